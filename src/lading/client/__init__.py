@@ -1,0 +1,1 @@
+"""Everyone's way to the API, the blocks and the collections."""

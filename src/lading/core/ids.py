@@ -1,0 +1,78 @@
+"""Object identifiers: `<cluster>-<infix>-<15 characters>`, and portable data hashes.
+
+The infix names the record type (api-contract 4.11). Randomness is an argument: the caller supplies the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+UUID = re.compile(r"[0-9a-z]{5}-[0-9a-z]{5}-[0-9a-z]{15}")
+CLUSTER = re.compile(r"[0-9a-z]{5}")
+PDH = re.compile(r"[0-9a-f]{32}\+[0-9]+")
+EMPTY_PDH = "d41d8cd98f00b204e9800998ecf8427e+0"
+
+
+class Infix(StrEnum):
+    """The middle part of a uuid, one for each record type."""
+
+    COLLECTION = "4zz18"
+    GROUP = "j7d0g"
+    USER = "tpzed"
+    TOKEN = "gj3su"
+    LINK = "o0j2j"
+    LOG = "57u5n"
+    CONTAINER = "dz642"
+    REQUEST = "xvhdp"
+    WORKFLOW = "7fd4e"
+    KEEP_SERVICE = "bi6l4"
+    VIRTUAL_MACHINE = "2x53u"
+    AUTHORIZED_KEY = "fngyi"
+    CREDENTIAL = "oss07"
+    REPOSITORY = "s0uqq"
+
+
+def is_uuid(text: str, infix: str | None = None) -> bool:
+    """Whether `text` is a uuid, and of the given type if one is named."""
+    return UUID.fullmatch(text) is not None and (infix is None or text[6:11] == infix)
+
+
+def is_pdh(text: str) -> bool:
+    """Whether `text` is a portable data hash without hints."""
+    return PDH.fullmatch(text) is not None
+
+
+def infix_of(uuid: str) -> str:
+    """The five characters that name the record type."""
+    return uuid[6:11]
+
+
+def encode(entropy: bytes, length: int) -> str:
+    """`length` base-36 characters drawn from `entropy` (pass at least 0.65 bytes a character)."""
+    number, text = int.from_bytes(entropy, "big"), []
+    for _ in range(length):
+        number, digit = divmod(number, 36)
+        text.append(ALPHABET[digit])
+    return "".join(text)
+
+
+def make_uuid(cluster: str, infix: str, entropy: bytes) -> str:
+    """A uuid of the given type from at least 10 random bytes."""
+    return f"{cluster}-{infix}-{encode(entropy, 15)}"
+
+
+def system_user(cluster: str) -> str:
+    """The system user, who owns containers and may do everything."""
+    return f"{cluster}-{Infix.USER}-000000000000000"
+
+
+def anonymous_user(cluster: str) -> str:
+    """The user that the anonymous token acts for."""
+    return f"{cluster}-{Infix.USER}-anonymouspublic"
+
+
+def root_token(cluster: str) -> str:
+    """The pseudo uuid of the configured system root token."""
+    return f"{cluster}-{Infix.TOKEN}-000000000000000"

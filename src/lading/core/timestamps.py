@@ -1,0 +1,46 @@
+"""Timestamps as the API shows them: RFC 3339, UTC, nine fractional digits (api-contract 1.0, 4.10).
+
+The same text is stored, so that comparing texts compares times.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_LENIENT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)"
+    r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
+    r"\s*(Z|[+-]\d\d:?\d\d)?Z?)?"
+)
+
+
+def format_time(moment: datetime) -> str:
+    """`2026-01-02T03:04:05.000006000Z`; `moment` must know its time zone."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+
+
+def parse_time(text: str) -> datetime:
+    """The moment a client meant, in UTC, to the microsecond.
+
+    Lenient, as clients send dates alone, spaces, offsets, and an offset followed by `Z` (api-contract 4.5).
+    Raises ValueError when it is not a date.
+    """
+    match = _LENIENT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"not a timestamp: {text!r}")
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    moment = datetime(
+        int(year),
+        int(month),
+        int(day),
+        int(hour or 0),
+        int(minute or 0),
+        int(second or 0),
+        int(((fraction or "") + "000000")[:6]),
+        tzinfo=UTC,
+    )
+    if zone and zone != "Z":
+        sign = 1 if zone[0] == "+" else -1
+        moment -= sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+    return moment

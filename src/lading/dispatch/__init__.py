@@ -1,0 +1,1 @@
+"""The loop that observes, plans and acts."""

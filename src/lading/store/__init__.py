@@ -1,0 +1,1 @@
+"""The only SQL: records in SQLite behind one small seam."""

@@ -1,0 +1,1 @@
+"""One process per container: an ordered list of named, idempotent, undoable steps."""

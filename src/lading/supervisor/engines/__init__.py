@@ -1,0 +1,1 @@
+"""Container engines: what turns a bundle of facts into a running process."""
