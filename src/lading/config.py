@@ -45,9 +45,7 @@ class API:
     MaxRequestSize: int = key(128 * MIB, "Largest request body.", unit="bytes")
     MaxItemsPerResponse: int = key(1000, "Most items in one list answer; a larger `limit` is lowered to it.")
     RequestTimeout: float = key(300.0, "Time after which a request is given up.", unit="seconds")
-    MaxTokenLifetime: float = key(
-        0.0, "Longest life of a token that a user makes; 0 is unlimited.", unit="seconds"
-    )
+    MaxTokenLifetime: float = key(0.0, "Longest life of a token that a user makes; 0 is unlimited.", unit="seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +58,7 @@ class Collections:
     DefaultReplication: int = key(1, "Copies of a block that are stored when a client does not say.")
     DefaultTrashLifetime: float = key(1209600.0, "Time between trash and deletion.", unit="seconds")
     CollectionVersioning: bool = key(True, "Keep past versions of collections.")
-    PreserveVersionIfIdle: float = key(
-        10.0, "Keep a version that has been current this long.", unit="seconds"
-    )
+    PreserveVersionIfIdle: float = key(10.0, "Keep a version that has been current this long.", unit="seconds")
     ForwardSlashNameSubstitution: str = key("", "What clients put in place of `/` in names.")
     TrashSweepInterval: float = key(60.0, "Time between two sweeps of the trash.", unit="seconds")
 
@@ -71,27 +67,17 @@ class Collections:
 class Containers:
     """How containers are requested, retried and run."""
 
-    MaxDispatchAttempts: int = key(
-        10, "Locks after which a container that never starts is cancelled.", private=True
-    )
+    MaxDispatchAttempts: int = key(10, "Locks after which a container that never starts is cancelled.", private=True)
     MaxRetryAttempts: int = key(3, "Default of `container_count_max`: containers tried for one request.")
-    DefaultKeepCacheRAM: int = key(
-        0, "RAM for the block cache of a container that asks for none.", unit="bytes"
-    )
+    DefaultKeepCacheRAM: int = key(0, "RAM for the block cache of a container that asks for none.", unit="bytes")
     ReserveExtraRAM: int = key(550 * MIB, "RAM beside the container's own on each cloud VM.", unit="bytes")
     SupportedDockerImageFormats: list[str] = key(["v2"], "Image formats that requests may name.")
-    RuntimeEngine: str = key(
-        "auto", "`native`, `docker`, or `auto`: native where this machine can, else docker."
-    )
+    RuntimeEngine: str = key("auto", "`native`, `docker`, or `auto`: native where this machine can, else docker.")
     DockerSocket: str = key("/var/run/docker.sock", "Socket of the Docker or podman service.", private=True)
     LogUpdatePeriod: float = key(1.0, "Longest time between output and its live view.", unit="seconds")
-    LogUpdateSize: int = key(
-        1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes"
-    )
+    LogUpdateSize: int = key(1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes")
     UsageInterval: float = key(10.0, "Time between two usage samples.", unit="seconds")
-    StopGracePeriod: float = key(
-        10.0, "Time between TERM and KILL when a container is stopped.", unit="seconds"
-    )
+    StopGracePeriod: float = key(10.0, "Time between TERM and KILL when a container is stopped.", unit="seconds")
     UnreachableTimeout: float = key(
         600.0, "Time a supervisor goes on trying to reach the API before it gives up.", unit="seconds"
     )
@@ -101,12 +87,8 @@ class Containers:
 class Local:
     """The dispatcher of this machine."""
 
-    VCPUs: int = key(
-        0, "Virtual CPUs offered to containers; 0 asks the machine and its cgroup.", private=True
-    )
-    RAM: int = key(
-        0, "RAM offered to containers; 0 asks the machine and its cgroup.", private=True, unit="bytes"
-    )
+    VCPUs: int = key(0, "Virtual CPUs offered to containers; 0 asks the machine and its cgroup.", private=True)
+    RAM: int = key(0, "RAM offered to containers; 0 asks the machine and its cgroup.", private=True, unit="bytes")
     PollInterval: float = key(10.0, "Time between two full looks at the queue.", private=True, unit="seconds")
     CacheSize: int = key(20 * GIB, "Disk for materialised inputs and images.", private=True, unit="bytes")
 
@@ -119,9 +101,7 @@ class Config:
     SystemRootToken: str = key("", "Secret of the system user; made at first start.", private=True)
     ManagementToken: str = key("", "Secret for health and metrics; made at first start.", private=True)
     ExternalURL: str = key("", "Address that clients use; follows `--listen`.", private=True)
-    StorageClasses: dict[str, dict[str, Any]] = key(
-        {"default": {"Default": True}}, "Storage classes by name."
-    )
+    StorageClasses: dict[str, dict[str, Any]] = key({"default": {"Default": True}}, "Storage classes by name.")
     API: API = field(default_factory=API, metadata={"doc": API.__doc__})
     Collections: Collections = field(default_factory=Collections, metadata={"doc": Collections.__doc__})
     Containers: Containers = field(default_factory=Containers, metadata={"doc": Containers.__doc__})
@@ -199,9 +179,9 @@ def _convert(declared: dataclasses.Field[Any], value: Any, where: str) -> Any:
     unit = declared.metadata.get("unit")
     try:
         if unit == "bytes":
-            return parse_size(value)
+            return parse_size(msgspec.convert(value, int | str))
         if unit == "seconds":
-            return parse_duration(value)
+            return parse_duration(msgspec.convert(value, float | str))
         return msgspec.convert(value, _TYPES[str(declared.type)])
     except (Invalid, msgspec.ValidationError, TypeError) as error:
         raise Invalid(f"configuration: {where}: {error}") from error

@@ -1,0 +1,79 @@
+"""Writes the pages that are made from the code: `python -m docs.generate`; with `--check` says whether they are current."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lading import config
+from lading.core import diagrams
+
+HERE = Path(__file__).parent
+NOTE = "<!-- Written by `make docs`; edit the declarations, not this page. -->\n\n"
+
+
+def configuration() -> str:
+    """The reference of every configuration key."""
+    lines = [
+        NOTE + "# Configuration\n",
+        "`lading up` needs none. To change something, write `config.yml` (YAML) in the data directory: the keys below,",
+        "nested as their names show. Sizes may be written as `64MiB`, times as `336h` or `90s`.\n",
+        *_section(config.Config, ""),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _section(section: Any, prefix: str) -> Iterator[str]:
+    inner = []
+    yield "| key | default | meaning |"
+    yield "|---|---|---|"
+    for one in dataclasses.fields(section):
+        default = one.default_factory() if one.default is dataclasses.MISSING else one.default  # type: ignore[misc]
+        if dataclasses.is_dataclass(default):
+            inner.append((one.name, type(default)))
+            continue
+        yield f"| `{prefix}{one.name}` | {_value(default, one.metadata['unit'])} | {one.metadata['doc']} |"
+    for name, kind in inner:
+        yield f"\n## {name}\n\n{(kind.__doc__ or '').splitlines()[0]}\n"
+        yield from _section(kind, f"{prefix}{name}.")
+
+
+def _value(value: object, unit: str) -> str:
+    if value in ("", [], {}):
+        return ""
+    if unit == "bytes" and isinstance(value, int) and value:
+        for name, size in (("GiB", config.GIB), ("MiB", config.MIB), ("KiB", config.KIB)):
+            if value % size == 0:
+                return f"`{value // size}{name}`"
+    if unit == "seconds":
+        return f"`{value:.15g}s`"
+    return f"`{value}`"
+
+
+def states() -> str:
+    """The state diagrams, from the transition tables."""
+    return NOTE + diagrams.page()
+
+
+PAGES = {"configuration.md": configuration, "states.md": states}
+
+
+def main() -> int:
+    """Write the pages, or compare them; 1 when `--check` finds one out of date."""
+    stale = []
+    for name, make in PAGES.items():
+        path, text = HERE / name, make()
+        if "--check" not in sys.argv:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            stale.append(name)
+    if stale:
+        print(f"out of date: {', '.join(stale)}; run 'make docs'", file=sys.stderr)
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Examples that run on data of this repository."""

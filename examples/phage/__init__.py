@@ -1,0 +1,1 @@
+"""Reads of phage lambda, placed on its genome in four containers."""

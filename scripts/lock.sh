@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Pins every dependency with its hashes, for Python 3.11 and later. No address of a registry is written.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install -q --disable-pip-version-check pip-tools
+compile() {
+    "$work/venv/bin/pip-compile" -q --strip-extras --allow-unsafe --generate-hashes --no-header \
+        --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-annotate "$@"
+}
+export CUSTOM_COMPILE_COMMAND="make lock"
+echo 'setuptools>=68' >"$work/build.in"
+compile -o requirements/run.txt pyproject.toml "$work/build.in"
+compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Prepares this checkout: setup.sh run|test. Installs system packages only as root on Debian or Ubuntu; elsewhere says
+# exactly what is missing. Safe to run again: what is there already is left alone.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+purpose=${1:-run}
+run_tools=(crun)
+test_tools=(crun dockerd containerd bowtie2 samtools bcftools curl ip)
+declare -A package=(
+    [crun]=crun [dockerd]=docker.io [containerd]=containerd [bowtie2]=bowtie2 [samtools]=samtools
+    [bcftools]=bcftools [curl]=curl [ip]=iproute2
+)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3; do
+        [ -n "$candidate" ] || continue
+        if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            "$candidate" -c 'import sys; print(sys.executable)'
+            return
+        fi
+    done
+    say "Python 3.11 or newer is needed; install it and run this again with PYTHON=/path/to/python3"
+    exit 1
+}
+
+can_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+
+install() {
+    say "installing $*"
+    export DEBIAN_FRONTEND=noninteractive
+    if ! apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; then
+        apt-get update -qq
+        apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+    fi
+}
+
+need_tools() {
+    local tool missing=()
+    for tool in "$@"; do
+        PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    if can_install; then
+        install "${missing[@]}"
+    else
+        say "missing: ${missing[*]}. On Debian or Ubuntu, as root:"
+        say "    apt-get install --no-install-recommends ${missing[*]}"
+        exit 1
+    fi
+}
+
+make_environment() {
+    local python wanted
+    wanted="$(cat requirements/"$purpose".txt pyproject.toml | sha256sum) $purpose"
+    if [ -x .venv/bin/lading ] && [ "$(cat .venv/prepared 2>/dev/null)" = "$wanted" ]; then
+        return
+    fi
+    # The test environment has all that the plain one has.
+    if [ "$purpose" = run ] && [ -x .venv/bin/lading ] &&
+        [ "$(cat .venv/prepared 2>/dev/null)" = "$(cat requirements/test.txt pyproject.toml | sha256sum) test" ]; then
+        return
+    fi
+    python=$(find_python)
+    if ! .venv/bin/python -c '' 2>/dev/null; then
+        if ! "$python" -m venv .venv 2>/dev/null; then
+            rm -rf .venv
+            if can_install; then
+                install python3-venv
+            else
+                say "this Python cannot make virtual environments; on Debian or Ubuntu, as root: apt-get install python3-venv"
+                exit 1
+            fi
+            "$python" -m venv .venv
+        fi
+    fi
+    say "installing the pinned Python packages"
+    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/"$purpose".txt
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+    printf '%s' "$wanted" >.venv/prepared
+}
+
+case "$purpose" in
+    run) need_tools "${run_tools[@]}" ;;
+    test) need_tools "${test_tools[@]}" ;;
+    *) say "usage: setup.sh run|test"; exit 2 ;;
+esac
+make_environment

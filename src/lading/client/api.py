@@ -1,0 +1,213 @@
+"""The metadata server's records over any transport (api-contract 2.1, 4).
+
+Errors come back as the classes of `lading.core.errors` by their status. What is worth trying again is tried again
+with growing pauses, so that a create may arrive twice; ask for `NO_RETRY` where that would matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from lading.client.retry import Retries, RetryPolicy, Sleep
+from lading.client.transport import Response, Transport
+from lading.core.errors import LadingError, Unavailable, from_status
+from lading.core.ids import encode
+
+Json = Any
+Record = dict[str, Any]
+PAGE = 1000
+_TIMEOUT = 300.0
+# Clients of this API turn a GET whose address would be longer into a POST (api-contract 4.1).
+_LONGEST_QUERY = 2048
+_LONGEST_MESSAGE = 500
+
+
+class ApiClient:
+    """Requests with one token over one transport, which it does not own: closing that is the caller's."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        token: str,
+        *,
+        retry: RetryPolicy | None = None,
+        sleep: Sleep = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+        timeout: float = _TIMEOUT,
+    ) -> None:
+        self.transport = transport
+        self.token = token
+        self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
+        self._authorization = f"Bearer {token}"
+        self._timeout = timeout
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Json] | None = None,
+        body: Json = None,
+        timeout: float | None = None,
+    ) -> Json:
+        """The JSON of one answer (None when it is empty); `path` is below `/arvados/v1/` or starts with `/`.
+
+        Values of `params` that are no text go as JSON, None is left out. Raises the error of the answer's status,
+        Unavailable when there is none.
+        """
+        headers: dict[str, str] = {}
+        content = b""
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            content = msgspec.json.encode(body)
+        query = encode_params(params) if params else ""
+        if method == "GET" and len(query) > _LONGEST_QUERY:
+            method, content, query = "POST", query.encode(), ""
+            headers["Content-Type"] = "application/x-www-form-urlencoded"
+            headers["X-Http-Method-Override"] = "GET"
+        answer = await self._send(method, _address(path, query), headers, content, timeout)
+        if not answer.body:
+            return None
+        try:
+            return msgspec.json.decode(answer.body)
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"{method} {path}: the answer is not JSON; is this the right address?") from error
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Json] | None = None,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        timeout: float | None = None,
+    ) -> Response:
+        """One answer as it came, for bodies that are not JSON (logs). Raises as `request`."""
+        query = encode_params(params) if params else ""
+        return await self._send(method, _address(path, query), dict(headers or {}), body, timeout)
+
+    async def get(self, plural: str, uuid: str, *, select: Iterable[str] | None = None) -> Record:
+        """One record, all its fields or those named. Raises NotFound."""
+        return _record(await self.request("GET", f"{plural}/{uuid}", params={"select": _names(select)}))
+
+    async def list(
+        self,
+        plural: str,
+        *,
+        filters: Iterable[Any] = (),
+        order: Iterable[str] = (),
+        select: Iterable[str] = (),
+        limit: int | None = None,
+        count: str = "none",
+        **more: Json,
+    ) -> list[Record]:
+        """The records that pass all filters, at most `limit` (the server's default is 100, its most 1000)."""
+        params = {
+            "filters": _names(filters),
+            "order": _names(order),
+            "select": _names(select),
+            "limit": limit,
+            "count": count,
+            **more,
+        }
+        answer = _record(await self.request("GET", plural, params=params))
+        items: list[Record] = answer["items"]
+        return items
+
+    async def pages(
+        self, plural: str, *, filters: Iterable[Any] = (), select: Iterable[str] = (), size: int = PAGE, **more: Json
+    ) -> AsyncGenerator[list[Record]]:
+        """All records that pass the filters, in pages of at most `size`, ordered by uuid.
+
+        Pages are found by the last uuid, so that records that come and go meanwhile neither hide nor repeat others.
+        """
+        wanted = list(select)
+        if wanted and "uuid" not in wanted:
+            wanted.append("uuid")
+        base, last = list(filters), ""
+        while True:
+            after = [["uuid", ">", last]] if last else []
+            page = await self.list(
+                plural, filters=[*base, *after], order=["uuid asc"], select=wanted, limit=size, **more
+            )
+            if not page:
+                return
+            yield page
+            last = page[-1]["uuid"]
+
+    async def create(self, plural: str, attributes: Mapping[str, Json], **params: Json) -> Record:
+        """The new record; `params` are for example ensure_unique_name=True."""
+        return _record(await self.request("POST", plural, body={plural[:-1]: attributes, **params}))
+
+    async def update(self, plural: str, uuid: str, attributes: Mapping[str, Json], **params: Json) -> Record:
+        """The record after the change."""
+        return _record(await self.request("PUT", f"{plural}/{uuid}", body={plural[:-1]: attributes, **params}))
+
+    async def delete(self, plural: str, uuid: str) -> Record:
+        """The record that was deleted or trashed."""
+        return _record(await self.request("DELETE", f"{plural}/{uuid}"))
+
+    async def action(
+        self, plural: str, uuid: str | None, name: str, *, method: str = "POST", body: Json = None, **params: Json
+    ) -> Json:
+        """A method of one record (`containers/{uuid}/lock`), or of the type when `uuid` is None."""
+        path = f"{plural}/{name}" if uuid is None else f"{plural}/{uuid}/{name}"
+        return await self.request(method, path, params=params or None, body=body)
+
+    async def _send(
+        self, method: str, address: str, headers: dict[str, str], body: bytes, timeout: float | None
+    ) -> Response:
+        headers["Authorization"] = self._authorization
+        headers["X-Request-Id"] = f"req-{encode(os.urandom(13), 20)}"
+        limit = self._timeout if timeout is None else timeout
+
+        async def attempt() -> Response:
+            answer = await self.transport.request(method, address, headers=headers, body=body, timeout=limit)
+            if answer.status >= 400:
+                raise error_of(answer, f"{method} {address.partition('?')[0]}")
+            return answer
+
+        return await self._retries.run(attempt)
+
+
+def error_of(answer: Response, what: str) -> LadingError:
+    """The error that an answer with an error status stands for, with the server's sentences (api-contract 4.7)."""
+    try:
+        sentences = msgspec.json.decode(answer.body)["errors"]
+        text = "; ".join(str(sentence) for sentence in sentences)
+    except (msgspec.DecodeError, KeyError, TypeError):
+        text = " ".join(answer.body[:_LONGEST_MESSAGE].decode(errors="replace").split())
+    return from_status(answer.status, text or f"{what}: the server answered {answer.status}")
+
+
+def encode_params(params: Mapping[str, Json]) -> str:
+    """The query string: text as it is, other values as JSON, None left out."""
+    pairs = [
+        (name, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+        for name, value in params.items()
+        if value is not None
+    ]
+    return urlencode(pairs)
+
+
+def _address(path: str, query: str) -> str:
+    full = path if path.startswith("/") else f"/arvados/v1/{path}"
+    return f"{full}?{query}" if query else full
+
+
+def _names(values: Iterable[Any] | None) -> list[Any] | None:
+    return list(values or ()) or None
+
+
+def _record(answer: Json) -> Record:
+    if not isinstance(answer, dict):
+        raise Unavailable("the answer is not a record; is this the right address?")
+    return answer

@@ -1,0 +1,154 @@
+"""The normal form of an image: one deterministic tar in docker-save layout (api-contract 1.6, dispatch-contract A.12).
+
+    manifest.json             [{"Config": "<hex>.json", "RepoTags": null, "Layers": ["<hex>/layer.tar", ...]}]
+    <hex>.json                the configuration, byte for byte; its sha256 is the identity of the image
+    <hex>/layer.tar           each layer, uncompressed, named by the sha256 of its bytes (its diff id)
+
+Names are not part of it, so that one image under two names is stored once. The file is called
+`sha256:<hex of the configuration>.tar`, which is what image lookup accepts and `docker load` reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import msgspec
+
+from lading.core.errors import Malformed
+
+_CHUNK = 1 << 20
+EPOCH = "1970-01-01T00:00:00Z"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One uncompressed layer tar: `size` bytes at `offset` of the file `path`."""
+
+    path: Path
+    offset: int = 0
+    size: int
+    diff_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a source yields: the configuration (JSON bytes), the layers bottom first, and names it knows."""
+
+    config: bytes
+    layers: tuple[Layer, ...]
+    names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NormalImage:
+    """An image in the normal form, on disk at `path`. `digest` is `sha256:<hex>`."""
+
+    path: Path
+    digest: str
+    size: int
+    created: str | None
+    names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def file_name(self) -> str:
+        """The name of the one file of the image's collection."""
+        return f"{self.digest}.tar"
+
+
+def sha256_of(file: IO[bytes], size: int | None = None) -> str:
+    """`sha256:<hex>` of the next `size` bytes (None: all)."""
+    digest, left = hashlib.sha256(), size
+    while data := file.read(_CHUNK if left is None else min(_CHUNK, left)):
+        digest.update(data)
+        if left is not None:
+            left -= len(data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+def make_config(
+    layers: Sequence[Layer],
+    *,
+    architecture: str,
+    created_by: str,
+    environment: Sequence[str] = (f"PATH={PATH}",),
+    command: Sequence[str] = ("/bin/sh",),
+) -> bytes:
+    """A configuration for layers that come without one. The same arguments give the same bytes."""
+    return msgspec.json.encode(
+        {
+            "architecture": architecture,
+            "os": "linux",
+            "created": EPOCH,
+            "config": {"Env": list(environment), "Cmd": list(command), "WorkingDir": "/"},
+            "rootfs": {"type": "layers", "diff_ids": [layer.diff_id for layer in layers]},
+            "history": [{"created": EPOCH, "created_by": created_by} for _ in layers],
+        }
+    )
+
+
+def write_archive(parts: Parts, target: Path) -> NormalImage:
+    """Write the normal form of `parts` to the file `target`.
+
+    Raises Malformed when the configuration is not JSON or lists other layers than those given.
+    """
+    described = read_config(parts.config)
+    given = [layer.diff_id for layer in parts.layers]
+    if described.rootfs.diff_ids != given:
+        raise Malformed(
+            f"image: its configuration lists {len(described.rootfs.diff_ids)} layers, not those it comes with"
+        )
+    identity = hashlib.sha256(parts.config).hexdigest()
+    names = [f"{layer.diff_id.removeprefix('sha256:')}/layer.tar" for layer in parts.layers]
+    manifest = msgspec.json.encode([{"Config": f"{identity}.json", "RepoTags": None, "Layers": names}])
+    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
+        _add(tar, "manifest.json", io.BytesIO(manifest), len(manifest))
+        _add(tar, f"{identity}.json", io.BytesIO(parts.config), len(parts.config))
+        for name, layer in dict(zip(names, parts.layers, strict=True)).items():
+            with layer.path.open("rb") as file:
+                file.seek(layer.offset)
+                _add(tar, name, file, layer.size)
+    return NormalImage(
+        path=target,
+        digest=f"sha256:{identity}",
+        size=target.stat().st_size,
+        created=described.created,
+        names=parts.names,
+        notes=parts.notes,
+    )
+
+
+class RootFS(msgspec.Struct, frozen=True):
+    """The part of an image configuration that lists its layers."""
+
+    diff_ids: list[str]
+
+
+class ImageConfig(msgspec.Struct, frozen=True):
+    """What we read of an image configuration; everything else is kept as it is."""
+
+    rootfs: RootFS
+    created: str | None = None
+    architecture: str = ""
+
+
+def read_config(data: bytes) -> ImageConfig:
+    """The parts of an image configuration that we look at. Raises Malformed."""
+    try:
+        return msgspec.json.decode(data, type=ImageConfig)
+    except msgspec.DecodeError as error:
+        raise Malformed(f"image: its configuration cannot be read: {error}") from error
+
+
+def _add(tar: tarfile.TarFile, name: str, file: IO[bytes], size: int) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o644
+    tar.addfile(member, cast(io.BufferedReader, file))

@@ -1,0 +1,95 @@
+"""Which loader and libraries a program of this machine needs, as its own loader tells.
+
+The loader is asked to list, never to run the program. It is asked without its cache first: what it finds then, it
+also finds in an image that has no cache; directories that only the cache (or LD_LIBRARY_PATH) knows are reported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_MAGIC = b"\x7fELF"
+_PT_DYNAMIC, _PT_INTERP = 2, 3
+_FOUND = re.compile(r"^\s+(?:\S+ => )?(/\S+) \(0x", re.MULTILINE)
+_MISSING = re.compile(r"^\s+(\S+) => not found", re.MULTILINE)
+_TIMEOUT = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binary:
+    """What the header of an ELF file says. `loader` is "" for a shared library or a static program."""
+
+    loader: str
+    dynamic: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linkage:
+    """The libraries of one file (absolute paths), the names that were not found, directories to search beside the usual."""
+
+    libraries: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+
+
+def read_binary(path: Path) -> Binary | None:
+    """The header of the ELF file `path`; None when it is none (or cannot be read)."""
+    try:
+        with path.open("rb") as file:
+            return _parse(file)
+    except (OSError, struct.error, IndexError):
+        return None
+
+
+def list_libraries(loader: str, path: Path, *, environ: Mapping[str, str] = os.environ) -> Linkage:
+    """The libraries that `loader` finds for the file `path`."""
+    clean = {name: value for name, value in environ.items() if not name.startswith("LD_")}
+    strict = ["--inhibit-cache", "--list"] if "musl" not in loader else ["--list"]
+    first = _list(loader, strict, path, clean)
+    if not first.missing:
+        return first
+    second = _list(loader, ["--list"], path, dict(environ))
+    extra = sorted({os.path.dirname(name) for name in second.libraries if name not in first.libraries})
+    return Linkage(libraries=second.libraries, missing=second.missing, directories=tuple(extra))
+
+
+def _list(loader: str, options: list[str], path: Path, environ: dict[str, str]) -> Linkage:
+    try:
+        done = subprocess.run(
+            [loader, *options, str(path)], capture_output=True, text=True, env=environ, timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return Linkage()
+    return Linkage(libraries=tuple(_FOUND.findall(done.stdout)), missing=tuple(_MISSING.findall(done.stdout)))
+
+
+def _parse(file: IO[bytes]) -> Binary | None:
+    head = file.read(64)
+    if head[:4] != _MAGIC:
+        return None
+    wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
+    if wide:
+        offset, entry_size, count = struct.unpack_from(order + "Q14xHH", head, 32)
+    else:
+        offset, entry_size, count = struct.unpack_from(order + "I10xHH", head, 28)
+    file.seek(offset)
+    table, loader, dynamic = file.read(entry_size * count), "", False
+    for at in range(0, entry_size * count, entry_size):
+        kind = struct.unpack_from(order + "I", table, at)[0]
+        dynamic = dynamic or kind == _PT_DYNAMIC
+        if kind == _PT_INTERP:
+            where, length = (
+                struct.unpack_from(order + "8xQ16xQ", table, at)
+                if wide
+                else struct.unpack_from(order + "I8xI", table, at + 4)
+            )
+            file.seek(where)
+            loader = file.read(min(length, 4096)).rstrip(b"\0").decode()
+    return Binary(loader=loader, dynamic=dynamic)

@@ -1,0 +1,256 @@
+"""An image from programs of this machine, so that a machine with no registry has one.
+
+What a program needs is found like this:
+
+- the program itself, its path and every link on it kept
+- a program of a Debian package brings that package's files, and those of the packages it needs; plain library
+  packages are left out unless scripts are involved, whose modules nothing else names
+- a script brings its interpreter; one of a virtual environment brings that environment
+- every ELF file brings the libraries that its own loader finds for it
+- a shell, the user names of the system, /tmp and a UTF-8 locale are always there
+
+Documentation and files that only root may read stay out. Owners are root, times are zero: the same programs on the
+same machine give the same image.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.client.images import elf
+from lading.client.images.archive import PATH, Parts, make_config
+from lading.client.images.layer import Entry, write_layer
+from lading.client.images.packages import DebianPackages, closure
+from lading.client.images.selection import Selection
+from lading.core.errors import Invalid
+
+_UNWANTED = re.compile(
+    r"/usr/share/(doc|man|info|locale|lintian|doc-base|bug|menu|applications|pixmaps|bash-completion|zsh|gtk-doc)(/|$)"
+    r"|/usr/(lib|share)/.*/?perl/.*\.pod$|/usr/lib/.*/perl/[^/]+/CORE/"
+    r"|/(etc/(cron|init\.d|systemd|logrotate\.d)|lib/systemd|usr/lib/systemd)"
+)
+_BIN = re.compile(r"/(usr/|usr/local/)?s?bin/[^/]+")
+_LANGUAGE = re.compile(r"(python|perl|ruby|Rscript|node|tclsh|lua)[0-9.]*")
+_PYTHON = re.compile(r"python3(\.\d+)?")
+_ALWAYS = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
+_FOLDERS = {"/tmp": 0o1777, "/var/tmp": 0o1777, "/root": 0o700, "/proc": 0o755, "/sys": 0o755, "/dev": 0o755}
+_ACCOUNTS = {
+    "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "/etc/group": "root:x:0:\nnogroup:x:65534:\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+}
+_GOARCH = {
+    "x86_64": "amd64",
+    "aarch64": "arm64",
+    "armv7l": "arm",
+    "i686": "386",
+    "ppc64le": "ppc64le",
+    "s390x": "s390x",
+}
+_WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The machine to take from; tests give a small tree and a linker that knows it."""
+
+    root: Path = Path("/")
+    search: tuple[str, ...] = tuple(f"{os.environ.get('PATH', '')}:{PATH}".split(":"))
+    linker: Callable[[str, Path], elf.Linkage] = elf.list_libraries
+    architecture: str = field(default_factory=lambda: goarch(platform.machine()))
+
+
+def goarch(machine: str) -> str:
+    """The name that images have for a processor architecture of the kernel."""
+    return _GOARCH.get(machine, machine)
+
+
+def from_host(programs: Sequence[str], folder: Path, *, host: Host | None = None) -> Parts:
+    """The parts of an image that holds `programs`; the layer is written below `folder`.
+
+    Raises Invalid for a program that is not there, or lacks a library.
+    """
+    if not programs:
+        raise Invalid("--from-host: no program is named; write for example --from-host sh awk sort gzip")
+    host = host or Host()
+    gathering = _Gathering(host)
+    for name in sorted({*programs, "sh"}):
+        gathering.program(name)
+    gathering.furnish()
+    gathering.link()
+    layer = write_layer(gathering.selection.entries(), folder / "layer.tar")
+    environment = [f"PATH={PATH}"]
+    if gathering.directories:
+        environment.append(f"LD_LIBRARY_PATH={':'.join(sorted(gathering.directories))}")
+    config = make_config(
+        [layer],
+        architecture=host.architecture,
+        created_by=f"lading image add --from-host {' '.join(sorted(set(programs)))}",
+        environment=environment,
+    )
+    return Parts(config=config, layers=(layer,), notes=tuple(gathering.notes))
+
+
+class _Gathering:
+    def __init__(self, host: Host) -> None:
+        self.selection = Selection(host.root)
+        self.notes: list[str] = []
+        self.directories: set[str] = set()
+        self._host = host
+        self._packages = DebianPackages(host.root)
+        self._done: set[str] = set()
+        self._named: set[str] = set()
+        self._loaders: list[str] = []
+
+    def program(self, name: str) -> None:
+        """Take one program with what it needs, libraries apart."""
+        path = self._locate(name)
+        if path in self._done:
+            return
+        self._done.add(path)
+        real = self.selection.add(path)
+        if real is None:
+            raise Invalid(f"{path}: its symbolic links lead nowhere")
+        self._named.add(real)
+        owner = self._packages.owner(path) or self._packages.owner(real)
+        if owner is not None:
+            self._package(owner)
+        for interpreter in script_programs(self.selection.host(real)):
+            self.program(interpreter)
+        if owner is None:
+            self._python_home(path, real)
+
+    def furnish(self) -> None:
+        """Add what every image has."""
+        for path in _ALWAYS:
+            self.selection.add_tree(path)
+        for path, mode in _FOLDERS.items():
+            self.selection.put(Entry(path=path, mode=stat.S_IFDIR | mode))
+        for path, text in _ACCOUNTS.items():
+            self.selection.put(Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode()))
+
+    def link(self) -> None:
+        """Add the libraries of every ELF file selected so far. Raises Invalid when a named program lacks one."""
+        binaries = {path: elf.read_binary(self.selection.host(path)) for path in self.selection.files()}
+        dynamic = {path: one for path, one in binaries.items() if one is not None and one.dynamic}
+        self._loaders = sorted({one.loader for one in dynamic.values() if one.loader})
+        for loader in self._loaders:
+            self.selection.add(loader)
+        jobs = [(path, one.loader or self._default_loader()) for path, one in dynamic.items()]
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            linkages = pool.map(lambda job: self._host.linker(job[1], self.selection.host(job[0])), jobs)
+            for (path, _), linkage in zip(jobs, linkages, strict=True):
+                self._take(path, linkage)
+
+    def _take(self, path: str, linkage: elf.Linkage) -> None:
+        if linkage.missing and path in self._named:
+            raise Invalid(
+                f"{path}: this machine lacks a library it needs: {', '.join(linkage.missing)}; install it first"
+            )
+        if linkage.missing:
+            self.notes.append(f"{path}: cannot run, its library {linkage.missing[0]} is not on this machine")
+        self.directories.update(linkage.directories)
+        for library in linkage.libraries:
+            self.selection.add(library)
+            if os.path.basename(library) == "libc.so.6":
+                self.selection.add(os.path.join(os.path.dirname(library), "libgcc_s.so.1"))
+
+    def _default_loader(self) -> str:
+        own = elf.read_binary(Path(sys.executable))
+        return self._loaders[0] if self._loaders else own.loader if own else ""
+
+    def _package(self, name: str) -> None:
+        for one in closure(self._packages, name, self._is_scripted):
+            if f"package {one}" in self._done:
+                continue
+            self._done.add(f"package {one}")
+            for path in self._packages.files(one):
+                if _UNWANTED.match(path) or not path.startswith("/") or path == "/.":
+                    continue
+                if self.selection.is_private(path):
+                    self.notes.append(f"{path}: left out, only root may read it")
+                    continue
+                self.selection.add(path)
+            for interpreter in self._interpreters(one):
+                if self._is_available(interpreter, one):
+                    self.program(interpreter)
+
+    def _interpreters(self, package: str) -> set[str]:
+        files = (self.selection.host(path) for path in self._packages.files(package) if _BIN.fullmatch(path))
+        return {one for file in files for one in script_programs(file)}
+
+    def _is_scripted(self, package: str) -> bool:
+        wanted = {one for one in self._interpreters(package) if _LANGUAGE.fullmatch(os.path.basename(one))}
+        return any(self._owner_of(one) in self._all_required(package) for one in wanted)
+
+    def _is_available(self, interpreter: str, package: str) -> bool:
+        owner = self._owner_of(interpreter)
+        found = self._packages.get(owner) if owner else None
+        return found is not None and (found.essential or found.name in self._all_required(package))
+
+    def _owner_of(self, program: str) -> str | None:
+        try:
+            path = self._locate(program)
+        except Invalid:
+            return None
+        return self._packages.owner(path) or self._packages.owner(os.path.realpath(path))
+
+    def _all_required(self, package: str) -> Iterable[str]:
+        return closure(self._packages, package, lambda _: True)
+
+    def _python_home(self, path: str, real: str) -> None:
+        """An interpreter of no package: its virtual environment, or the library beside it."""
+        if not _PYTHON.fullmatch(os.path.basename(path)):
+            return
+        for prefix in {os.path.dirname(os.path.dirname(one)) for one in (path, real)}:
+            if self.selection.host(f"{prefix}/pyvenv.cfg").exists():
+                self.selection.add(f"{prefix}/pyvenv.cfg")
+                self.selection.add_tree(f"{prefix}/lib")
+            elif self._packages.owner(real) is None:
+                for library in sorted(self.selection.host(f"{prefix}/lib").glob("python3.*")):
+                    self.selection.add_tree(f"{prefix}/lib/{library.name}")
+
+    def _locate(self, name: str) -> str:
+        if "/" in name:
+            candidates = [os.path.normpath(name)] if name.startswith("/") else []
+        else:
+            candidates = [f"{folder}/{name}" for folder in dict.fromkeys(self._host.search) if folder.startswith("/")]
+        found = [path for path in candidates if _is_program(self.selection.host(path))]
+        # Version managers put a script named like the program first on PATH; it could not run without them.
+        found.sort(key=lambda path: "/shims/" in path)
+        if not found:
+            where = "is no program" if "/" in name else "is not on PATH"
+            raise Invalid(f"--from-host {name}: {where} on this machine; install it, or give its full path")
+        return found[0]
+
+
+def script_programs(path: Path) -> list[str]:
+    """The programs that the first line of a script names: its interpreter, and what `env` starts. [] for no script."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return []
+    if not line.startswith(b"#!"):
+        return []
+    words = line[2:].decode(errors="replace").split()
+    if words and os.path.basename(words[0]) == "env":
+        rest = (word for word in words[1:] if not word.startswith("-") and "=" not in word)
+        return [words[0], *[word for word in rest][:1]]
+    return words[:1]
+
+
+def _is_program(path: Path) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)

@@ -1,0 +1,105 @@
+"""Paths of this machine, selected for an image with everything that leads to them.
+
+A path comes with its parent directories, with each symbolic link on the way (so that /bin stays a link where it is
+one) and with what the links point at.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from lading.client.images.layer import Entry
+
+_MAX_LINKS = 40
+_SKIPPED_NAMES = frozenset(("__pycache__", ".git"))
+_ANY_EXECUTE, _OTHERS_READ = 0o111, stat.S_IROTH
+
+
+class Selection:
+    """A growing set of layer entries below `root`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._entries: dict[str, Entry] = {}
+        self._folders: dict[str, str | None] = {"/": "/"}
+
+    def entries(self) -> list[Entry]:
+        """Everything selected, by path."""
+        return [self._entries[path] for path in sorted(self._entries)]
+
+    def files(self) -> Iterator[str]:
+        """The regular files selected."""
+        return (path for path, entry in sorted(self._entries.items()) if stat.S_ISREG(entry.mode))
+
+    def host(self, path: str) -> Path:
+        """Where the (canonical) path of the image is on this machine."""
+        return self.root / path.lstrip("/")
+
+    def add(self, path: str) -> str | None:
+        """Select a path; answers it without links, or None when there is nothing to select."""
+        for _ in range(_MAX_LINKS):
+            folder = self._folder(os.path.dirname(path))
+            if folder is None:
+                return None
+            path = os.path.join(folder, os.path.basename(path))
+            status = self._status(path)
+            if status is None:
+                return None
+            if not stat.S_ISLNK(status.st_mode):
+                return self._select(path, status)
+            path = self._link(path)
+        return None
+
+    def add_tree(self, path: str) -> None:
+        """Select a directory with all that is in it."""
+        for folder, names, files in os.walk(self.host(path)):
+            names[:] = sorted(name for name in names if name not in _SKIPPED_NAMES)
+            inside = "/" + os.path.relpath(folder, self.root)
+            for name in (*names, *sorted(files)):
+                self.add(os.path.normpath(os.path.join(inside, name)))
+
+    def put(self, entry: Entry) -> None:
+        """Put an entry that this machine does not have; its parents are made."""
+        parent = os.path.dirname(entry.path)
+        if parent not in self._folders:
+            self.put(Entry(path=parent, mode=stat.S_IFDIR | 0o755))
+        if stat.S_ISDIR(entry.mode):
+            self._folders[entry.path] = entry.path
+        self._entries[entry.path] = entry
+
+    def _folder(self, path: str) -> str | None:
+        if path not in self._folders:
+            found = self.add(path)
+            self._folders[path] = found if found in self._folders else None
+        return self._folders[path]
+
+    def _link(self, path: str) -> str:
+        target = str(self.host(path).readlink())
+        self._entries[path] = Entry(path=path, mode=stat.S_IFLNK | 0o777, target=target)
+        return os.path.normpath(os.path.join(os.path.dirname(path), target))
+
+    def _select(self, path: str, status: os.stat_result) -> str | None:
+        if stat.S_ISDIR(status.st_mode):
+            if path not in self._entries and path != "/":
+                self._entries[path] = Entry(path=path, mode=stat.S_IFDIR | 0o755)
+            self._folders[path] = path
+        elif stat.S_ISREG(status.st_mode):
+            mode = 0o755 if status.st_mode & _ANY_EXECUTE else 0o644
+            self._entries[path] = Entry(path=path, mode=stat.S_IFREG | mode, source=self.host(path))
+        else:
+            return None
+        return path
+
+    def is_private(self, path: str) -> bool:
+        """Whether it is a file that others on this machine may not read."""
+        status = self._status(path)
+        return status is not None and stat.S_ISREG(status.st_mode) and not status.st_mode & _OTHERS_READ
+
+    def _status(self, path: str) -> os.stat_result | None:
+        try:
+            return self.host(path).lstat()
+        except OSError:
+            return None

@@ -1,0 +1,62 @@
+"""Trying again: what is worth it, how often, and how long to wait (api-contract 4.7).
+
+Only answers that say so (408, 423, 500, 502, 503, 504) and broken connections are tried again. The pause doubles from
+`base` to `cap`, shortened at random by up to half, so that many clients do not come back at the same moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lading.core.errors import LadingError
+
+RETRIED = frozenset({408, 423, 500, 502, 503, 504})
+Sleep = Callable[[float], Awaitable[None]]
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """At most `attempts` tries, none begun later than `give_up_after` seconds after the first; pauses in seconds."""
+
+    attempts: int = 10
+    base: float = 0.05
+    cap: float = 10.0
+    give_up_after: float = 120.0
+
+    def pause(self, failures: int, chance: float) -> float:
+        """Seconds to wait after so many failures; `chance` is a random number from 0 to 1."""
+        full: float = min(self.cap, self.base * 2 ** min(failures - 1, 30))
+        return full * (1 - chance / 2)
+
+
+NO_RETRY = RetryPolicy(attempts=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """A policy with the clock, the chance and the sleep that it needs."""
+
+    policy: RetryPolicy = RetryPolicy()
+    sleep: Sleep = asyncio.sleep
+    chance: Callable[[], float] = random.random
+    clock: Callable[[], float] = time.monotonic
+
+    async def run(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
+        """The first success of `attempt`; its last error when trying again is of no use or took too long."""
+        began, failures = self.clock(), 0
+        while True:
+            try:
+                return await attempt()
+            except LadingError as error:
+                failures += 1
+                pause = self.policy.pause(failures, self.chance())
+                late = self.clock() - began + pause > self.policy.give_up_after
+                if error.status not in RETRIED or failures >= self.policy.attempts or late:
+                    raise
+            await self.sleep(pause)

@@ -1,0 +1,268 @@
+"""The way to a server: one HTTP request in, one answer out. The only module that knows the HTTP library.
+
+Everything that can go wrong on the way (no connection, a broken one, no answer in time) is `Unavailable`; an answer
+with an error status is an answer. One transport keeps one session with its pool of connections; close it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+import aiohttp
+from yarl import URL
+
+from lading.core.errors import Unavailable
+
+Body = bytes | bytearray | AsyncIterable[bytes]
+DEFAULT_TIMEOUT = 300.0
+_CHUNK = 1 << 18
+_CONNECT_TIMEOUT = 20.0
+_CONNECTIONS = 100
+# Below the five seconds after which the servers drop idle connections, so that no request meets a closing one.
+_IDLE = 4.0
+_ADDED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+# The library warns about larger bodies in one piece: the loop would stand still while they are written.
+_ONE_PIECE = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A whole answer; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedResponse:
+    """An answer whose body is still coming; valid inside the `async with` that gave it."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: AsyncIterator[bytes]
+
+    async def read(self) -> bytes:
+        """All that is left of the body."""
+        return b"".join([chunk async for chunk in self.chunks])
+
+
+class WebSocket(Protocol):
+    """An open websocket connection, text messages only."""
+
+    async def send(self, text: str) -> None:
+        """Send one message. Raises Unavailable when the connection is gone."""
+
+    async def receive(self, timeout: float) -> str | None:
+        """The next message; None when the other side has closed. Raises Unavailable after `timeout` seconds."""
+
+
+class Transport(Protocol):
+    """How clients reach a server; paths start with `/` and carry their query, encoded."""
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Response:
+        """One exchange with bodies that fit in memory; `timeout` is for all of it. Raises Unavailable."""
+
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> AbstractAsyncContextManager[StreamedResponse]:
+        """One exchange with bodies of any size; `timeout` is between two pieces. Raises Unavailable."""
+
+    def websocket(
+        self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
+    ) -> AbstractAsyncContextManager[WebSocket]:
+        """A websocket connection; `timeout` is for opening it. Raises Unavailable."""
+
+    async def close(self) -> None:
+        """Drop every connection. Idempotent."""
+
+
+class HttpTransport:
+    """HTTP/1.1 over TCP, TLS or a Unix socket, with connections that are used again.
+
+    `base_url` is `https://host:port` or `http://host:port`. With `unix_socket`, connections go to that path and
+    `base_url` only fills the Host header. `verify` is True (the machine's certificate authorities), False (none) or
+    the path of a PEM file. Must be used within one event loop; `async with` closes it.
+    """
+
+    def __init__(
+        self, base_url: str = "http://localhost", *, unix_socket: Path | str | None = None, verify: bool | Path = True
+    ) -> None:
+        self._base = base_url.rstrip("/")
+        self._unix_socket = None if unix_socket is None else str(unix_socket)
+        self._verify = verify
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def address(self) -> str:
+        """Where this leads, for messages."""
+        return self._unix_socket or self._base
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> Response:
+        """One exchange; see Transport."""
+        limits = aiohttp.ClientTimeout(total=timeout, connect=min(timeout, _CONNECT_TIMEOUT))
+        try:
+            async with self._send(method, path, headers, body, limits) as answer:
+                return Response(answer.status, _lowered(answer.headers), await answer.read())
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._unavailable(error, timeout) from error
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body = b"",
+        timeout: float = DEFAULT_TIMEOUT,
+    ) -> AsyncGenerator[StreamedResponse]:
+        """One exchange in pieces; see Transport."""
+        limits = aiohttp.ClientTimeout(total=None, connect=min(timeout, _CONNECT_TIMEOUT), sock_read=timeout)
+        try:
+            answer = await self._send(method, path, headers, body, limits)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._unavailable(error, timeout) from error
+        try:
+            yield StreamedResponse(answer.status, _lowered(answer.headers), self._chunks(answer, timeout))
+        finally:
+            # An unread body would block the connection for its next user.
+            answer.close()
+
+    @asynccontextmanager
+    async def websocket(
+        self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
+    ) -> AsyncGenerator[WebSocket]:
+        """A websocket connection; see Transport."""
+        limits = aiohttp.ClientWSTimeout(ws_receive=None, ws_close=1.0)
+        try:
+            async with asyncio.timeout(timeout):
+                connection = await self._open().ws_connect(self._url(path), headers=headers, timeout=limits)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._unavailable(error, timeout) from error
+        try:
+            yield _AiohttpWebSocket(connection, self.address)
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        """Drop every connection."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _send(
+        self, method: str, path: str, headers: Mapping[str, str], body: Body, limits: aiohttp.ClientTimeout
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        data: bytes | bytearray | AsyncIterable[bytes] | None = body
+        if isinstance(body, bytes | bytearray):
+            data = body or None
+            if len(body) > _ONE_PIECE:
+                headers, data = {**headers, "Content-Length": str(len(body))}, _pieces(body)
+        session = self._open()
+        return session.request(
+            method, self._url(path), headers=headers, data=data, timeout=limits, allow_redirects=False
+        )
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=self._connector(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=_ADDED_HEADERS,
+                trust_env=False,
+            )
+        return self._session
+
+    def _connector(self) -> aiohttp.BaseConnector:
+        if self._unix_socket is not None:
+            return aiohttp.UnixConnector(self._unix_socket, limit=_CONNECTIONS, keepalive_timeout=_IDLE)
+        verify: bool | ssl.SSLContext = self._verify is True
+        if isinstance(self._verify, Path):
+            verify = ssl.create_default_context(cafile=str(self._verify))
+        return aiohttp.TCPConnector(ssl=verify, limit=_CONNECTIONS, keepalive_timeout=_IDLE)
+
+    def _url(self, path: str) -> URL:
+        return URL(self._base + path, encoded=True)
+
+    def _unavailable(self, error: Exception, timeout: float) -> Unavailable:
+        if isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientError):
+            return Unavailable(f"{self.address}: no answer within {timeout:g} s")
+        return Unavailable(f"{self.address}: cannot be reached: {_reason(error)}")
+
+    async def _chunks(self, answer: aiohttp.ClientResponse, timeout: float) -> AsyncGenerator[bytes]:
+        try:
+            async for chunk in answer.content.iter_chunked(_CHUNK):
+                yield chunk
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise self._unavailable(error, timeout) from error
+
+
+class _AiohttpWebSocket:
+    def __init__(self, connection: aiohttp.ClientWebSocketResponse, address: str) -> None:
+        self._connection = connection
+        self._address = address
+
+    async def send(self, text: str) -> None:
+        try:
+            await self._connection.send_str(text)
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"{self._address}: the connection is gone: {_reason(error)}") from error
+
+    async def receive(self, timeout: float) -> str | None:
+        try:
+            message = await self._connection.receive(timeout)
+        except TimeoutError as error:
+            raise Unavailable(f"{self._address}: nothing heard for {timeout:g} s") from error
+        return str(message.data) if message.type is aiohttp.WSMsgType.TEXT else None
+
+
+async def _pieces(body: bytes | bytearray) -> AsyncGenerator[bytes]:
+    view = memoryview(body)
+    for start in range(0, len(view), _CHUNK):
+        yield bytes(view[start : start + _CHUNK])
+
+
+def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

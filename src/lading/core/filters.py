@@ -1,0 +1,471 @@
+"""The list-query language: from what a client sent to a checked expression tree.
+
+Source: api-contract 4.4-4.6. Every triple is checked against the record type before anything is looked up: attribute,
+operator and operand. Operands come out as they are stored (times as text, booleans as booleans), so that the store
+only has to write them down. A fault is `Invalid` (422) that names the attribute or operator.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from lading.core.errors import Invalid
+from lading.core.records import CONTAINERS, KINDS, REQUESTS
+from lading.core.schema import JSON, Field, RecordType, Type
+from lading.core.timestamps import format_time, parse_time
+
+MAX_INTEGER: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A stored field."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a stored object."""
+
+    column: str
+    key: str
+
+
+Target: TypeAlias = Column | Key
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`target operator value`; `!=` also holds where the target is null or the key missing. `value` may be None."""
+
+    target: Target
+    operator: str
+    value: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The target is one of `values`; negated, it is none of them (null counts as none unless `null` is listed)."""
+
+    target: Target
+    values: tuple[JSON, ...]
+    null: bool = False
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The texts of `targets`, joined by spaces, match an SQL pattern; `fold` ignores case."""
+
+    targets: tuple[Target, ...]
+    pattern: str
+    fold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IsKind:
+    """The uuid in a column has one of these infixes."""
+
+    column: str
+    infixes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """An object column has all of these keys, or an array column all of these elements."""
+
+    column: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExists:
+    """A key is there (or is not)."""
+
+    key: Key
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyContains:
+    """The value of a key equals `value`, or is an array that has it."""
+
+    key: Key
+    value: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always, or never."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """At least one part holds."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OfContainer:
+    """The container of a request satisfies `part`."""
+
+    part: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A container that a request of this user points at."""
+
+    owner_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """A log row about something of this user: the object, or the container of a request."""
+
+    owner_uuid: str
+
+
+Expression: TypeAlias = (
+    Compare
+    | Among
+    | Like
+    | IsKind
+    | Holds
+    | KeyExists
+    | KeyContains
+    | Constant
+    | Either
+    | OfContainer
+    | Requested
+    | About
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One sort key."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A checked list query. `select` None is the default set of fields."""
+
+    where: tuple[Expression, ...] = ()
+    order: tuple[Order, ...] = ()
+    select: tuple[str, ...] | None = None
+    limit: int = 100
+    offset: int = 0
+    distinct: bool = False
+    count: bool = False
+    extra: tuple[str, ...] = field(default=())
+
+
+def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int) -> Query:
+    """The query that the parameters of a list call ask for. Raises Invalid."""
+    select = check_select(params.get("select"), kind)
+    count = params.get("count")
+    if count not in (None, "exact", "none"):
+        raise Invalid(f"count: {count!r} is neither 'exact' nor 'none'")
+    limit = check_number(params, "limit", 100)
+    return Query(
+        where=check_filters(params.get("filters"), kind) + check_where(params.get("where"), kind),
+        order=check_order(params.get("order"), kind, plain=bool(params.get("distinct"))),
+        select=select,
+        limit=min(limit, max_limit),
+        offset=check_number(params, "offset", 0),
+        distinct=bool(params.get("distinct")) and select is not None,
+        count=count != "none",
+    )
+
+
+def check_number(params: Mapping[str, JSON], name: str, default: int) -> int:
+    """A parameter that must be a whole number from 0 up. Raises Invalid."""
+    value = params.get(name)
+    if value is None:
+        return default
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Invalid(f"{name}: {value!r} is not a whole number from 0 up")
+    return min(value, MAX_INTEGER)
+
+
+def check_select(select: JSON, kind: RecordType) -> tuple[str, ...] | None:
+    """The fields to answer, each once; None when the client did not say. Raises Invalid."""
+    if select is None:
+        return None
+    if not isinstance(select, list) or not select:
+        raise Invalid("select: must be an array of at least one attribute name")
+    names: dict[str, None] = {}
+    for one in select:
+        name = one.removeprefix(f"{kind.plural}.") if isinstance(one, str) else one
+        found = kind.by_name.get(name) if isinstance(name, str) else None
+        if found is None or found.hidden:
+            raise Invalid(f"Invalid attribute '{one}' of {kind.schema} in select parameter")
+        names[found.name] = None
+    return tuple(names)
+
+
+def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[Order, ...]:
+    """Sort keys; what cannot be sorted by is dropped, repeats too, and a tie-break is added unless `plain`.
+
+    Raises Invalid when `order` is no array of texts.
+    """
+    entries = order.split(",") if isinstance(order, str) else order or []
+    if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+        raise Invalid('order: must be an array such as ["created_at desc"]')
+    keys: dict[str, Order] = {}
+    for entry in entries:
+        match = re.fullmatch(rf"\s*(?:{kind.plural}\.)?(\w+)(?:\s+(asc|desc))?\s*", entry, re.IGNORECASE)
+        found = kind.by_name.get(match[1]) if match else None
+        if match and found and found.stored and not found.hidden and not found.nested:
+            keys.setdefault(found.name, Order(found.name, (match[2] or "").lower() == "desc"))
+    if not plain:
+        for name in ("id",) if kind.numbered else ("modified_at", "uuid"):
+            keys.setdefault(name, Order(name, descending=True))
+    return tuple(keys.values())
+
+
+def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
+    """The older way to filter: {attribute: value | [values] | ["contains", text]}. Raises Invalid."""
+    if where is None:
+        return ()
+    if not isinstance(where, dict):
+        raise Invalid("where: must be an object of attributes and values")
+    triples: list[JSON] = []
+    for name, value in where.items():
+        if isinstance(value, list) and value[:1] == ["contains"] and len(value) == 2:
+            triples.append([name, "ilike", f"%{value[1]}%"])
+        else:
+            triples.append([name, "in" if isinstance(value, list) else "=", value])
+    return check_filters(triples, kind)
+
+
+def check_filters(filters: JSON, kind: RecordType) -> tuple[Expression, ...]:
+    """Expressions all of which must hold. Raises Invalid naming the attribute or operator."""
+    if filters is None:
+        return ()
+    if not isinstance(filters, list):
+        raise Invalid("filters: must be an array of [attribute, operator, operand]")
+    return tuple(_triple(one, kind) for one in filters)
+
+
+def _triple(entry: JSON, kind: RecordType) -> Expression:
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise Invalid(f"Invalid filter {_show(entry)}: must be [attribute, operator, operand]")
+    attribute, operator, operand = entry
+    if not isinstance(operator, str):
+        raise Invalid(f"Invalid operator {_show(operator)} in filter: must be a string")
+    operator = operator.lower().strip()
+    if operator == "@@":
+        raise Invalid("Full text search operator is no longer supported: use ilike")
+    if operator not in _OPERATORS and operator != "is_a":
+        raise Invalid(f"Invalid operator '{operator}' in filter")
+    if isinstance(attribute, list):
+        if not attribute:
+            raise Invalid("Invalid attribute [] in filter: name at least one")
+        return Either(tuple(_one(name, operator, operand, kind) for name in attribute))
+    return _one(attribute, operator, operand, kind)
+
+
+def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Expression:
+    if not isinstance(attribute, str):
+        raise Invalid(f"Invalid attribute {_show(attribute)} in filter: must be a string")
+    name = attribute.removeprefix(f"{kind.plural}.")
+    if kind is REQUESTS and name.startswith("container."):
+        return OfContainer(_one(name[len("container.") :], operator, operand, CONTAINERS))
+    if name == "any":
+        return _any(operator, operand, kind)
+    top, dot, key = name.partition(".")
+    found = kind.by_name.get(top)
+    if found is None or found.hidden or not found.stored:
+        raise Invalid(f"Invalid attribute '{attribute}' in filter")
+    if dot:
+        if found.type is not Type.OBJECT:
+            raise Invalid(f"Invalid attribute '{attribute}' in filter: {top} has no sub-properties")
+        return _key(Key(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute)
+    return _is_a(found, operand, kind) if operator == "is_a" else _OPERATORS[operator](found, operator, operand)
+
+
+def _any(operator: str, operand: JSON, kind: RecordType) -> Expression:
+    texts = tuple(Column(one.name, one.type) for one in kind.columns if one.type is Type.STRING and not one.hidden)
+    if operator in ("like", "ilike"):
+        return Like(texts, _text(operand, "any", operator), operator == "ilike")
+    if operator in ("=", "in"):
+        values = _list(operand, "any") if operator == "in" else [operand]
+        wanted = tuple(_text(value, "any", operator) for value in values)
+        return Either(tuple(Among(one, wanted) for one in texts))
+    raise Invalid(f"Invalid operator '{operator}' for attribute 'any'")
+
+
+def _equal(found: Field, operator: str, operand: JSON) -> Expression:
+    operator = "!=" if operator == "<>" else operator
+    return Compare(Column(found.name, found.type), operator, None if operand is None else _operand(found, operand))
+
+
+def _range(found: Field, operator: str, operand: JSON) -> Expression:
+    if found.nested or found.type is Type.BOOLEAN:
+        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+    if operand is None:
+        raise Invalid(f"Invalid operand type 'null' for '{operator}' in filter on '{found.name}'")
+    return Compare(Column(found.name, found.type), operator, _operand(found, operand))
+
+
+def _like(found: Field, operator: str, operand: JSON) -> Expression:
+    if found.type not in (Type.STRING, Type.TIME):
+        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+    return Like((Column(found.name, found.type),), _text(operand, found.name, operator), operator == "ilike")
+
+
+def _in(found: Field, operator: str, operand: JSON) -> Expression:
+    values = _list(operand, found.name)
+    wanted = tuple(_operand(found, value) for value in values if value is not None)
+    return Among(Column(found.name, found.type), wanted, len(wanted) != len(values), operator == "not in")
+
+
+def _is_a(found: Field, operand: JSON, kind: RecordType) -> Expression:
+    names = operand if isinstance(operand, list) else [operand]
+    infixes = tuple(infix for infix, name in KINDS.items() if name in names)
+    if not all(isinstance(name, str) for name in names) or found.type is not Type.STRING:
+        raise Invalid(f"Invalid operand {_show(operand)} for 'is_a' in filter on '{found.name}': must be a kind")
+    return Constant(kind.infix in infixes) if found.name == "uuid" else IsKind(found.name, infixes)
+
+
+def _exists(found: Field, operator: str, operand: JSON) -> Expression:
+    return Holds(_nested(found, operator), (_text(operand, found.name, operator),))
+
+
+def _contains(found: Field, operator: str, operand: JSON) -> Expression:
+    names = operand if isinstance(operand, list) else [operand]
+    column = _nested(found, operator)
+    if not names:
+        raise Invalid(f"Invalid operand [] for 'contains' in filter on '{found.name}': must not be empty")
+    return Holds(column, tuple(_text(name, found.name, operator) for name in names))
+
+
+def _nested(found: Field, operator: str) -> str:
+    if not found.nested:
+        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+    return found.name
+
+
+_Check: TypeAlias = Callable[[Field, str, JSON], Expression]
+_OPERATORS: Final[Mapping[str, _Check]] = {
+    "=": _equal,
+    "!=": _equal,
+    "<>": _equal,
+    "<": _range,
+    "<=": _range,
+    ">": _range,
+    ">=": _range,
+    "like": _like,
+    "ilike": _like,
+    "in": _in,
+    "not in": _in,
+    "exists": _exists,
+    "contains": _contains,
+}
+
+
+def _key(key: Key, operator: str, operand: JSON, attribute: str) -> Expression:
+    if operator in ("like", "ilike"):
+        return Like((key,), _text(operand, attribute, operator), operator == "ilike")
+    if operator in ("in", "not in"):
+        return Among(key, tuple(_list(operand, attribute)), negated=operator == "not in")
+    if operator == "exists":
+        return KeyExists(key, _boolean(operand, attribute))
+    if operator == "contains":
+        return KeyContains(key, operand)
+    if operator == "is_a":
+        raise Invalid(f"Invalid operator 'is_a' for sub-property '{attribute}'")
+    if operator not in ("=", "!=", "<>") and (isinstance(operand, bool) or not isinstance(operand, str | int | float)):
+        raise Invalid(f"Invalid operand type for '{operator}' in filter on '{attribute}'")
+    return Compare(key, "!=" if operator == "<>" else operator, operand)
+
+
+def _operand(found: Field, value: JSON) -> JSON:
+    match found.type:
+        case Type.TIME:
+            return _moment(value, found.name)
+        case Type.BOOLEAN:
+            return _boolean(value, found.name)
+        case Type.INTEGER:
+            return _integer(value, found.name)
+        case Type.FLOAT:
+            return _real(value, found.name)
+        case Type.OBJECT | Type.ARRAY:
+            return _document(value, found.name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    return _text(value, found.name, "=")
+
+
+def _moment(value: JSON, name: str) -> str:
+    try:
+        return format_time(parse_time(value))
+    except (ValueError, TypeError, OverflowError):
+        raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': not a timestamp") from None
+
+
+_TRUE: Final = ("1", "t", "true", "y", "yes")
+_FALSE: Final = ("0", "f", "false", "n", "no")
+
+
+def _boolean(value: JSON, name: str) -> bool:
+    text = str(value).lower() if isinstance(value, str | bool | int) else ""
+    if text in _TRUE or text in _FALSE:
+        return text in _TRUE
+    raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': not true or false")
+
+
+def _integer(value: JSON, name: str) -> int:
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9]{1,19}\s*", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_INTEGER:
+        raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': not a 64-bit integer")
+    return value
+
+
+def _real(value: JSON, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': not a number") from None
+
+
+def _document(value: JSON, name: str) -> str:
+    try:
+        parsed = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': not JSON") from None
+    return json.dumps(parsed, separators=(",", ":"), ensure_ascii=False)
+
+
+def _text(value: JSON, name: str, operator: str) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"Invalid operand {_show(value)} for '{operator}' in filter on '{name}': must be a string")
+    return value
+
+
+def _list(value: JSON, name: str) -> Sequence[JSON]:
+    if not isinstance(value, list):
+        raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': must be an array")
+    return value
+
+
+def _show(value: JSON) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,77 @@
+"""JSON values as records hold them: one spelling for each value, exact integers, and equality that tells 1 from true.
+
+Records are compared by their canonical text (api-contract 1.3 step 8, 1.6): object keys sorted at every depth, no
+blanks, integers of any size exact. Values inside records are never changed in place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Json: TypeAlias = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+JsonObject: TypeAlias = dict[str, Json]
+
+EMPTY_OBJECT_DIGEST = "99914b932bd37a50b983c5e7c90ae93b"
+_EMPTY: tuple[Json, ...] = (None, [], {})
+
+
+def canonical(value: object) -> str:
+    """The one text of a JSON value; equal values have equal texts, whatever the order of their keys."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def digest(value: object) -> str:
+    """The md5 (hex) of the canonical text: `{}` is 99914b932bd37a50b983c5e7c90ae93b (api-contract 1.6)."""
+    return hashlib.md5(canonical(value).encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two JSON values are the same value; true is not 1, and 1 is not 1.0."""
+    if one is other:
+        return True
+    return canonical(one) == canonical(other)
+
+
+def same_or_empty(one: object, other: object) -> bool:
+    """As `same`, but null, [] and {} count as equal (api-contract 1.1, writes in the wrong phase)."""
+    return same(one, other) or (one in _EMPTY and other in _EMPTY)
+
+
+def ordered(value: Json) -> Json:
+    """The same value with the keys of its objects sorted at every depth."""
+    if isinstance(value, dict):
+        return {key: ordered(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [ordered(item) for item in value]
+    return value
+
+
+def ordered_object(value: Mapping[str, Json]) -> JsonObject:
+    """`ordered` for an object."""
+    return {key: ordered(value[key]) for key in sorted(value)}
+
+
+def integer(value: object) -> int | None:
+    """The integer that a client meant, or None: 3, 3.0 and "3" are 3; true and "x" are not integers.
+
+    Clients send numbers as text in urlencoded bodies ("0" for a priority, api-contract 12).
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+        return _parse(value.strip())
+    return None
+
+
+def _parse(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None

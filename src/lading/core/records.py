@@ -1,0 +1,385 @@
+"""The record types: one table that yields the database schema, the routes, the discovery document and OpenAPI.
+
+Source: api-contract 1.1, 1.5, 4.1-4.14, 5; `decisions.md` (additions). Nothing here decides: the rules of containers
+and requests stand in `container` and `request`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.core.ids import Infix
+from lading.core.schema import JSON, Action, Field, Parameter, RecordType, Scope, Type
+
+
+def _text(name: str, doc: str = "", *, readonly: bool = False, hidden: bool = False) -> Field:
+    return Field(name=name, doc=doc, readonly=readonly, hidden=hidden)
+
+
+def _flag(name: str, doc: str = "", *, default: bool = False, readonly: bool = False) -> Field:
+    return Field(name=name, type=Type.BOOLEAN, default=default, doc=doc, null=False, readonly=readonly)
+
+
+def _number(name: str, doc: str = "", *, default: int | None = 0, readonly: bool = False) -> Field:
+    return Field(name=name, type=Type.INTEGER, default=default, doc=doc, null=default is None, readonly=readonly)
+
+
+def _money(name: str, doc: str = "") -> Field:
+    return Field(name=name, type=Type.FLOAT, default=0.0, doc=doc, null=False)
+
+
+def _moment(name: str, doc: str = "", *, fixed: bool = False, readonly: bool = False) -> Field:
+    return Field(name=name, type=Type.TIME, doc=doc, fixed=fixed, readonly=readonly)
+
+
+def _map(name: str, doc: str = "", *, hidden: bool = False) -> Field:
+    return Field(name=name, type=Type.OBJECT, default={}, doc=doc, hidden=hidden)
+
+
+def _sequence(name: str, doc: str = "", *, default: list[JSON] | None = None, readonly: bool = False) -> Field:
+    return Field(name=name, type=Type.ARRAY, default=default or [], doc=doc, readonly=readonly)
+
+
+def _derived(name: str, type: Type = Type.STRING, doc: str = "", *, unlisted: bool = False) -> Field:
+    return Field(name=name, type=type, doc=doc, derived=True, unlisted=unlisted, readonly=True)
+
+
+_COMMON: Final = (
+    Field(name="uuid", null=False, doc="Identifier."),
+    Field(name="kind", derived=True, fixed=True, doc="Name of the record type."),
+    Field(name="etag", derived=True, fixed=True, doc="Changes whenever the record does."),
+    Field(name="owner_uuid", null=False, doc="The user who owns it."),
+    _moment("created_at", "When it was made.", fixed=True),
+    _moment("modified_at", "When it last changed.", fixed=True),
+    Field(name="modified_by_user_uuid", fixed=True, doc="Who changed it last."),
+)
+
+_WRITE: Final = (
+    Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
+    Parameter(name="ensure_unique_name", type=Type.BOOLEAN, default=False, doc="Adjust the name if it is taken."),
+    Parameter(name="cluster_id", doc="This cluster; nothing is forwarded."),
+)
+_GET: Final = (
+    Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
+    Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="Find trashed records too."),
+    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Find past versions too."),
+)
+_LIST: Final = (
+    Parameter(name="filters", type=Type.ARRAY, doc="[[attribute, operator, operand], ...], all of which must hold."),
+    Parameter(name="where", type=Type.OBJECT, doc="{attribute: value}, all of which must hold."),
+    Parameter(name="order", type=Type.ARRAY, doc='["attribute asc", ...]'),
+    Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
+    Parameter(name="distinct", type=Type.BOOLEAN, default=False, doc="Return each different row once."),
+    Parameter(name="limit", type=Type.INTEGER, default=100, doc="Most items to return."),
+    Parameter(name="offset", type=Type.INTEGER, default=0, doc="Items to pass over."),
+    Parameter(name="count", default="exact", doc='"exact" or "none": whether items_available is computed.'),
+    Parameter(name="cluster_id", doc="This cluster; nothing is forwarded."),
+    Parameter(name="bypass_federation", type=Type.BOOLEAN, default=False, doc="Accepted; there is no federation."),
+    Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="List trashed records too."),
+    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="List past versions too."),
+    Parameter(name="include", type=Type.ARRAY, doc="Accepted; nothing is included."),
+)
+
+
+def _member(
+    name: str, method: str = "POST", doc: str = "", *, body: bool = False, answer: str = "", path: str = ""
+) -> Action:
+    return Action(
+        name=name, method=method, scope=Scope.MEMBER, path=path or name, doc=doc, body=body, answer=answer,
+        parameters=() if answer else _WRITE[:1],
+    )  # fmt: skip
+
+
+def _general(name: str, method: str, doc: str, *, body: bool = False, answer: str = "") -> Action:
+    return Action(name=name, method=method, scope=Scope.COLLECTION, path=name, doc=doc, body=body, answer=answer)
+
+
+_READ: Final = (
+    Action(name="list", method="GET", scope=Scope.COLLECTION, doc="List them.", parameters=_LIST, answer="List"),
+    Action(name="get", method="GET", scope=Scope.MEMBER, doc="Get one.", parameters=_GET),
+)
+_CRUD: Final = (
+    *_READ,
+    Action(name="create", method="POST", scope=Scope.COLLECTION, doc="Make one.", parameters=_WRITE, body=True),
+    Action(name="update", method="PUT", scope=Scope.MEMBER, doc="Change one.", parameters=_WRITE, body=True),
+    Action(name="delete", method="DELETE", scope=Scope.MEMBER, doc="Delete one.", parameters=_WRITE[:1]),
+)
+
+USERS: Final = RecordType(
+    plural="users",
+    singular="user",
+    infix=Infix.USER,
+    doc="A person or service that owns records.",
+    fields=(
+        *_COMMON,
+        _text("email"),
+        _text("username"),
+        _derived("full_name"),
+        Field(name="first_name", default="", null=False),
+        Field(name="last_name", default="", null=False),
+        _text("identity_url"),
+        _flag("is_active", "An inactive user can read only themselves.", default=True),
+        _flag("is_admin", "An admin may do everything."),
+        _derived("is_invited", Type.BOOLEAN),
+        _map("prefs"),
+        _derived("writable_by", Type.ARRAY),
+        _derived("can_write", Type.BOOLEAN),
+        _derived("can_manage", Type.BOOLEAN),
+    ),
+    actions=(
+        *_CRUD,
+        _general("current", "GET", "The user of this token."),
+        _general("system", "GET", "The system user (admin only)."),
+    ),
+    unique=(("username",), ("email",)),
+)
+
+TOKENS: Final = RecordType(
+    plural="api_client_authorizations",
+    singular="api_client_authorization",
+    infix=Infix.TOKEN,
+    doc="A token. Its secret is shown once, when it is made, and stored as a hash.",
+    fields=(
+        *_COMMON,
+        _derived("api_token", Type.STRING, "The secret; only in the answer to create and containers.auth."),
+        _text("created_by_ip_address"),
+        _moment("expires_at", "When it ends; null is never."),
+        _moment("last_used_at", readonly=True),
+        _text("last_used_by_ip_address", readonly=True),
+        _sequence("scopes", '["all"], or "METHOD /path" entries.', default=["all"]),
+        _text("secret_hash", "SHA-256 of the secret.", hidden=True),
+        _text("container_uuid", "The one container that this token is for.", hidden=True),
+    ),
+    actions=(
+        *_CRUD,
+        _general("current", "GET", "The token of this call."),
+        _general("create_system_auth", "POST", "A token of the system user (admin only).", body=True),
+    ),
+    indexes=(("secret_hash",), ("owner_uuid",), ("container_uuid",)),
+)
+
+COLLECTIONS: Final = RecordType(
+    plural="collections",
+    singular="collection",
+    infix=Infix.COLLECTION,
+    doc="A directory tree whose content is named by its hash.",
+    fields=(
+        *_COMMON,
+        _text("name"),
+        _text("description"),
+        _map("properties"),
+        Field(name="portable_data_hash", null=False, doc="Hash of the content."),
+        Field(name="manifest_text", default="", null=False, unlisted=True, doc="The content; signed when returned."),
+        _derived("unsigned_manifest_text", unlisted=True, doc="The content without signatures."),
+        _number("replication_desired", default=None),
+        _number("replication_confirmed", default=None, readonly=True),
+        _moment("replication_confirmed_at", readonly=True),
+        _sequence("storage_classes_desired", default=["default"]),
+        _sequence("storage_classes_confirmed", readonly=True),
+        _moment("storage_classes_confirmed_at", readonly=True),
+        _moment("trash_at", "When it goes to the trash."),
+        _moment("delete_at", "When it is deleted for good."),
+        _flag("is_trashed"),
+        _number("version", default=1, readonly=True),
+        _text("current_version_uuid", readonly=True),
+        _flag("preserve_version"),
+        _number("file_count", readonly=True),
+        _number("file_size_total", readonly=True),
+    ),
+    actions=(
+        *_CRUD,
+        _member("trash", doc="Put it in the trash."),
+        _member("untrash", doc="Take it out of the trash."),
+    ),
+    indexes=(("portable_data_hash",), ("modified_at", "uuid"), ("delete_at",), ("trash_at",)),
+)
+
+_SPEC: Final = (
+    _sequence("command", "Program and arguments."),
+    _text("container_image", "Portable data hash, repository[:tag] or prefix of an image hash."),
+    Field(name="cwd", default=".", doc='Working directory; "." is that of the image.'),
+    _map("environment", "Environment variables."),
+    _map("mounts", "What is mounted, by target."),
+    _map("secret_mounts", "Mounts that are never shown.", hidden=True),
+    _map("runtime_constraints", "ram, vcpus and other needs."),
+    _map("scheduling_parameters", "Where and how long it may run."),
+    _text("output_path", "The mount target whose content is kept."),
+    _sequence("output_glob", "Patterns of files that are kept; none is all."),
+    _sequence("output_storage_classes", default=["default"]),
+    _map("output_properties", "Properties of the output collection."),
+    Field(name="runtime_token", hidden=True, doc="Token that the container acts with."),
+    _flag("service", "A service is wanted for running, not for its output."),
+    _map("published_ports", "Ports that can be reached from outside."),
+)
+
+REQUESTS: Final = RecordType(
+    plural="container_requests",
+    singular="container_request",
+    infix=Infix.REQUEST,
+    doc="What a client wants to know the outcome of.",
+    fields=(
+        *_COMMON,
+        _text("name"),
+        _text("description"),
+        _map("properties"),
+        Field(name="state", default="Uncommitted", null=False, doc="Uncommitted, Committed or Final."),
+        _text("requesting_container_uuid", "The container that asked for it."),
+        _text("container_uuid", "The container that satisfies it."),
+        _number("container_count_max", default=None),
+        _number("container_count", "Containers tried so far."),
+        _sequence("attempted_container_uuids", "Earlier containers, oldest first."),
+        *_SPEC,
+        _text("output_name"),
+        _number("output_ttl", "Seconds until the output is trashed; 0 is never."),
+        _number("priority", "0 to 1000; 0 is on hold or cancelled.", default=None),
+        _flag("use_existing", "Whether finished or running work may be reused.", default=True),
+        _moment("expires_at", "After it the priority counts as 0."),
+        Field(name="filters", type=Type.ARRAY, doc="Further conditions on containers that are reused."),
+        _text("log_uuid", "The log collection."),
+        _text("output_uuid", "The output collection."),
+        _money("cumulative_cost", "Dollars."),
+    ),
+    actions=(
+        *_CRUD,
+        _member("cancel", doc="Set the priority to 0."),
+        _member("why", "GET", "Why it is where it is: what was reused and why, what it waits for.", answer="object"),
+        _member("container_status", "GET", "State of its container and why it waits.", answer="object"),
+        _general("preview", "POST", "What a create would do, without storing anything.", body=True, answer="object"),
+        Action(
+            name="log", method="GET", scope=Scope.MEMBER, path="log", rest=True, answer="bytes",
+            doc="The logs of its containers, while they run and afterwards: log/{container uuid}/{path}.",
+        ),
+    ),
+    indexes=(
+        ("container_uuid", "state"),
+        ("requesting_container_uuid", "state"),
+        ("owner_uuid", "modified_at"),
+        ("modified_at", "uuid"),
+    ),
+)  # fmt: skip
+
+CONTAINERS: Final = RecordType(
+    plural="containers",
+    singular="container",
+    infix=Infix.CONTAINER,
+    doc="What is or was run, unambiguously.",
+    fields=(
+        *_COMMON,
+        Field(name="state", default="Queued", null=False, doc="Queued, Locked, Running, Complete or Cancelled."),
+        *_SPEC,
+        Field(name="priority", type=Type.INTEGER, default=0, doc="Computed from its requests, 64 bits."),
+        _text("runtime_user_uuid", "The user that the container acts for."),
+        Field(name="runtime_auth_scopes", type=Type.ARRAY, doc="Scopes of the container's token."),
+        _text("locked_by_uuid", "The token that locked it."),
+        _text("auth_uuid", "The container's own token."),
+        _number("lock_count", "How often it was locked."),
+        _map("runtime_status", "error, warning, activity, failure and their details."),
+        Field(name="progress", type=Type.FLOAT, doc="Part of the work that is done, 0 to 1."),
+        _text("log", "Portable data hash of the log."),
+        _text("output", "Portable data hash of the output."),
+        _number("exit_code", default=None),
+        _money("cost", "Dollars."),
+        _money("subrequests_cost", "Dollars that its own requests cost."),
+        _moment("started_at"),
+        _moment("finished_at"),
+        Field(name="gateway_address", default="", doc="host:port of its gateway."),
+        _flag("interactive_session_started"),
+        Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
+        Field(name="reuse_key", hidden=True, doc="Hash of what is compared for reuse."),
+    ),
+    actions=(
+        *_CRUD,
+        _member("lock", doc="Take a queued container to run it (dispatcher)."),
+        _member("unlock", doc="Give a locked container back (dispatcher)."),
+        _member("auth", "GET", "The container's own token (who locked it).", answer="ApiClientAuthorization"),
+        _member("update_priority", doc="Compute its priority anew (admin)."),
+        _member("secret_mounts", "GET", "Its secret mounts (its own token).", answer="object"),
+        _general("current", "GET", "The container of this token."),
+        Action(
+            name="live", method="POST", scope=Scope.MEMBER, path="live", rest=True, answer="object",
+            doc="Append to a live log: live/{file}?offset=N, raw body (supervisor).",
+        ),
+    ),
+    indexes=(
+        ("state", "priority"),
+        ("reuse_key", "state"),
+        ("auth_uuid",),
+        ("locked_by_uuid",),
+        ("modified_at", "uuid"),
+    ),
+    owned=False,
+)  # fmt: skip
+
+LINKS: Final = RecordType(
+    plural="links",
+    singular="link",
+    infix=Infix.LINK,
+    doc="A named relation between two records.",
+    fields=(
+        *_COMMON,
+        Field(name="link_class", default="", doc="What kind of relation."),
+        Field(name="name", default=""),
+        _text("tail_uuid"),
+        _derived("tail_kind"),
+        _text("head_uuid"),
+        _derived("head_kind"),
+        _map("properties"),
+    ),
+    actions=_CRUD,
+    indexes=(("link_class", "name"), ("head_uuid",), ("tail_uuid",), ("owner_uuid",)),
+)
+
+LOGS: Final = RecordType(
+    plural="logs",
+    singular="log",
+    infix=Infix.LOG,
+    doc="Something that happened to a record.",
+    fields=(
+        Field(name="id", type=Type.INTEGER, null=False, readonly=True, doc="Grows with time."),
+        *_COMMON,
+        _text("object_uuid"),
+        _text("object_owner_uuid", readonly=True),
+        _derived("object_kind"),
+        _moment("event_at"),
+        _text("event_type"),
+        _text("summary"),
+        _map("properties"),
+    ),
+    actions=_CRUD[:3],
+    indexes=(("object_uuid",),),
+    numbered=True,
+)
+
+KEEP_SERVICES: Final = RecordType(
+    plural="keep_services",
+    singular="keep_service",
+    infix=Infix.KEEP_SERVICE,
+    doc="Where blocks are stored.",
+    fields=(
+        *_COMMON,
+        _text("service_host"),
+        _number("service_port", default=None),
+        _flag("service_ssl_flag"),
+        _text("service_type"),
+        _flag("read_only"),
+    ),
+    actions=(*_READ, _general("accessible", "GET", "The services that this client can reach.", answer="List")),
+    stored=False,
+)
+
+RECORDS: Final = (USERS, TOKENS, COLLECTIONS, REQUESTS, CONTAINERS, LINKS, LOGS, KEEP_SERVICES)
+BY_PLURAL: Final = {one.plural: one for one in RECORDS}
+BY_SINGULAR: Final = {one.singular: one for one in RECORDS}
+BY_INFIX: Final = {one.infix: one for one in RECORDS}
+KINDS: Final = {str(one.infix): one.kind for one in RECORDS} | {
+    str(Infix.GROUP): "arvados#group",
+    str(Infix.WORKFLOW): "arvados#workflow",
+    str(Infix.VIRTUAL_MACHINE): "arvados#virtualMachine",
+    str(Infix.AUTHORIZED_KEY): "arvados#authorizedKey",
+    str(Infix.CREDENTIAL): "arvados#credential",
+}
+
+
+def kind_of(uuid: str | None) -> str | None:
+    """The kind of the record that `uuid` names; None when there is no such type."""
+    return KINDS.get(uuid[6:11]) if uuid and len(uuid) == 27 else None

@@ -1,0 +1,148 @@
+"""What a record type is made of: fields, actions and their parameters.
+
+Source: api-contract 4.1-4.6, 4.14. A field says how it is stored, who sees it and whether a client may name it; an
+action says where it is called and with which parameters. The table of the types themselves is `records`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, TypeAlias
+
+JSON: TypeAlias = Any
+"""A JSON value."""
+Record: TypeAlias = dict[str, Any]
+"""A record: JSON values by field name."""
+
+
+class Type(StrEnum):
+    """What a field holds."""
+
+    STRING = "string"
+    INTEGER = "integer"
+    FLOAT = "float"
+    BOOLEAN = "boolean"
+    TIME = "datetime"
+    OBJECT = "object"
+    ARRAY = "array"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One attribute of a record.
+
+    `hidden` is never returned nor filtered; `unlisted` is left out of lists unless selected; `derived` is computed and
+    not stored; `fixed` is silently dropped from what a client writes; `readonly` is refused there.
+    """
+
+    name: str
+    type: Type = Type.STRING
+    default: JSON = None
+    doc: str = ""
+    null: bool = True
+    hidden: bool = False
+    unlisted: bool = False
+    derived: bool = False
+    fixed: bool = False
+    readonly: bool = False
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is a column."""
+        return not self.derived
+
+    @property
+    def nested(self) -> bool:
+        """Whether it is kept as JSON text."""
+        return self.type in (Type.OBJECT, Type.ARRAY)
+
+
+class Scope(StrEnum):
+    """What an action is called on."""
+
+    COLLECTION = "collection"
+    MEMBER = "member"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One parameter of an action, as the discovery document lists it."""
+
+    name: str
+    type: Type = Type.STRING
+    default: JSON = None
+    required: bool = False
+    doc: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One call: `method` on `/arvados/v1/<plural>[/{uuid}][/<path>]`.
+
+    `rest` lets anything follow the path; `body` says that attributes are sent; `answer` names the schema of the answer,
+    "" for the record type itself, "List" for its list.
+    """
+
+    name: str
+    method: str
+    scope: Scope
+    path: str = ""
+    doc: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    body: bool = False
+    answer: str = ""
+    rest: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordType:
+    """One kind of record."""
+
+    plural: str
+    singular: str
+    infix: str
+    doc: str
+    fields: tuple[Field, ...]
+    actions: tuple[Action, ...]
+    indexes: tuple[tuple[str, ...], ...] = ()
+    unique: tuple[tuple[str, ...], ...] = ()
+    owned: bool = True
+    stored: bool = True
+    numbered: bool = False
+
+    @cached_property
+    def schema(self) -> str:
+        """Name in the discovery document: `ContainerRequest`."""
+        return "".join(part.capitalize() for part in self.singular.split("_"))
+
+    @cached_property
+    def kind(self) -> str:
+        """`arvados#containerRequest`."""
+        return f"arvados#{self.schema[0].lower()}{self.schema[1:]}"
+
+    @cached_property
+    def by_name(self) -> dict[str, Field]:
+        """Fields by name."""
+        return {one.name: one for one in self.fields}
+
+    @cached_property
+    def columns(self) -> tuple[Field, ...]:
+        """The stored fields."""
+        return tuple(one for one in self.fields if one.stored)
+
+    @cached_property
+    def visible(self) -> tuple[str, ...]:
+        """Names that clients may see, in order."""
+        return tuple(one.name for one in self.fields if not one.hidden)
+
+    @cached_property
+    def listed(self) -> tuple[str, ...]:
+        """Names shown in lists when nothing is selected."""
+        return tuple(one.name for one in self.fields if not one.hidden and not one.unlisted)
+
+    @cached_property
+    def defaults(self) -> dict[str, JSON]:
+        """Stored fields with their defaults; copy nested values before changing them."""
+        return {one.name: one.default for one in self.columns}

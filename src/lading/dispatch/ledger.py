@@ -1,0 +1,150 @@
+"""What the loop remembers between two steps: what is under way, when to try again, whom it told to stop.
+
+Nothing here waits or acts; `now` is seconds on the loop's clock. All of it may be lost with the dispatcher: the
+records and the processes are enough to start over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from signal import Signals
+
+from lading.dispatch.fleet import FleetView
+from lading.dispatch.queue import Queue, Record
+from lading.dispatch.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Not before `until`; `length` is how long this pause was, `reason` a sentence for those who wait."""
+
+    until: float
+    length: float
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A process was told to stop, first and last at these times."""
+
+    first: float
+    last: float
+
+
+class Ledger:
+    """Memory of one dispatch loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._busy: dict[str, str] = {}
+        self._began: dict[str, float] = {}
+        self._alive: dict[str, bool] = {}
+        self._gone: dict[str, int] = {}
+        self._known_since: int | None = None
+        self._holds: dict[str, Pause] = {}
+        self._retries: dict[str, Pause] = {}
+        self._stops: dict[str, Stop] = {}
+        self._ended: dict[str, float] = {}
+
+    @property
+    def starting(self) -> Iterator[tuple[str, str]]:
+        """Containers being started, with their worker."""
+        return ((uuid, worker) for uuid, worker in self._busy.items() if worker)
+
+    def engage(self, uuid: str, *, now: float, worker: str = "") -> None:
+        """An action on this container is under way; a start when a worker is named."""
+        self._busy[uuid] = worker
+        if worker:
+            self._began[uuid] = now
+
+    def release(self, uuid: str) -> None:
+        """The action is over."""
+        self._busy.pop(uuid, None)
+
+    def busy(self, uuid: str) -> bool:
+        """Whether an action is under way."""
+        return uuid in self._busy
+
+    def began(self, uuid: str) -> float:
+        """When this loop started it; minus infinity for one that it found running."""
+        return self._began.get(uuid, float("-inf"))
+
+    def see(self, view: FleetView, queue: Queue) -> list[str]:
+        """Take note of the processes. Returns those that ended since the last look."""
+        if view.known and self._known_since is None:
+            self._known_since = queue.ticket()
+        ended = [uuid for uuid, alive in self._alive.items() if alive and not _alive(view, uuid)]
+        for uuid in (*ended, *(uuid for uuid in self._alive if uuid not in view.processes)):
+            self._gone[uuid] = queue.ticket()
+        self._alive = {uuid: process.alive for uuid, process in view.processes.items()}
+        return ended
+
+    def lost(self, uuid: str, queue: Queue) -> None:
+        """A start failed: what was read of the record so far says nothing any more."""
+        self._gone[uuid] = queue.ticket()
+
+    def read_after(self, uuid: str) -> int:
+        """The version that a record must exceed to have been read after its process was last seen."""
+        return max(self._gone.get(uuid, 0), self._known_since or 0)
+
+    def hold(self, uuid: str, reason: str, *, now: float) -> None:
+        """Do not start it for a while, longer each time."""
+        self._holds[uuid] = self._pause(self._holds.get(uuid), reason, now=now)
+
+    def held(self, *, now: float) -> dict[str, str]:
+        """Containers not to be started now, with the reason."""
+        return {uuid: pause.reason for uuid, pause in self._holds.items() if pause.until > now}
+
+    def retry(self, uuid: str, *, now: float) -> None:
+        """An action failed: leave the container alone for a while, longer each time."""
+        self._retries[uuid] = self._pause(self._retries.get(uuid), "", now=now)
+
+    def succeeded(self, uuid: str) -> None:
+        """An action went well: the next failure waits shortly again."""
+        self._retries.pop(uuid, None)
+
+    def may_act(self, uuid: str, *, now: float) -> bool:
+        """Whether nothing is under way and no pause holds."""
+        pause = self._retries.get(uuid)
+        return uuid not in self._busy and (pause is None or pause.until <= now)
+
+    def stop_signal(self, uuid: str, *, now: float) -> Signals | None:
+        """The signal that is due for a process that should end, if one is; takes note that it is sent."""
+        past = self._stops.get(uuid)
+        if past is not None and now - past.last < self._settings.kill_interval:
+            return None
+        self._stops[uuid] = Stop(past.first if past else now, now)
+        patient = past is None or now - past.first < self._settings.kill_patience
+        return Signals.SIGTERM if patient else Signals.SIGKILL
+
+    def lingering(self, record: Record | None, *, now: float) -> bool:
+        """Whether the process of an ended container is overdue."""
+        if record is None or not record.final:
+            return False
+        return now - self._ended.setdefault(record.uuid, now) >= self._settings.linger
+
+    def forget(self, uuid: str) -> None:
+        """Drop all memory of a container without process."""
+        tables: tuple[dict[str, float] | dict[str, int] | dict[str, Pause] | dict[str, Stop], ...]
+        tables = (self._began, self._gone, self._holds, self._retries, self._stops, self._ended)
+        for table in tables:
+            table.pop(uuid, None)
+
+    def next_moment(self, *, now: float) -> float | None:
+        """When something becomes due without any event, if anything will."""
+        moments = [pause.until for pauses in (self._holds, self._retries) for pause in pauses.values()]
+        moments += [stop.last + self._settings.kill_interval for stop in self._stops.values()]
+        moments += [since + self._settings.linger for since in self._ended.values()]
+        return min((moment for moment in moments if moment > now), default=None)
+
+    def _pause(self, past: Pause | None, reason: str, *, now: float) -> Pause:
+        length = min(past.length * 2, self._settings.retry_longest) if past else self._settings.retry_first
+        return Pause(now + length, length, reason)
+
+
+def _alive(view: FleetView, uuid: str) -> bool:
+    process = view.processes.get(uuid)
+    return process is not None and process.alive
+
+

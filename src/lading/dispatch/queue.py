@@ -1,0 +1,192 @@
+"""What the dispatcher knows of the container records: a cache by uuid, fed by lists, events and answers.
+
+Several sources race with each other (dispatch-contract B.2), so every piece of knowledge carries a version, a number
+that only grows. Rules:
+
+- A list or a fetch takes a ticket *before* its request is sent. It never overwrites what was learned later, such as
+  the answer to a lock that was sent meanwhile.
+- The answer to a write of our own is the newest truth.
+- An event may only move a state forward (to Running or to a final state, which never change back); whatever else an
+  event says, the record is fetched.
+- A uuid that was asked for and not returned has no record any more; that is knowledge too (`state` None).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from lading.core import sizing
+from lading.core.container import State
+from lading.core.errors import Invalid
+from lading.core.plan import Entry
+from lading.core.sizing import Resources
+
+FIELDS = ("uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints")
+FINAL = frozenset({State.COMPLETE, State.CANCELLED})
+_RANK: Mapping[State | None, int] = MappingProxyType(
+    {None: 0, State.QUEUED: 0, State.LOCKED: 0, State.RUNNING: 1, State.COMPLETE: 2, State.CANCELLED: 2}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a dispatcher needs of one container record.
+
+    `need` is None, and `fault` says why, when the record cannot be sized. `version` orders what was learned;
+    `state` None: there is no such record.
+    """
+
+    uuid: str
+    state: State | None
+    priority: int = 0
+    created_at: str = ""
+    locked_by: str = ""
+    need: Resources | None = None
+    fault: str = ""
+    seen: float = 0.0
+    version: int = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it waits to be started."""
+        return self.state is State.QUEUED and self.priority > 0
+
+    @property
+    def final(self) -> bool:
+        """Whether it has ended."""
+        return self.state in FINAL
+
+    @property
+    def entry(self) -> Entry | None:
+        """What the planner sees of it."""
+        if self.need is None:
+            return None
+        return Entry(
+            uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen
+        )
+
+
+class Queue:
+    """The records by uuid: `waiting` ones (queued with a priority), and `others`, which need a look at every step."""
+
+    def __init__(self, *, token: str) -> None:
+        self._token = token
+        self._version = 0
+        self._waiting: dict[str, Record] = {}
+        self._others: dict[str, Record] = {}
+        self._entries: tuple[Entry, ...] | None = None
+
+    @property
+    def waiting(self) -> Mapping[str, Record]:
+        """Records that wait to be started."""
+        return self._waiting
+
+    @property
+    def others(self) -> Mapping[str, Record]:
+        """All other records."""
+        return self._others
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The waiting records that can be sized, as the planner sees them."""
+        if self._entries is None:
+            self._entries = tuple(entry for record in self._waiting.values() if (entry := record.entry) is not None)
+        return self._entries
+
+    def get(self, uuid: str) -> Record | None:
+        """The record, if anything is known of it."""
+        return self._waiting.get(uuid) or self._others.get(uuid)
+
+    def uuids(self) -> set[str]:
+        """All that is known."""
+        return self._waiting.keys() | self._others.keys()
+
+    def holds(self, record: Record) -> bool:
+        """Whether this dispatcher's token has locked it."""
+        return record.locked_by == self._token
+
+    def ticket(self) -> int:
+        """A version newer than everything known; take it before sending a request."""
+        self._version += 1
+        return self._version
+
+    def merge(
+        self, items: Iterable[Mapping[str, object]], *, ticket: int, now: float, asked: Collection[str] = ()
+    ) -> None:
+        """Learn from a list answer; `asked`: the uuids asked for by name, so that a missing one is known as missing."""
+        found = set()
+        for item in items:
+            uuid = str(item["uuid"])
+            found.add(uuid)
+            self._learn(_read(item, self.get(uuid), version=ticket, now=now))
+        for uuid in asked:
+            if uuid not in found:
+                self._learn(Record(uuid=uuid, state=None, version=ticket))
+
+    def answer(self, item: Mapping[str, object]) -> None:
+        """Learn from the answer to a write of our own about a known container."""
+        old = self.get(str(item["uuid"]))
+        if old is not None:
+            self._learn(
+                replace(
+                    old,
+                    state=State(str(item["state"])),
+                    priority=_whole(item.get("priority")),
+                    locked_by=str(item.get("locked_by_uuid") or ""),
+                    version=self.ticket(),
+                )
+            )
+
+    def advance(self, uuid: str, state: State) -> bool:
+        """Learn from an event. Returns whether that was all there is to learn; if not, the record must be fetched."""
+        old = self.get(uuid)
+        if old is None or _RANK[state] == 0:
+            return False
+        if _RANK[state] > _RANK[old.state]:
+            self._store(replace(old, state=state))
+        return _RANK[state] > 1 or old.state is not state
+
+    def forget(self, uuid: str) -> None:
+        """Drop what is known of it."""
+        self._waiting.pop(uuid, None)
+        self._others.pop(uuid, None)
+        self._entries = None
+
+    def _learn(self, record: Record) -> None:
+        old = self.get(record.uuid)
+        if old is not None and (old.version > record.version or (old.final and not record.final)):
+            return
+        self._store(record)
+
+    def _store(self, record: Record) -> None:
+        self.forget(record.uuid)
+        (self._waiting if record.waiting else self._others)[record.uuid] = record
+
+
+def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float) -> Record:
+    need, fault = _size(item.get("runtime_constraints"))
+    return Record(
+        uuid=str(item["uuid"]),
+        state=State(str(item["state"])),
+        priority=_whole(item.get("priority")),
+        created_at=str(item.get("created_at") or ""),
+        locked_by=str(item.get("locked_by_uuid") or ""),
+        need=need,
+        fault=fault,
+        seen=now if old is None else old.seen,
+        version=version,
+    )
+
+
+def _size(constraints: object) -> tuple[Resources | None, str]:
+    if not isinstance(constraints, Mapping):
+        return None, "runtime_constraints: not an object"
+    try:
+        return sizing.need(constraints), ""
+    except Invalid as error:
+        return None, error.message
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

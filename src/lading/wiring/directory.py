@@ -1,0 +1,204 @@
+"""The data directory: what `lading up` keeps, and the secrets made at first start.
+
+Everything below one directory, readable by its owner only:
+
+    secrets.json   tokens and keys (0600), made once
+    env            the address and token for clients, to be sourced (0600)
+    config.yml     optional configuration
+    tls.crt tls.key    the certificate made at first start
+    db.sqlite      the records
+    blocks/        the block store
+    api.sock       the local way to the server (0600)
+    run/           one directory for each container that is under way
+    cache/         materialised inputs and unpacked images; may be deleted while nothing runs
+    live/          the growing logs of running containers
+    lock           held by the one `lading up` that serves this directory
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lading.config import Config, load
+from lading.core import ids
+from lading.core.errors import Conflict, Invalid
+
+_SECRET_LENGTH = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """What is made at first start and never shown again but to its holder."""
+
+    cluster_id: str
+    system_root_token: str
+    management_token: str
+    blob_signing_key: str
+    admin_uuid: str
+    admin_token_uuid: str
+    admin_token_secret: str
+    dispatch_token_uuid: str
+    dispatch_token_secret: str
+
+    @property
+    def admin_token(self) -> str:
+        """The token that clients use, in its v2 form."""
+        return f"v2/{self.admin_token_uuid}/{self.admin_token_secret}"
+
+    @property
+    def dispatch_token(self) -> str:
+        """The dispatcher's token, in its v2 form."""
+        return f"v2/{self.dispatch_token_uuid}/{self.dispatch_token_secret}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """Where things are below one data directory."""
+
+    root: Path
+
+    @property
+    def socket(self) -> Path:
+        """The Unix socket of the server."""
+        return self.root / "api.sock"
+
+    @property
+    def database(self) -> Path:
+        """The SQLite database."""
+        return self.root / "db.sqlite"
+
+    @property
+    def blocks(self) -> Path:
+        """The directory volume."""
+        return self.root / "blocks"
+
+    @property
+    def run(self) -> Path:
+        """Run directories of containers."""
+        return self.root / "run"
+
+    @property
+    def cache(self) -> Path:
+        """Materialised inputs and images."""
+        return self.root / "cache"
+
+    @property
+    def live(self) -> Path:
+        """Logs of running containers."""
+        return self.root / "live"
+
+    @property
+    def certificate(self) -> Path:
+        """The TLS certificate, PEM."""
+        return self.root / "tls.crt"
+
+    @property
+    def key(self) -> Path:
+        """The TLS key, PEM."""
+        return self.root / "tls.key"
+
+    @property
+    def env(self) -> Path:
+        """The file that clients source."""
+        return self.root / "env"
+
+    def prepare(self) -> None:
+        """Make the directories that are missing. Raises Invalid when that is not possible."""
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in (self.blocks, self.run, self.cache, self.live):
+                path.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise Invalid(f"{self.root}: cannot keep data there: {error.strerror}; choose another --data") from error
+
+    def claim(self) -> int:
+        """Hold the directory for this process; the lock lives as long as the returned descriptor.
+
+        Raises Conflict when another `lading up` serves it.
+        """
+        descriptor = os.open(self.root / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(descriptor)
+            raise Conflict(f"{self.root}: another 'lading up' serves this directory; stop it first") from error
+        return descriptor
+
+    def secrets(self, *, entropy: bytes = b"") -> Secrets:
+        """The secrets of this directory; made from `entropy` (at least 400 bytes) at first start.
+
+        Raises Invalid when the file cannot be read as what it should be.
+        """
+        path = self.root / "secrets.json"
+        if path.exists():
+            try:
+                return msgspec.json.decode(path.read_bytes(), type=Secrets)
+            except (msgspec.DecodeError, OSError) as error:
+                raise Invalid(f"{path}: cannot be read ({error}); restore it from a backup") from error
+        made = make_secrets(entropy)
+        write_private(path, msgspec.json.format(msgspec.json.encode(made)))
+        return made
+
+    def config(self, secrets: Secrets, *, address: str) -> Config:
+        """The configuration: defaults, then `config.yml`, then what this start decided."""
+        path = self.root / "config.yml"
+        return load(
+            path if path.exists() else None,
+            {
+                "ClusterID": secrets.cluster_id,
+                "SystemRootToken": secrets.system_root_token,
+                "ManagementToken": secrets.management_token,
+                "ExternalURL": f"https://{address}/",
+                "Collections": {"BlobSigningKey": secrets.blob_signing_key},
+            },
+        )
+
+    def write_env(self, secrets: Secrets, *, address: str) -> None:
+        """Write the file that clients source."""
+        lines = (
+            f"export ARVADOS_API_HOST={address}",
+            f"export ARVADOS_API_TOKEN={secrets.admin_token}",
+            "export ARVADOS_API_HOST_INSECURE=1",
+        )
+        write_private(self.env, "\n".join((*lines, "")).encode())
+
+
+def make_secrets(entropy: bytes) -> Secrets:
+    """Fresh secrets from at least 400 random bytes. Raises ValueError when there are fewer."""
+    if len(entropy) < 400:
+        raise ValueError("secrets need 400 random bytes")
+    parts = [entropy[at : at + 40] for at in range(0, 400, 40)]
+    cluster = ids.encode(parts[0], 5)
+    secret = [ids.encode(part, _SECRET_LENGTH) for part in parts]
+    return Secrets(
+        cluster_id=cluster,
+        system_root_token=secret[1],
+        management_token=secret[2],
+        blob_signing_key=secret[3],
+        admin_uuid=ids.make_uuid(cluster, ids.Infix.USER, parts[4]),
+        admin_token_uuid=ids.make_uuid(cluster, ids.Infix.TOKEN, parts[5]),
+        admin_token_secret=secret[6],
+        dispatch_token_uuid=ids.make_uuid(cluster, ids.Infix.TOKEN, parts[7]),
+        dispatch_token_secret=secret[8],
+    )
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write `path` (0600) so that it is there whole or not at all, and stays after a power cut."""
+    aside = path.with_name(f".{path.name}.new")
+    descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

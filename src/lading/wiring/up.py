@@ -1,0 +1,193 @@
+"""`lading up`: the whole system on this machine, by one command.
+
+One parent owns two children, the server (API and blocks) and the dispatcher, and starts a child again when it dies
+by itself. Containers belong to their supervisors, not to any of the three: whatever is killed here, they go on, and
+the next start picks them up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from lading.core.errors import Invalid, Unavailable
+from lading.telemetry import event
+from lading.wiring.certificate import ensure_certificate
+from lading.wiring.directory import DataDirectory, Secrets
+
+DEFAULT_LISTEN = "127.0.0.1:9440"
+_START_TIMEOUT = 30.0
+_STOP_TIMEOUT = 20.0
+_LOG_LIMIT = 16 << 20
+_STEADY = 30.0
+_logger = logging.getLogger("lading.up")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """What is worth saying when everything serves."""
+
+    address: str
+    data: Path
+    seconds: float
+
+
+def default_data_directory() -> Path:
+    """`$XDG_DATA_HOME/lading`, or `~/.local/share/lading`."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "lading"
+
+
+def main(data: Path, listen: str, *, on_ready: Callable[[Ready], None]) -> int:
+    """Serve until TERM or INT; the exit code of the command.
+
+    Raises Invalid for an address or directory that cannot be used, Conflict when the directory is served already,
+    Unavailable when a part does not start.
+    """
+    parse_listen(listen)
+    directory = DataDirectory(data.absolute())
+    directory.prepare()
+    lock = directory.claim()
+    try:
+        host = listen.rpartition(":")[0].strip("[]")
+        secrets = directory.secrets(entropy=os.urandom(400))
+        directory.config(secrets, address=listen)
+        ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
+        return asyncio.run(_serve(directory, listen, secrets, on_ready))
+    finally:
+        os.close(lock)
+
+
+def parse_listen(listen: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`. Raises Invalid."""
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Invalid(f"--listen {listen}: not HOST:PORT; write for example {DEFAULT_LISTEN}")
+    return host.strip("[]"), int(port)
+
+
+async def _serve(directory: DataDirectory, listen: str, secrets: Secrets, on_ready: Callable[[Ready], None]) -> int:
+    loop = asyncio.get_running_loop()
+    started, stop = loop.time(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    common = ["--data", str(directory.root), "--listen", listen, "--parent", str(os.getpid())]
+    server = Service("server", [sys.executable, "-m", "lading.wiring.server", *common], directory.root / "log")
+    dispatcher = Service(
+        "dispatcher", [sys.executable, "-m", "lading.wiring.dispatcher", *common], directory.root / "log"
+    )
+    services = (server, dispatcher)
+    try:
+        async with asyncio.TaskGroup() as starting:
+            for service in services:
+                starting.create_task(service.start())
+        directory.write_env(secrets, address=listen)
+        on_ready(Ready(address=listen, data=directory.root, seconds=loop.time() - started))
+        keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
+        await stop.wait()
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+    except* Unavailable as failures:
+        raise failures.exceptions[0] from None
+    finally:
+        await dispatcher.stop()
+        await server.stop()
+    return 0
+
+
+class Service:
+    """One child process: started, watched, started again, stopped."""
+
+    def __init__(self, name: str, command: list[str], logs: Path) -> None:
+        self.name = name
+        self._command = command
+        self._log = logs / f"{name}.log"
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Start it and wait until it says that it serves. Raises Unavailable with its last words."""
+        read, write = os.pipe()
+        try:
+            with self._open_log() as log:
+                began = log.tell()
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    "--ready-fd",
+                    str(write),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(write,),
+                )
+        finally:
+            os.close(write)
+        try:
+            ready = await asyncio.wait_for(_read_line(read), _START_TIMEOUT)
+        except TimeoutError:
+            ready = b""
+        finally:
+            os.close(read)
+        if ready != b"ready\n":
+            await self.stop()
+            raise Unavailable(f"the {self.name} did not start: {self._last_words(began)} (log: {self._log})")
+
+    async def keep(self) -> None:
+        """Start it again whenever it ends, at once at first, then with a growing pause."""
+        loop, pause = asyncio.get_running_loop(), 0.0
+        while True:
+            began = loop.time()
+            if self._process is not None:
+                code = await self._process.wait()
+                event(_logger, "service ended", service=self.name, code=code)
+            if loop.time() - began > _STEADY:
+                pause = 0.0
+            await asyncio.sleep(pause)
+            pause = min(10.0, pause * 2 + 0.1)
+            try:
+                await self.start()
+            except Unavailable as error:
+                event(_logger, "service not started", service=self.name, error=error)
+
+    async def stop(self) -> None:
+        """End it: TERM, and KILL when it does not listen."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def _open_log(self) -> IO[bytes]:
+        self._log.parent.mkdir(mode=0o700, exist_ok=True)
+        if self._log.exists() and self._log.stat().st_size > _LOG_LIMIT:
+            self._log.replace(self._log.with_suffix(".log.1"))
+        return self._log.open("ab")
+
+    def _last_words(self, began: int) -> str:
+        with self._log.open("rb") as log:
+            log.seek(began)
+            lines = log.read()[-4096:].decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+
+
+async def _read_line(descriptor: int) -> bytes:
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+        return os.read(descriptor, 64)
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,33 @@
+"""Uuids and portable data hashes."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lading.core import ids
+
+
+@given(st.binary(min_size=10, max_size=20))
+def test_made_uuids_are_uuids(entropy: bytes) -> None:
+    made = ids.make_uuid("zzzzz", ids.Infix.CONTAINER, entropy)
+    assert ids.is_uuid(made)
+    assert ids.is_uuid(made, ids.Infix.CONTAINER)
+    assert not ids.is_uuid(made, ids.Infix.REQUEST)
+    assert ids.infix_of(made) == ids.Infix.CONTAINER
+
+
+def test_what_is_not_a_uuid() -> None:
+    assert not ids.is_uuid("zzzzz-dz642-short")
+    assert not ids.is_uuid("../../../etc/passwd")
+
+
+def test_portable_data_hashes() -> None:
+    assert ids.is_pdh(ids.EMPTY_PDH)
+    assert not ids.is_pdh(ids.EMPTY_PDH + "+Ahint")
+
+
+def test_well_known_uuids() -> None:
+    assert ids.system_user("zzzzz") == "zzzzz-tpzed-000000000000000"
+    assert ids.anonymous_user("zzzzz") == "zzzzz-tpzed-anonymouspublic"
+    assert ids.root_token("zzzzz") == "zzzzz-gj3su-000000000000000"

@@ -1,0 +1,153 @@
+"""A real `lading up` for system tests: on a free port, watched, killed in parts, checked for what it left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LADING = str(Path(sys.executable).with_name("lading"))
+
+
+@dataclass
+class Cluster:
+    """One `lading up` and its data directory."""
+
+    data: Path
+    address: str
+    process: subprocess.Popen[str] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self) -> float:
+        """Start it; seconds until it said that it is ready."""
+        began = time.monotonic()
+        command = [LADING, "up", "--data", str(self.data), "--listen", self.address]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        seconds = time.monotonic() - began
+        assert "ready" in line, f"lading up said {line!r}"
+        exported = (text.removeprefix("export ") for text in (self.data / "env").read_text().splitlines())
+        self.environment = os.environ | dict(text.split("=", 1) for text in exported)
+        return seconds
+
+    def stop(self) -> int:
+        """Send TERM and wait; the exit code."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(60)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self.process = None
+        return code
+
+    def lading(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Run one `lading` command as a user would."""
+        done = subprocess.run(
+            [LADING, *arguments], env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if check:
+            assert done.returncode == 0, f"lading {' '.join(arguments)}: {done.stderr}"
+        return done
+
+    def pids(self, role: str) -> list[int]:
+        """Live processes of this cluster in a role: server, dispatcher, warm-parent or supervisor."""
+        assert self.process is not None
+        if role == "supervisor":
+            return sorted(self._supervisors())
+        parent = self.process.pid if role != "warm-parent" else next(iter(self.pids("dispatcher")), -1)
+        mark = {"server": "lading.wiring.server", "dispatcher": "lading.wiring.dispatcher", "warm-parent": "zygote"}[
+            role
+        ]
+        return [pid for pid in _children(parent) if mark in _command_line(pid)]
+
+    def _supervisors(self) -> Iterator[int]:
+        for lock in (self.data / "run").glob("*/lock"):
+            try:
+                text = lock.read_text()
+                pid = int(text.split('"PID"')[1].strip(": ").split("}")[0].split(",")[0])
+            except (OSError, IndexError, ValueError):
+                continue
+            if is_alive(pid):
+                yield pid
+
+    def run_directories(self) -> list[str]:
+        """Containers that still have a run directory."""
+        return sorted(path.name for path in (self.data / "run").iterdir() if path.is_dir())
+
+
+def free_address() -> str:
+    """A loopback address with a port that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@contextmanager
+def running_cluster(data: Path, config: str = "") -> Iterator[Cluster]:
+    """A cluster that is stopped at the end, and must leave no process, mount or control group behind."""
+    before = mounts()
+    data.mkdir(parents=True, exist_ok=True)
+    if config:
+        (data / "config.yml").write_text(config)
+    cluster = Cluster(data, free_address())
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        if cluster.process is not None:
+            cluster.stop()
+    assert mounts() - before == set()
+    assert left_processes(data) == []
+    assert left_cgroups() == []
+
+
+def mounts() -> set[str]:
+    """Mount points of this machine."""
+    return {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
+
+
+def left_processes(data: Path) -> list[str]:
+    """Command lines of live processes that name the data directory."""
+    found = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit() and is_alive(int(path.name)) and int(path.name) != os.getpid():
+            line = _command_line(int(path.name))
+            if str(data) in line:
+                found.append(line)
+    return found
+
+
+def left_cgroups() -> list[str]:
+    """Control groups of containers that still exist."""
+    return [str(path) for root in Path("/sys/fs/cgroup").glob("**/lading") for path in root.iterdir() if path.is_dir()]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether the process exists and is not a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _children(parent: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    except OSError:
+        return []
+    return [int(word) for word in text.split() if is_alive(int(word))]
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,87 @@
+"""`lading up`: ready fast, stopped cleanly, and a container outlives it and is picked up again."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.system.cluster import LADING, Cluster, free_address, running_cluster
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with running_cluster(tmp_path / "data") as running:
+        yield running
+
+
+def _add_image(cluster: Cluster) -> None:
+    cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat")
+
+
+def test_it_stops_and_starts_again_with_the_same_records(cluster: Cluster) -> None:
+    _add_image(cluster)
+    assert cluster.stop() == 0
+    assert cluster.start() < 5
+    assert "tools" in cluster.lading("image", "ls").stdout
+
+
+def test_a_second_one_on_the_same_directory_is_refused(cluster: Cluster) -> None:
+    command = [LADING, "up", "--data", str(cluster.data), "--listen", free_address()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert "another 'lading up' serves this directory" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_port_that_is_taken_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    command = [LADING, "up", "--data", str(tmp_path / "other"), "--listen", cluster.address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert cluster.address in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_container_outlives_a_restart(cluster: Cluster) -> None:
+    _add_image(cluster)
+    script = "echo before; sleep 4; echo after >/out/late.txt"
+    detached = cluster.lading("run", "--json", "--detach", "--image", "tools:1", "--", "sh", "-ec", script)
+    uuid = json.loads(detached.stdout)["uuid"]
+    _wait_until(lambda: bool(cluster.pids("supervisor")))
+    before = cluster.pids("supervisor")
+    assert cluster.stop() == 0
+    cluster.start()
+    assert cluster.pids("supervisor") == before
+    _wait_until(lambda: _show(cluster, uuid)["state"] == "Final")
+    shown = _show(cluster, uuid)
+    assert (shown["container"]["state"], shown["container"]["exit_code"]) == ("Complete", 0)
+    assert cluster.lading("cat", f"{shown['container']['output']}/late.txt").stdout == "after\n"
+
+
+def test_the_warm_parent_and_the_server_are_started_again(cluster: Cluster) -> None:
+    _add_image(cluster)
+    for role in ("server", "dispatcher", "warm-parent"):
+        (pid,) = cluster.pids(role)
+        subprocess.run(["kill", "-9", str(pid)], check=True)
+        _wait_until(lambda role=role, pid=pid: cluster.pids(role) not in ([], [pid]))
+    done = cluster.lading("run", "--image", "tools:1", "--", "sh", "-c", "echo still here")
+    assert done.stdout == "still here\n"
+
+
+def _show(cluster: Cluster, uuid: str) -> dict[str, dict[str, object]]:
+    shown: dict[str, dict[str, object]] = json.loads(cluster.lading("request", "show", "--json", uuid).stdout)
+    return shown
+
+
+def _wait_until(true: object, seconds: float = 30) -> None:
+    assert callable(true)
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)

@@ -1,0 +1,66 @@
+"""Configuration: defaults, files, and errors that name the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading import config
+from lading.core.errors import Invalid
+
+
+def test_defaults_need_no_file() -> None:
+    assert config.load().Containers.MaxDispatchAttempts == 10
+
+
+def test_a_file_and_overrides_are_merged(tmp_path: Path) -> None:
+    path = tmp_path / "config.yml"
+    path.write_text("Containers: {UsageInterval: 1m30s}\nLocal: {RAM: 2GiB}\nStorageClasses: {fast: {Default: true}}\n")
+    loaded = config.load(path, {"ClusterID": "abcde", "Local": {"VCPUs": 3}})
+    assert loaded.Containers.UsageInterval == 90
+    assert (loaded.Local.RAM, loaded.Local.VCPUs) == (2 << 30, 3)
+    assert loaded.StorageClasses == {"fast": {"Default": True}}
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("Containers: {Colour: red}", "unknown key Containers.Colour"),
+        ("Colour: red", "unknown key Colour"),
+        ("Containers: 5", "Containers must be a mapping"),
+        ("[1]", "must be a mapping"),
+        ("a: [", "not YAML"),
+        ("Local: {VCPUs: many}", "Local.VCPUs"),
+        ("Local: {RAM: lots}", "Local.RAM: not a size"),
+        ("Local: {PollInterval: soon}", "Local.PollInterval: not a duration"),
+        ("API: {RequestTimeout: []}", "API.RequestTimeout"),
+    ],
+)
+def test_faults_name_the_key(tmp_path: Path, text: str, fault: str) -> None:
+    path = tmp_path / "config.yml"
+    path.write_text(text)
+    with pytest.raises(Invalid, match=fault):
+        config.load(path)
+
+
+def test_private_keys_are_not_exported() -> None:
+    shown = config.export(config.load(None, {"SystemRootToken": "hush", "Collections": {"BlobSigningKey": "hush"}}))
+    assert "hush" not in str(shown)
+    assert shown["Collections"]["BlobSigningTTL"] == "1209600s"
+    assert shown["Containers"]["ReserveExtraRAM"] == 550 << 20
+
+
+@pytest.mark.parametrize(("text", "size"), [(5, 5), ("5", 5), ("1.5KiB", 1536), ("2GB", 2 * 10**9), ("1 MiB", 1 << 20)])
+def test_sizes(text: str | int, size: int) -> None:
+    assert config.parse_size(text) == size
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(5, 5), ("336h", 1209600), ("1m30s", 90), ("250ms", 0.25), (0.5, 0.5)])
+def test_durations(text: str | float, seconds: float) -> None:
+    assert config.parse_duration(text) == seconds
+
+
+def test_an_empty_duration_is_refused() -> None:
+    with pytest.raises(Invalid):
+        config.parse_duration("")

@@ -1,0 +1,29 @@
+"""A child ends with its parent and says when it serves."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from lading.wiring.process import report_ready
+
+
+def test_a_child_of_another_parent_leaves() -> None:
+    code = "from lading.wiring.process import end_with_parent; end_with_parent(1); print('stayed')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b""
+
+
+def test_a_child_of_its_parent_stays() -> None:
+    code = f"from lading.wiring.process import end_with_parent; end_with_parent({os.getpid()}); print('stayed')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"stayed\n"
+
+
+def test_ready_is_said_once_through_the_pipe() -> None:
+    read, write = os.pipe()
+    report_ready(write)
+    assert os.read(read, 64) == b"ready\n"
+    assert os.read(read, 64) == b""
+    os.close(read)
