@@ -2,7 +2,7 @@
 
 project = "Lading"
 author = "The Lading developers"
-copyright = "2026, The Lading developers"  # noqa: A001
+copyright = "2026, The Lading developers"
 extensions = ["myst_parser"]
 exclude_patterns = ["_build"]
 html_theme = "alabaster"

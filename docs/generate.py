@@ -1,4 +1,4 @@
-"""Writes the pages that are made from the code: `python -m docs.generate`; with `--check` says whether they are current."""
+"""Writes the pages made from the code: `python -m docs.generate`; `--check` says whether they are current."""
 
 from __future__ import annotations
 
@@ -55,7 +55,17 @@ def _value(value: object, unit: str) -> str:
 
 def states() -> str:
     """The state diagrams, from the transition tables."""
-    return NOTE + diagrams.page()
+    parts = (
+        (
+            "Container",
+            "What was run. Kept by the dispatcher and the supervisor that hold its lock.",
+            diagrams.container_diagram(),
+        ),
+        ("Container request", "What a client wants to know the outcome of.", diagrams.request_diagram()),
+    )
+    lines = [NOTE + "# States\n", "Drawn from the transition tables in `core`; every other change is refused.\n"]
+    lines += [f"## {title}\n\n{text}\n\n```mermaid\n{diagram.strip()}\n```\n" for title, text, diagram in parts]
+    return "\n".join(lines)
 
 
 PAGES = {"configuration.md": configuration, "states.md": states}

@@ -58,7 +58,9 @@ def test_nothing_is_decided_about_unknown_processes(where: Standing) -> None:
     assert decide(Case(standing=where, view=View.UNKNOWN)) is Action.LEAVE
 
 
-@pytest.mark.parametrize(("where", "view", "fresh", "lingering"), product(Standing, View, (True, False), (True, False)))
+@pytest.mark.parametrize(
+    ("where", "view", "fresh", "lingering"), list(product(Standing, View, (True, False), (True, False)))
+)
 def test_a_record_is_released_only_when_nothing_is_left_and_it_was_read_again(
     where: Standing, view: View, *, fresh: bool, lingering: bool
 ) -> None:

@@ -22,6 +22,7 @@ from lading.core.ids import encode
 
 Json = Any
 Record = dict[str, Any]
+Page = list[Record]
 PAGE = 1000
 _TIMEOUT = 300.0
 # Clients of this API turn a GET whose address would be longer into a POST (api-contract 4.1).
@@ -47,6 +48,11 @@ class ApiClient:
         self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
         self._authorization = f"Bearer {token}"
         self._timeout = timeout
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What goes with every request: the token, and a new request id."""
+        return {"Authorization": self._authorization, "X-Request-Id": f"req-{encode(os.urandom(13), 20)}"}
 
     async def request(
         self,
@@ -108,7 +114,7 @@ class ApiClient:
         limit: int | None = None,
         count: str = "none",
         **more: Json,
-    ) -> list[Record]:
+    ) -> Page:
         """The records that pass all filters, at most `limit` (the server's default is 100, its most 1000)."""
         params = {
             "filters": _names(filters),
@@ -119,12 +125,12 @@ class ApiClient:
             **more,
         }
         answer = _record(await self.request("GET", plural, params=params))
-        items: list[Record] = answer["items"]
+        items: Page = answer["items"]
         return items
 
     async def pages(
         self, plural: str, *, filters: Iterable[Any] = (), select: Iterable[str] = (), size: int = PAGE, **more: Json
-    ) -> AsyncGenerator[list[Record]]:
+    ) -> AsyncGenerator[Page]:
         """All records that pass the filters, in pages of at most `size`, ordered by uuid.
 
         Pages are found by the last uuid, so that records that come and go meanwhile neither hide nor repeat others.
@@ -165,8 +171,7 @@ class ApiClient:
     async def _send(
         self, method: str, address: str, headers: dict[str, str], body: bytes, timeout: float | None
     ) -> Response:
-        headers["Authorization"] = self._authorization
-        headers["X-Request-Id"] = f"req-{encode(os.urandom(13), 20)}"
+        headers.update(self.headers)
         limit = self._timeout if timeout is None else timeout
 
         async def attempt() -> Response:

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 import aiohttp
 from yarl import URL
 
-from lading.core.errors import Unavailable
+from lading.core.errors import Unavailable, from_status
 
 Body = bytes | bytearray | AsyncIterable[bytes]
 DEFAULT_TIMEOUT = 300.0
@@ -92,7 +92,10 @@ class Transport(Protocol):
     def websocket(
         self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
     ) -> AbstractAsyncContextManager[WebSocket]:
-        """A websocket connection; `timeout` is for opening it. Raises Unavailable."""
+        """A websocket connection; `timeout` is for opening it.
+
+        Raises Unavailable, or the error of the status with which the server refused.
+        """
 
     async def close(self) -> None:
         """Drop every connection. Idempotent."""
@@ -139,7 +142,7 @@ class HttpTransport:
         """One exchange; see Transport."""
         limits = aiohttp.ClientTimeout(total=timeout, connect=min(timeout, _CONNECT_TIMEOUT))
         try:
-            async with self._send(method, path, headers, body, limits) as answer:
+            async with await self._send(method, path, headers, body, limits) as answer:
                 return Response(answer.status, _lowered(answer.headers), await answer.read())
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unavailable(error, timeout) from error
@@ -175,6 +178,8 @@ class HttpTransport:
         try:
             async with asyncio.timeout(timeout):
                 connection = await self._open().ws_connect(self._url(path), headers=headers, timeout=limits)
+        except aiohttp.WSServerHandshakeError as error:
+            raise from_status(error.status, f"{self.address}: the websocket was refused ({error.status})") from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unavailable(error, timeout) from error
         try:
@@ -188,16 +193,15 @@ class HttpTransport:
         if session is not None:
             await session.close()
 
-    def _send(
+    async def _send(
         self, method: str, path: str, headers: Mapping[str, str], body: Body, limits: aiohttp.ClientTimeout
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    ) -> aiohttp.ClientResponse:
         data: bytes | bytearray | AsyncIterable[bytes] | None = body
         if isinstance(body, bytes | bytearray):
             data = body or None
             if len(body) > _ONE_PIECE:
                 headers, data = {**headers, "Content-Length": str(len(body))}, _pieces(body)
-        session = self._open()
-        return session.request(
+        return await self._open().request(
             method, self._url(path), headers=headers, data=data, timeout=limits, allow_redirects=False
         )
 

@@ -1,58 +1,209 @@
 """runtime_constraints and scheduling_parameters: filled with their defaults, checked, resolved, compared, merged.
 
 * Both are stored with every key present, zero where the client said nothing (api-contract 1.9, 1.10).
-* `ram` and `vcpus` must be positive when the request is committed. Ranges and capabilities other than `API` are refused.
+* `ram` and `vcpus` must be positive when the request is committed. Ranges and capabilities but for `API` are refused.
 * The legacy `cuda` is kept and also written as `gpu`.
 * Caches do not change a result: containers with other cache sizes are acceptable (api-contract 1.6).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from lading.core.jsonvalue import Json, JsonObject
+from lading.core.errors import Invalid
+from lading.core.jsonvalue import Json, JsonObject, integer, ordered_object
 from lading.core.policy import Policy
 
 GIB = 1 << 30
 CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
 RUNNER = "arvados-cwl-runner"
+"""The command that runs workflows: its containers are supervisors of others."""
+
+_NO_GPU: Mapping[str, Json] = MappingProxyType(
+    {"device_count": 0, "driver_version": "", "hardware_target": [], "stack": "", "vram": 0}
+)
+_NO_CUDA: Mapping[str, Json] = MappingProxyType({"device_count": 0, "driver_version": "", "hardware_capability": ""})
+_SIZES = ("ram", "vcpus", "keep_cache_ram", "keep_cache_disk")
+_UNOFFERED = MappingProxyType({"internet": "network access is given by API", "clock": "no such capability"})
+_DOTTED = re.compile(r"\d+\.\d+")
+_STACKS = (None, "", "cuda", "rocm")
 
 
 def fill(given: Mapping[str, Json]) -> JsonObject:
     """Runtime constraints with every key; `cuda` with devices also gives `gpu`."""
-    raise NotImplementedError
+    filled: JsonObject = {"API": False, "keep_cache_disk": 0, "keep_cache_ram": 0, "ram": 0, "vcpus": 0}
+    filled.update((key, value) for key, value in given.items() if value is not None)
+    filled.update((key, _whole(filled[key])) for key in _SIZES)
+    gpu, cuda = filled.get("gpu", {}), filled.get("cuda")
+    if isinstance(cuda, dict):
+        filled["cuda"] = cuda = {**_NO_CUDA, **cuda}
+    if isinstance(gpu, dict):
+        filled["gpu"] = gpu = {**_NO_GPU, **gpu}
+        if isinstance(cuda, dict) and _devices(cuda) and not _devices(gpu):
+            filled["gpu"] = _from_cuda(cuda)
+    return filled
 
 
 def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
-    """Raises Invalid naming the key; `ram` and `vcpus` must be positive once `committed`."""
-    raise NotImplementedError
+    """Check filled constraints; `ram` and `vcpus` must be positive once `committed`. Raises Invalid naming the key."""
+    for key, why in _UNOFFERED.items():
+        if key in constraints:
+            raise Invalid(f"Runtime constraints [{key}]: this capability is not offered yet: {why}")
+    unexpected = sorted(constraints.keys() - {*_SIZES, "API", "gpu", "cuda"})
+    if unexpected:
+        raise Invalid(f"Runtime constraints contains unexpected keys [{', '.join(unexpected)}]")
+    if not isinstance(constraints["API"], bool):
+        raise Invalid("Runtime constraints [API]: must be true or false")
+    for key in _SIZES:
+        _check_size(key, constraints[key], least=1 if committed and key in ("ram", "vcpus") else 0)
+    _check_gpu(constraints["gpu"])
+    if "cuda" in constraints:
+        _check_cuda(constraints["cuda"])
 
 
-def resolve(constraints: Mapping[str, Json], policy: Policy) -> JsonObject:
-    """The constraints of a container: caches chosen, keys sorted (api-contract 1.6)."""
-    raise NotImplementedError
+def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
+    """The constraints of a container, from checked ones: caches chosen, keys sorted (api-contract 1.6)."""
+    chosen = dict(constraints)
+    chosen["keep_cache_ram"] = chosen["keep_cache_ram"] or policy.default_keep_cache_ram
+    if not chosen["keep_cache_ram"] and not chosen["keep_cache_disk"]:
+        chosen["keep_cache_disk"] = _disk_cache(chosen["ram"])
+    return ordered_object(chosen)
 
 
 def essential(constraints: Mapping[str, Json]) -> JsonObject:
-    """The part of resolved constraints that must be equal for reuse: no cache sizes, `cuda` as `gpu`, no empty `gpu`."""
-    raise NotImplementedError
+    """What must be equal for reuse of resolved constraints: no cache sizes, `cuda` as `gpu`, no empty `gpu`."""
+    kept = {key: value for key, value in constraints.items() if not key.startswith("keep_cache_")}
+    gpu, cuda = kept.pop("gpu", None), kept.pop("cuda", None)
+    if not _devices(gpu) and isinstance(cuda, dict) and _devices(cuda):
+        gpu = _from_cuda(cuda)
+    if _devices(gpu):
+        kept["gpu"] = gpu
+    return ordered_object(kept)
 
 
-def cache_difference(ours: Mapping[str, Json], theirs: Mapping[str, Json], policy: Policy) -> str | None:
-    """The cache key whose size in `theirs` is not an acceptable variation of `ours`, or None."""
-    raise NotImplementedError
+def cache_difference(ours: Mapping[str, Json], theirs: Mapping[str, Json], *, policy: Policy) -> str | None:
+    """The cache key whose size in `theirs` is not an acceptable variation of `ours`, or None.
+
+    An absent `keep_cache_disk` is acceptable, an absent `keep_cache_ram` is not.
+    """
+    disk = (None, 0, _disk_cache(ours.get("ram")), CACHE_MIN, CACHE_MAX, ours.get("keep_cache_disk"))
+    if theirs.get("keep_cache_disk") not in disk:
+        return "keep_cache_disk"
+    ram = (0, policy.default_keep_cache_ram, ours.get("keep_cache_ram"))
+    if theirs.get("keep_cache_ram") is None or theirs["keep_cache_ram"] not in ram:
+        return "keep_cache_ram"
+    return None
 
 
 def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
     """Scheduling parameters with every key."""
-    raise NotImplementedError
+    filled: JsonObject = {"max_run_time": 0, "partitions": [], "preemptible": False, "supervisor": False}
+    filled.update((key, value) for key, value in given.items() if value is not None)
+    filled["max_run_time"] = _whole(filled["max_run_time"])
+    return filled
 
 
 def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
-    """Raises Invalid naming the key, or when preemptible instances are asked for at commit and there are none."""
-    raise NotImplementedError
+    """Check filled parameters. Raises Invalid naming the key, or for preemptible at commit when nothing is."""
+    unexpected = sorted(parameters.keys() - {"max_run_time", "partitions", "preemptible", "supervisor"})
+    if unexpected:
+        raise Invalid(f"Scheduling parameters contains unexpected keys [{', '.join(unexpected)}]")
+    for key in ("preemptible", "supervisor"):
+        if not isinstance(parameters[key], bool):
+            raise Invalid(f"Scheduling parameters [{key}]: must be true or false")
+    if not _is_size(parameters["max_run_time"], least=0):
+        raise Invalid("Scheduling parameters [max_run_time]: must be an integer of seconds, 0 or more")
+    if not _are_strings(parameters["partitions"]):
+        raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
+    if committing and parameters["preemptible"] and not policy.preemptible:
+        raise Invalid("Scheduling parameters preemptible instances are not configured in InstanceTypes")
 
 
-def merge_scheduling(all_parameters: Iterable[Mapping[str, Json]]) -> JsonObject:
-    """The parameters of a retry for several requests (api-contract 1.8): the most generous of them."""
-    raise NotImplementedError
+def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
+    """The parameters of one retry for several requests (api-contract 1.8): the most generous of theirs."""
+    filled = [fill_scheduling(one) for one in several]
+    times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
+    partitions = [names for one in filled if isinstance(names := one["partitions"], list)]
+    union: list[Json] = list(dict.fromkeys(name for names in partitions for name in names))
+    return {
+        "max_run_time": 0 if 0 in times else max(times),
+        "partitions": union if all(partitions) else [],
+        "preemptible": all(one["preemptible"] for one in filled),
+        "supervisor": any(one["supervisor"] for one in filled),
+    }
+
+
+def _whole(value: Json) -> Json:
+    """3.0 is 3: JSON has one kind of number. Everything else is left for the check."""
+    return integer(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_size(value: Json, *, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _are_strings(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _check_size(key: str, value: Json, *, least: int) -> None:
+    if isinstance(value, list):
+        raise Invalid(f"Runtime constraints [{key}]: a range is not offered yet; give one number")
+    if not _is_size(value, least=least):
+        kind = "a positive integer" if least else "an integer, 0 or more"
+        raise Invalid(f"Runtime constraints [{key}]={value!r} must be {kind}")
+
+
+def _check_gpu(gpu: Json) -> None:
+    if not isinstance(gpu, dict):
+        raise Invalid("Runtime constraints [gpu]: must be an object")
+    _check_keys("gpu", gpu, _NO_GPU)
+    for key in ("device_count", "vram"):
+        _check_size(f"gpu.{key}", gpu[key], least=0)
+    if gpu["stack"] not in _STACKS:
+        raise Invalid("Runtime constraints [gpu.stack]: must be cuda or rocm")
+    if _devices(gpu):
+        _check_dotted("gpu.driver_version", gpu["driver_version"])
+        if not _are_strings(gpu["hardware_target"]):
+            raise Invalid("Runtime constraints [gpu.hardware_target]: must be an array of strings")
+
+
+def _check_cuda(cuda: Json) -> None:
+    if not isinstance(cuda, dict):
+        raise Invalid("Runtime constraints [cuda]: must be an object")
+    _check_keys("cuda", cuda, _NO_CUDA)
+    _check_size("cuda.device_count", cuda["device_count"], least=0)
+    if _devices(cuda):
+        _check_dotted("cuda.driver_version", cuda["driver_version"])
+        _check_dotted("cuda.hardware_capability", cuda["hardware_capability"])
+
+
+def _check_keys(name: str, given: Mapping[str, Json], known: Mapping[str, Json]) -> None:
+    unexpected = sorted(given.keys() - known.keys())
+    if unexpected:
+        raise Invalid(f"Runtime constraints [{name}] contains unexpected keys [{', '.join(unexpected)}]")
+
+
+def _check_dotted(name: str, value: Json) -> None:
+    if not isinstance(value, str) or _DOTTED.fullmatch(value) is None:
+        raise Invalid(f"Runtime constraints [{name}]={value!r} must be a version such as 11.4")
+
+
+def _devices(gpu: Json) -> bool:
+    return isinstance(gpu, dict) and gpu.get("device_count", 0) not in (0, None)
+
+
+def _from_cuda(cuda: Mapping[str, Json]) -> JsonObject:
+    return {
+        "device_count": cuda["device_count"],
+        "driver_version": cuda["driver_version"],
+        "hardware_target": [cuda["hardware_capability"]],
+        "stack": "cuda",
+        "vram": 0,
+    }
+
+
+def _disk_cache(ram: Json) -> int:
+    return min(max(integer(ram) or 0, CACHE_MIN), CACHE_MAX)

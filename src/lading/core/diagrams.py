@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import TypeVar
+
+from lading.core import container, request
+
+_State = TypeVar("_State", bound=StrEnum)
 
 
-def render(transitions: Mapping[StrEnum, Iterable[StrEnum]], *, initial: Iterable[StrEnum]) -> str:
-    """Mermaid `stateDiagram-v2` text of a table: one line a transition, states without a way out end."""
-    raise NotImplementedError
+def render(transitions: Mapping[_State, Iterable[_State]], *, initial: Iterable[_State]) -> str:
+    """Mermaid `stateDiagram-v2` text of a table: one line a transition; states without a way out end."""
+    lines = ["stateDiagram-v2", *(f"    [*] --> {state}" for state in initial)]
+    for state, ways in transitions.items():
+        following = tuple(ways)
+        lines += [f"    {state} --> {one}" for one in following] or [f"    {state} --> [*]"]
+    return "\n".join(lines) + "\n"
 
 
 def container_diagram() -> str:
     """The states of a container."""
-    raise NotImplementedError
+    return render(container.TRANSITIONS, initial=(container.INITIAL,))
 
 
 def request_diagram() -> str:
     """The states of a container request."""
-    raise NotImplementedError
+    return render(request.TRANSITIONS, initial=request.INITIAL)

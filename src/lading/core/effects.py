@@ -55,9 +55,19 @@ class CancelChildren:
 
 @dataclass(frozen=True, slots=True)
 class Reprioritise:
-    """Recompute the priority of these containers and of what they asked for (`priority.propagate`)."""
+    """Recompute the priority of these containers, unless they have ended, and of what they asked for.
+
+    See `priority`.
+    """
 
     container_uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReprioritiseChildren:
+    """The priority of the container was set by hand: recompute the containers that it asked for."""
+
+    container_uuid: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +82,5 @@ class Adopt:
     container_uuid: str
 
 
-ContainerEffect: TypeAlias = MintTokens | RevokeTokens | RefreshLog | Finish | CancelChildren | Reprioritise
+ContainerEffect: TypeAlias = MintTokens | RevokeTokens | RefreshLog | Finish | CancelChildren | ReprioritiseChildren
 RequestEffect: TypeAlias = Resolve | Adopt | Reprioritise

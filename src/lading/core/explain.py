@@ -6,14 +6,15 @@ Secrets are never shown: that they differ is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lading.core.container import Container
-from lading.core.jsonvalue import Json, JsonObject
-from lading.core.recipe import Recipe
+from lading.core import request as requests_
+from lading.core.container import LIVE, Container, State
+from lading.core.jsonvalue import Json, JsonObject, same
+from lading.core.recipe import COMPARED, Recipe, compared, of_container
 from lading.core.request import ContainerRequest
-from lading.core.reuse import Choice
+from lading.core.reuse import Choice, Reuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +36,19 @@ class Nearest:
 
 def differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, ...]:
     """Every compared field that differs, in the order of `recipe.COMPARED`; empty if the keys are equal."""
-    raise NotImplementedError
+    mine, other = compared(ours), compared(theirs)
+    found = (one for name in COMPARED for one in _differing(name, mine[name], other[name]))
+    return tuple(_veiled(one) for one in found)
 
 
 def nearest(ours: Recipe, others: Iterable[Container]) -> Nearest | None:
     """The container with the fewest differences, the latest created of those; None if there are no others."""
-    raise NotImplementedError
+    best: Nearest | None = None
+    for container in sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True):
+        found = differences(ours, of_container(container))
+        if best is None or len(found) < len(best.differences):
+            best = Nearest(container, found)
+    return best
 
 
 def explain(choice: Choice, *, container_uuid: str | None, near: Nearest | None = None) -> JsonObject:
@@ -50,14 +58,85 @@ def explain(choice: Choice, *, container_uuid: str | None, near: Nearest | None 
     "reason"}], "nearest": null | {"container_uuid", "state", "created_at", "differences": [{"field", "request",
     "container"}]}}. `container_uuid` is the container chosen or made (None in a preview of a new one).
     """
-    raise NotImplementedError
+    candidates: list[Json] = [
+        {
+            "container_uuid": one.container_uuid,
+            "state": str(one.state),
+            "usable": one.usable,
+            "reason": one.reason,
+        }
+        for one in choice.verdicts
+    ]
+    return {
+        "decision": "reuse" if isinstance(choice, Reuse) else "new",
+        "reason": choice.reason,
+        "container_uuid": container_uuid,
+        "candidates": candidates,
+        "nearest": _nearest_json(near) if near is not None else None,
+    }
 
 
 def status_sentence(container: Container | None, dispatcher: str | None) -> str:
-    """`scheduling_status` of container_status; `dispatcher` is the dispatcher's sentence, if it gave one."""
-    raise NotImplementedError
+    """`scheduling_status` of container_status (api-contract 2.1); `dispatcher` is the dispatcher's sentence, if any."""
+    if container is None:
+        return "No container is assigned."
+    if container.state not in (State.QUEUED, State.LOCKED):
+        return ""
+    if dispatcher is not None:
+        return dispatcher
+    return "" if container.state is State.QUEUED and container.priority < 1 else "Waiting in queue."
 
 
 def outcome(request: ContainerRequest, container: Container | None) -> str:
     """One sentence: how far the request has come, or how it ended."""
-    raise NotImplementedError
+    if request.state is requests_.State.UNCOMMITTED:
+        return "It is a draft: nothing is done for it until it is committed."
+    if container is None:
+        return "It has no container."
+    if request.state is requests_.State.FINAL and container.state in LIVE:
+        return "It was cancelled before its container ended."
+    if container.state is State.COMPLETE:
+        return f"Its container ended with exit code {container.exit_code}{_error_of(container)}."
+    if container.state is State.CANCELLED:
+        return f"Its container was cancelled{_error_of(container)}."
+    if container.state is State.RUNNING:
+        return f"Its container has been running since {container.started_at}{_error_of(container)}."
+    return "Its container is waiting to run." if container.priority > 0 else "It is on hold: its priority is 0."
+
+
+def _differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]:
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted(ours.keys() | theirs.keys()):
+            if key in ours and key in theirs:
+                yield from _differing(f"{field}.{key}", ours[key], theirs[key])
+            else:
+                yield FieldDifference(f"{field}.{key}", ours.get(key), theirs.get(key))
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        shared = min(len(ours), len(theirs))
+        for position in range(shared):
+            yield from _differing(f"{field}[{position}]", ours[position], theirs[position])
+        yield from (FieldDifference(f"{field}[{shared + n}]", one, None) for n, one in enumerate(ours[shared:]))
+        yield from (FieldDifference(f"{field}[{shared + n}]", None, one) for n, one in enumerate(theirs[shared:]))
+    elif not same(ours, theirs):
+        yield FieldDifference(field, ours, theirs)
+
+
+def _veiled(difference: FieldDifference) -> FieldDifference:
+    if difference.field != "secret_mounts_md5":
+        return difference
+    return FieldDifference("secret_mounts", "(secret)", "(another secret)")
+
+
+def _nearest_json(near: Nearest) -> JsonObject:
+    found: list[Json] = [{"field": one.field, "request": one.ours, "container": one.theirs} for one in near.differences]
+    return {
+        "container_uuid": near.container.uuid,
+        "state": str(near.container.state),
+        "created_at": near.container.created_at,
+        "differences": found,
+    }
+
+
+def _error_of(container: Container) -> str:
+    error = container.runtime_status.get("error")
+    return f" ({error})" if error else ""

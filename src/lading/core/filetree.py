@@ -7,9 +7,15 @@ kept. Locators keep their signatures, and signatures never make two files differ
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
+
+from lading.core import manifest
+from lading.core.errors import Invalid, NotFound
+from lading.core.locator import EMPTY_BLOCK
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,70 +69,123 @@ class Difference:
 
 def from_manifest(text: str) -> Tree:
     """The tree of a manifest; adjacent segments are joined, empty ones dropped. Raises Malformed."""
-    raise NotImplementedError
+    found: dict[str, list[Segment]] = {}
+    empty: set[str] = set()
+    for stream in manifest.parse(text).streams:
+        prefix = stream.name[2:]
+        starts = list(accumulate((_size(block) for block in stream.locators), initial=0))
+        for token in stream.files:
+            if token.name == manifest.EMPTY_DIRECTORY:
+                empty.add(prefix)
+                continue
+            path = f"{prefix}/{token.name}" if prefix else token.name
+            segments = found.setdefault(path, [])
+            for segment in _cut(stream.locators, starts, token.position, token.length):
+                _append(segments, segment)
+    nodes: dict[str, Node] = {path: File(tuple(segments)) for path, segments in found.items()}
+    return from_files({**nodes, **{path: Tree() for path in empty - {""}}})
 
 
 def to_manifest(tree: Tree) -> str:
     """The normalised manifest: directories depth first, names sorted, each block of a directory listed once."""
-    raise NotImplementedError
+    lines: list[str] = []
+    _write(tree, ".", lines)
+    return "".join(lines)
+
+
+def check_path(path: str) -> None:
+    """Return when `path` can name a file of a collection. Raises Invalid, for the root too."""
+    if not _elements(path):
+        raise Invalid("a file needs a name")
 
 
 def find(tree: Tree, path: str) -> Node | None:
     """What is at `path`, or None. Raises Invalid for a path that is none."""
-    raise NotImplementedError
+    node: Node = tree
+    for element in _elements(path):
+        below = node.entries.get(element) if isinstance(node, Tree) else None
+        if below is None:
+            return None
+        node = below
+    return node
 
 
 def get(tree: Tree, path: str) -> Node:
     """What is at `path`. Raises NotFound naming it."""
-    raise NotImplementedError
+    node = find(tree, path)
+    if node is None:
+        raise NotFound(f"{path}: not in the collection")
+    return node
 
 
 def subtree(tree: Tree, path: str) -> Tree:
     """The directory at `path`. Raises NotFound, or Invalid when it is a file."""
-    raise NotImplementedError
+    node = get(tree, path)
+    if isinstance(node, File):
+        raise Invalid(f"{path}: is a file, not a directory")
+    return node
 
 
 def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Node]]:
     """Every path below the root with what is there: a directory before its entries, names sorted."""
-    raise NotImplementedError
+    for name in sorted(tree.entries):
+        node, path = tree.entries[name], f"{prefix}{name}"
+        yield path, node
+        if isinstance(node, Tree):
+            yield from walk(node, f"{path}/")
 
 
 def files(tree: Tree) -> Iterator[tuple[str, File]]:
     """Every file with its path, in the order of `walk`."""
-    raise NotImplementedError
+    return ((path, node) for path, node in walk(tree) if isinstance(node, File))
 
 
 def total_size(tree: Tree) -> int:
     """Sum of the sizes of all files, in bytes."""
-    raise NotImplementedError
+    return sum(file.size for _, file in files(tree))
 
 
 def from_files(nodes: Mapping[str, Node]) -> Tree:
-    """The tree with the given nodes at the given paths; the quick way to make a large one. Raises Invalid on a clash."""
-    raise NotImplementedError
+    """The tree with the given nodes at the given paths, made at once. Raises Invalid when two clash.
+
+    A directory among them is joined with what others put below it.
+    """
+    root: dict[str, Node] = {}
+    # Directories under construction, by path: only these may be changed in place.
+    made: dict[str, dict[str, Node]] = {"": root}
+    for path, node in nodes.items():
+        if isinstance(node, Tree):
+            for below, leaf in _leaves(node, path):
+                _put(made, below, leaf)
+        else:
+            _put(made, path, node)
+    return Tree(root)
 
 
 def place(tree: Tree, path: str, node: Node) -> Tree:
     """The tree with `node` at `path` in place of what was there; parents are made.
 
-    Raises Invalid when a parent is a file.
+    Raises Invalid when a parent is a file, or when a file is placed at the root.
     """
-    raise NotImplementedError
+    return _as_tree(_place(tree, _elements(path), node), path)
 
 
 def remove(tree: Tree, path: str) -> Tree:
-    """The tree without `path`; its parent stays, empty perhaps. Raises NotFound."""
-    raise NotImplementedError
+    """The tree without `path`; its parent stays, empty perhaps. Raises NotFound, and Invalid for the root."""
+    get(tree, path)
+    return _remove(tree, _elements(path)) if path else _refuse_root()
 
 
 def copy(tree: Tree, source: str, target: str) -> Tree:
     """The tree with what is at `source` also at `target`. Raises NotFound, Invalid."""
-    raise NotImplementedError
+    return place(tree, target, get(tree, source))
 
 
 def move(tree: Tree, source: str, target: str) -> Tree:
     """The tree with what was at `source` at `target`. Raises NotFound; Invalid into itself."""
-    raise NotImplementedError
+    if f"{target}/".startswith(f"{source}/"):
+        raise Invalid(f"{source}: cannot be moved into itself, to {target}")
+    return place(remove(tree, source), target, get(tree, source))
 
 
 def merge(tree: Tree, other: Tree) -> Tree:
@@ -134,9 +193,180 @@ def merge(tree: Tree, other: Tree) -> Tree:
 
     Raises Invalid where one has a file and the other a directory.
     """
-    raise NotImplementedError
+    return _merge(tree, other, "")
 
 
 def diff(before: Tree, after: Tree) -> list[Difference]:
     """What differs, by path; contents are compared as bytes of blocks, signatures do not count."""
-    raise NotImplementedError
+    old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
+    found = []
+    for path in sorted(old.keys() | new.keys()):
+        was, now = old.get(path), new.get(path)
+        if was is None:
+            found.append(Difference(path, Change.ADDED, None, now))
+        elif now is None:
+            found.append(Difference(path, Change.REMOVED, was, None))
+        elif _content(was) != _content(now):
+            found.append(Difference(path, Change.CHANGED, was, now))
+    return found
+
+
+def _size(locator: str) -> int:
+    return int(locator.split("+", 2)[1])
+
+
+def _bare(locator: str) -> str:
+    # A hint follows the size; without one the locator is bare already.
+    end = locator.find("+", 33)
+    return locator if end < 0 else locator[:end]
+
+
+def _cut(blocks: tuple[str, ...], starts: list[int], position: int, length: int) -> Iterator[Segment]:
+    at = bisect_right(starts, position) - 1
+    while length > 0:
+        offset = position - starts[at]
+        taken = min(length, starts[at + 1] - position)
+        if taken > 0:
+            yield Segment(blocks[at], offset, taken)
+        position, length, at = position + taken, length - taken, at + 1
+
+
+def _append(segments: list[Segment], segment: Segment) -> None:
+    last = segments[-1] if segments else None
+    if last and last.locator == segment.locator and last.offset + last.length == segment.offset:
+        segments[-1] = Segment(last.locator, last.offset, last.length + segment.length)
+    else:
+        segments.append(segment)
+
+
+def _write(tree: Tree, name: str, lines: list[str]) -> None:
+    names = sorted(tree.entries)
+    here = [(entry, node) for entry in names if isinstance(node := tree.entries[entry], File)]
+    if here:
+        lines.append(_stream(name, here))
+    elif not names and name != ".":
+        lines.append(f"{manifest.escape(name)} {EMPTY_BLOCK} 0:0:\\056\n")
+    for entry in names:
+        node = tree.entries[entry]
+        if isinstance(node, Tree):
+            _write(node, f"{name}/{entry}", lines)
+
+
+def _stream(name: str, here: list[tuple[str, File]]) -> str:
+    blocks: list[str] = []
+    starts: dict[str, int] = {}
+    end, tokens = 0, []
+    for entry, file in here:
+        spans: list[tuple[int, int]] = []
+        for segment in file.segments:
+            key = _bare(segment.locator)
+            if key not in starts:
+                blocks.append(segment.locator)
+                starts[key], end = end, end + _size(key)
+            start = starts[key] + segment.offset
+            if spans and sum(spans[-1]) == start:
+                spans[-1] = (spans[-1][0], spans[-1][1] + segment.length)
+            else:
+                spans.append((start, segment.length))
+        escaped = manifest.escape(entry)
+        tokens += [f"{start}:{length}:{escaped}" for start, length in spans or [(0, 0)]]
+    return " ".join((manifest.escape(name), *(blocks or [EMPTY_BLOCK]), *tokens)) + "\n"
+
+
+def _elements(path: str) -> list[str]:
+    elements = path.split("/") if path else []
+    if any(element in ("", ".", "..") or "\0" in element for element in elements):
+        raise Invalid(f"{path!r}: no path; write names with / between them, without '.', '..' or a / at either end")
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{path!r}: the name is not UTF-8; rename it") from error
+    return elements
+
+
+def _leaves(tree: Tree, prefix: str) -> Iterator[tuple[str, Node]]:
+    """Files and empty directories below `prefix`; the empty root is none."""
+    if not tree.entries and prefix:
+        yield prefix, tree
+    for name in sorted(tree.entries):
+        node, path = tree.entries[name], f"{prefix}/{name}" if prefix else name
+        if isinstance(node, Tree):
+            yield from _leaves(node, path)
+        else:
+            yield path, node
+
+
+def _put(made: dict[str, dict[str, Node]], path: str, node: Node) -> None:
+    elements = _elements(path)
+    if isinstance(node, Tree):
+        _directory(made, elements)
+        return
+    if not elements:
+        raise Invalid("a file cannot stand for the root of a collection")
+    parent = _directory(made, elements[:-1])
+    if elements[-1] in parent:
+        raise Invalid(f"{path}: two files, or a file and a directory, have this name")
+    parent[elements[-1]] = node
+
+
+def _directory(made: dict[str, dict[str, Node]], elements: list[str]) -> dict[str, Node]:
+    path = "/".join(elements)
+    entries = made.get(path)
+    if entries is None:
+        parent = _directory(made, elements[:-1])
+        if elements[-1] in parent:
+            raise Invalid(f"{path}: a file and a directory have this name")
+        entries = made[path] = {}
+        parent[elements[-1]] = Tree(entries)
+    return entries
+
+
+def _place(node: Node | None, elements: list[str], new: Node) -> Node:
+    if not elements:
+        return new
+    if isinstance(node, File):
+        raise Invalid(f"{elements[0]}: cannot be placed below a file")
+    entries = {} if node is None else node.entries
+    name, rest = elements[0], elements[1:]
+    return Tree({**entries, name: _place(entries.get(name), rest, new)})
+
+
+def _as_tree(node: Node, path: str) -> Tree:
+    if isinstance(node, File):
+        raise Invalid(f"{path!r}: a file cannot stand for the root of a collection")
+    return node
+
+
+def _remove(tree: Tree, elements: list[str]) -> Tree:
+    name, rest = elements[0], elements[1:]
+    if not rest:
+        return Tree({key: node for key, node in tree.entries.items() if key != name})
+    below = _as_tree(tree.entries[name], name)
+    return Tree({**tree.entries, name: _remove(below, rest)})
+
+
+def _refuse_root() -> Tree:
+    raise Invalid("the root of a collection cannot be removed")
+
+
+def _merge(tree: Tree, other: Tree, prefix: str) -> Tree:
+    entries = dict(tree.entries)
+    for name, new in other.entries.items():
+        old, path = entries.get(name), f"{prefix}{name}"
+        if isinstance(old, Tree) and isinstance(new, Tree):
+            entries[name] = _merge(old, new, f"{path}/")
+        elif old is None or type(old) is type(new):
+            entries[name] = new
+        else:
+            raise Invalid(f"{path}: a file in one collection and a directory in the other")
+    return Tree(entries)
+
+
+def _content(node: Node) -> tuple[tuple[str, int, int], ...] | None:
+    if isinstance(node, Tree):
+        return None
+    joined: list[Segment] = []
+    for segment in node.segments:
+        if segment.length:
+            _append(joined, Segment(_bare(segment.locator), segment.offset, segment.length))
+    return tuple((segment.locator, segment.offset, segment.length) for segment in joined)

@@ -13,12 +13,14 @@ Source: api-contract 1.11, 1.12.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from lading.core import request as requests_
-from lading.core.container import Container
+from lading.core.container import Container, State
 from lading.core.jsonvalue import JsonObject
 from lading.core.request import ContainerRequest
+from lading.core.timestamps import format_time, parse_time
 
 
 class Keeps(StrEnum):
@@ -86,14 +88,88 @@ def finalise(
     `container` is its container (None if there is none any more), `parent` the one that made it; `reused`: the
     container had ended before the request was committed. Without `keep_collections` (owner trashed) none is made.
     """
-    raise NotImplementedError
+    cost = request.cumulative_cost
+    if container is not None and not reused:
+        cost += container.cost + container.subrequests_cost
+    charged = parent.uuid if parent is not None and parent.state is State.RUNNING and cost > 0 else None
+    return Finalisation(
+        change=requests_.finish(request, cumulative_cost=cost),
+        collections=_collections(request, container, now) if container is not None and keep_collections else (),
+        parent_uuid=charged,
+        parent_cost=cost if charged else 0.0,
+    )
 
 
 def refresh_log(request: ContainerRequest, container: Container, *, now: str) -> CollectionPlan | None:
-    """The request's log collection while its container runs, or None if the container has no log yet."""
-    raise NotImplementedError
+    """The request's log collection while its container runs and at its end, or None if there is no log yet."""
+    if container.log is None:
+        return None
+    pieces = (Piece(container.log, ""), Piece(container.log, LOG_DIRECTORY + container.uuid))
+    return _log_plan(request, pieces, now)
 
 
 def attempt_log(request: ContainerRequest, ended: Container, *, now: str) -> CollectionPlan | None:
     """The request's log collection after an attempt that is tried again, or None if that left no log."""
-    raise NotImplementedError
+    if ended.log is None:
+        return None
+    return _log_plan(request, (Piece(ended.log, LOG_DIRECTORY + ended.uuid),), now)
+
+
+def _collections(request: ContainerRequest, container: Container, now: str) -> tuple[CollectionPlan, ...]:
+    plans = (
+        refresh_log(request, container, now=now),
+        _output_plan(request, container, now),
+        _container_log_plan(request, container),
+    )
+    return tuple(one for one in plans if one is not None)
+
+
+def _log_plan(request: ContainerRequest, pieces: tuple[Piece, ...], now: str) -> CollectionPlan:
+    return CollectionPlan(
+        keeps=Keeps.LOG,
+        uuid=request.log_uuid,
+        name=f"Container log for request {request.uuid}",
+        owner_uuid=request.owner_uuid,
+        properties={"type": "log", "container_request": request.uuid},
+        storage_classes=request.output_storage_classes,
+        trash_at=_trash_at(request, now),
+        pieces=pieces,
+    )
+
+
+def _output_plan(request: ContainerRequest, container: Container, now: str) -> CollectionPlan | None:
+    if container.output is None:
+        return None
+    kind = "intermediate" if request.requesting_container_uuid else "output"
+    added = {**container.output_properties, **request.output_properties}
+    return CollectionPlan(
+        keeps=Keeps.OUTPUT,
+        uuid=request.output_uuid,
+        name=request.output_name or f"Container output for request {request.uuid}",
+        owner_uuid=request.owner_uuid,
+        properties={"type": kind, "container_request": request.uuid, **added},
+        storage_classes=request.output_storage_classes,
+        trash_at=_trash_at(request, now),
+        pieces=(Piece(container.output, ""),),
+    )
+
+
+def _container_log_plan(request: ContainerRequest, container: Container) -> CollectionPlan | None:
+    if container.log is None or container.state is not State.COMPLETE:
+        return None
+    return CollectionPlan(
+        keeps=Keeps.CONTAINER_LOG,
+        uuid=None,
+        name=f"Container log for container {container.uuid}",
+        owner_uuid=request.owner_uuid,
+        properties={"type": "log", "container_request": request.uuid, "container_uuid": container.uuid},
+        storage_classes=request.output_storage_classes,
+        trash_at=None,
+        pieces=(Piece(container.log, ""),),
+    )
+
+
+def _trash_at(request: ContainerRequest, now: str) -> str | None:
+    if not request.output_ttl:
+        return None
+    return format_time(parse_time(now) + timedelta(seconds=request.output_ttl))

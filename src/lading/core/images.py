@@ -5,11 +5,17 @@ Source: api-contract 1.6 "Image lookup". The server looks the links up, these fu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lading.core.errors import Invalid
+
 REPO_TAG = "docker_image_repo+tag"
 IMAGE_HASH = "docker_image_hash"
+
+_LOCATOR = re.compile(r"([0-9a-f]{32}\+\d+)(\+[^+/]+)*")
+_FILE = re.compile(r"(sha256:)?[0-9A-Fa-f]{64}\.tar")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +43,40 @@ class ImageLink:
 
 
 def parse(text: str) -> Term:
-    """Read `container_image`; hints of a locator are dropped, no tag means `latest`."""
-    raise NotImplementedError
+    """Read `container_image`; hints of a locator are dropped, no tag means `latest`.
+
+    The tag starts after the last `:` unless that is part of a registry address (`host:5000/name`).
+    """
+    match = _LOCATOR.fullmatch(text)
+    if match is not None:
+        return Term(text, match[1], "")
+    repository, colon, tag = text.rpartition(":")
+    if not colon or "/" in tag:
+        return Term(text, None, f"{text}:latest")
+    return Term(text, None, f"{repository}:{tag or 'latest'}")
 
 
 def choose(term: Term, links: Iterable[ImageLink], *, formats: Sequence[str]) -> str:
-    """The portable data hash of the newest compatible image.
+    """The portable data hash of the newest compatible image among `links`.
 
-    Raises Invalid when nothing was found or nothing found is compatible with `formats`.
+    Newest by image timestamp, then by the time of the link; a link without a timestamp comes last.
+    Raises Invalid when there are no links, or none of them is compatible with `formats`.
     """
-    raise NotImplementedError
+    ordered = sorted(links, key=lambda link: (link.image_timestamp or "", link.created_at), reverse=True)
+    if not ordered:
+        raise Invalid(not_found(term.text))
+    for link in ordered:
+        if is_image(link.files, formats=formats):
+            return link.pdh
+    raise Invalid("Matching Docker image is incompatible with 'docker_image_formats' configuration.")
+
+
+def is_image(files: Sequence[str], *, formats: Sequence[str]) -> bool:
+    """Whether a collection with these files is an image: exactly one file, `sha256:<hex>.tar` in format v2."""
+    match = _FILE.fullmatch(files[0]) if len(files) == 1 else None
+    return match is not None and ("v2" if match[1] else "v1") in formats
 
 
 def not_found(text: str) -> str:
     """The sentence for an image that no readable collection or link names."""
-    raise NotImplementedError
+    return f'docker image "{text}" not found; add it with `lading image add`, or name another one'

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import TypeAlias
 
-Json: TypeAlias = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 JsonObject: TypeAlias = dict[str, Json]
 
 EMPTY_OBJECT_DIGEST = "99914b932bd37a50b983c5e7c90ae93b"

@@ -18,7 +18,7 @@ from lading.core.errors import Malformed, Unauthenticated
 MAX_BLOCK = 64 << 20
 EMPTY_HASH = "d41d8cd98f00b204e9800998ecf8427e"
 EMPTY_BLOCK = f"{EMPTY_HASH}+0"
-_LOCATOR = re.compile(r"([0-9a-f]{32})(?:\+(\d{1,18}))?((?:\+[A-Z][A-Za-z0-9@_-]*)*)")
+_LOCATOR = re.compile(r"([0-9a-f]{32})(?:\+([0-9]{1,18}))?((?:\+[A-Z][A-Za-z0-9@_-]*)*)")
 _PERMISSION = re.compile(r"A([0-9a-f]{40})@([0-9a-f]{8,})")
 _SHOWN = 100
 

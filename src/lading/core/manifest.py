@@ -23,17 +23,18 @@ from dataclasses import dataclass
 from lading.core.errors import Malformed
 
 EMPTY_DIRECTORY = "."
-_LOCATOR = re.compile(r"[0-9a-f]{32}\+(\d{1,18})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
-_TOKEN_LOCATOR = re.compile(r"(?<= )[0-9a-f]{32}\+\d+(?:\+[A-Z][A-Za-z0-9@_-]*)*(?=[ \n])")
-_HINTS = re.compile(r"(?<= )([0-9a-f]{32}\+\d+)(?:\+[A-Z][A-Za-z0-9@_-]*)+(?=[ \n])")
-_SIGNED = re.compile(r"(?<= )[0-9a-f]{32}\+\d+(?:\+[A-Z][A-Za-z0-9@_-]*)*\+A[0-9a-f][A-Za-z0-9@_+-]*(?=[ \n])")
+_LOCATOR = re.compile(r"[0-9a-f]{32}\+([0-9]{1,18})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
+_FILE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):(.+)", re.DOTALL)
+# Locators inside a text: only they follow a space and are 32 digits and a plus; a file token begins with "<digits>:".
+_IN_TEXT = re.compile(r"(?<= )[0-9a-f]{32}\+[^ \n]+")
+_HINTED = re.compile(r"(?<= )([0-9a-f]{32}\+[0-9]+)\+[^ \n]+")
+_SIGNED = re.compile(r"(?<= )[0-9a-f]{32}\+[0-9]+[^ \n]*?\+A[^ \n]*")
 _SIGNATURE = re.compile(r"\+A[^+]*")
-_FILE = re.compile(r"(\d{1,18}):(\d{1,18}):(.+)", re.DOTALL)
-_UNSAFE = re.compile(r"[\x00-\x20\x7f:\\\s]")
-_RAW_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f]")
-_ESCAPE = re.compile(r"\\([0-3][0-7]{2})")
-_STRAY_BACKSLASH = re.compile(r"\\(?![0-3][0-7]{2})")
-_BAD_ELEMENT = re.compile(r"(?:^|/)(?:\.\.?)?(?:/|$)")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+_UNSAFE = re.compile(r"[\x00-\x20:\\]")
+_ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
+_STRAY = re.compile(r"\\(?![0-3][0-7]{2})")
+_ELEMENTS = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
 _SHOWN = 80
 
 
@@ -64,44 +65,153 @@ class Manifest:
 
 def parse(text: str) -> Manifest:
     """The manifest that `text` spells. Raises Malformed with the line, the fault and the offending token."""
-    raise NotImplementedError
+    scanned = list(_scan(text))
+    _refuse_clashes(scanned)
+    return Manifest(
+        tuple(
+            Stream(name, tuple(locators), tuple(FileToken(*token) for token in tokens))
+            for name, locators, tokens in scanned
+        )
+    )
 
 
 def render(manifest: Manifest) -> str:
-    """The text of a manifest: `parse(render(m)) == m`."""
-    raise NotImplementedError
+    """The text of a manifest: `parse(render(m)) == m` for each that `parse` gives."""
+    return "".join(_line(stream) for stream in manifest.streams)
 
 
 def portable_data_hash(text: str) -> str:
     """`<md5>+<size>` of the text with every locator reduced to hash and size."""
-    raise NotImplementedError
+    bare = _HINTED.sub(r"\1", text).encode()
+    return f"{hashlib.md5(bare, usedforsecurity=False).hexdigest()}+{len(bare)}"
 
 
 def strip_signatures(text: str) -> str:
     """The text without permission signatures; sizes and other hints stay."""
-    raise NotImplementedError
+    return _SIGNED.sub(lambda match: _SIGNATURE.sub("", match[0]), text)
 
 
 def sign(text: str, signer: Callable[[str], str]) -> str:
     """The text with each locator replaced by `signer(locator)`."""
-    raise NotImplementedError
+    return _IN_TEXT.sub(lambda match: signer(match[0]), text)
 
 
 def locators(text: str) -> list[str]:
     """Every locator of the text in order, hints included, repeated when it stands there twice."""
-    raise NotImplementedError
+    return _IN_TEXT.findall(text)
 
 
 def counts(text: str) -> tuple[int, int]:
     """Number of distinct files, and the sum of their sizes in bytes. Raises Malformed as `parse`."""
-    raise NotImplementedError
+    scanned = list(_scan(text))
+    paths = _refuse_clashes(scanned)
+    return len(paths), sum(length for _, _, tokens in scanned for _, length, _ in tokens)
 
 
 def escape(name: str) -> str:
     """The name of a stream or file as a manifest writes it."""
-    raise NotImplementedError
+    return _UNSAFE.sub(lambda match: f"\\{ord(match[0]):03o}", name)
 
 
 def unescape(text: str) -> str:
     """The name that a manifest's token stands for. Raises Malformed for a stray backslash or bytes not UTF-8."""
-    raise NotImplementedError
+    if "\\" not in text:
+        return text
+    if _STRAY.search(text):
+        raise Malformed(f"manifest: {_shown(text)}: a backslash must be followed by three octal digits")
+    try:
+        return _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), text.encode()).decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(f"manifest: {_shown(text)}: the name is not UTF-8") from error
+
+
+_Scanned = tuple[str, list[str], list[tuple[int, int, str]]]
+
+
+def _scan(text: str) -> Iterator[_Scanned]:
+    _refuse_characters(text)
+    lines = text.split("\n")
+    if lines.pop():
+        raise Malformed("manifest: the last line has no line end; the text may be cut off")
+    for number, line in enumerate(lines, 1):
+        try:
+            yield _scan_line(line)
+        except Malformed as error:
+            raise Malformed(error.message.replace("manifest:", f"manifest line {number}:", 1)) from error
+
+
+def _scan_line(line: str) -> _Scanned:
+    words = line.split(" ")
+    name = unescape(words[0])
+    if name != "." and (not name.startswith("./") or "\0" in name or _ELEMENTS.search(name, 2)):
+        raise Malformed(f"manifest: {_shown(words[0])} is no stream name; expected '.' or './directory'")
+    blocks, size, at = [], 0, 1
+    for word in words[1:]:
+        match = _LOCATOR.fullmatch(word)
+        if match is None:
+            break
+        blocks.append(word)
+        size += int(match[1])
+        at += 1
+    tokens = [_scan_file(word, size) for word in words[at:]]
+    if not blocks or not tokens:
+        missing = "block locator" if not blocks else "file"
+        raise Malformed(f"manifest: stream {_shown(words[0])} has no {missing}")
+    return name, blocks, tokens
+
+
+def _scan_file(word: str, size: int) -> tuple[int, int, str]:
+    match = _FILE.fullmatch(word)
+    if match is None:
+        raise Malformed(f"manifest: {_shown(word)} is neither a block locator nor position:length:name")
+    position, length, name = int(match[1]), int(match[2]), unescape(match[3])
+    if _ELEMENTS.search(name) and not (name == EMPTY_DIRECTORY and length == 0):
+        raise Malformed(f"manifest: {_shown(word)}: '', '.' and '..' are no names of files")
+    if "\0" in name:
+        raise Malformed(f"manifest: {_shown(word)}: a name cannot contain a zero byte")
+    if position + length > size:
+        raise Malformed(f"manifest: {_shown(word)} reaches beyond the {size} bytes of its stream")
+    return position, length, name
+
+
+def _refuse_characters(text: str) -> None:
+    control = _CONTROL.search(text)
+    if control is not None:
+        raise Malformed(f"manifest: control character {control[0]!r} must be written \\{ord(control[0]):03o}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Malformed("manifest: the text is not UTF-8") from error
+
+
+def _refuse_clashes(scanned: list[_Scanned]) -> set[str]:
+    paths, parents = set(), {"."}
+    for name, _, tokens in scanned:
+        _add_parents(parents, f"{name}/")
+        for _, _, file in tokens:
+            if file == EMPTY_DIRECTORY:
+                continue
+            path = f"{name}/{file}"
+            paths.add(path)
+            if "/" in file:
+                _add_parents(parents, path)
+    clashes = paths & parents
+    if clashes:
+        raise Malformed(f"manifest: {_shown(min(clashes))} is both a file and a directory")
+    return paths
+
+
+def _add_parents(parents: set[str], path: str) -> None:
+    end = path.rfind("/")
+    while end > 0 and path[:end] not in parents:
+        parents.add(path[:end])
+        end = path.rfind("/", 0, end)
+
+
+def _line(stream: Stream) -> str:
+    files = (f"{token.position}:{token.length}:{escape(token.name)}" for token in stream.files)
+    return " ".join((escape(stream.name), *stream.locators, *files)) + "\n"
+
+
+def _shown(word: str) -> str:
+    return repr(word if len(word) <= _SHOWN else word[:_SHOWN] + "...")

@@ -1,7 +1,8 @@
 """Mounts of a request: their shape, and how they become the mounts of a container.
 
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty element, not `/` itself.
-* Kinds: collection, tmp, json, text, file. `keep` and `git_tree` are refused by name (decisions.md has what they become).
+* Kinds: collection, tmp, json, text, file. `keep` and `git_tree` are refused by name.
+* stdout and stderr take a file, and only they do; stdin takes a collection, json or text.
 * Keys that do not belong to a kind are accepted with a zero value only, since typed clients send every key.
 * Resolving changes collections alone: the uuid goes, the portable data hash stays; with only a uuid it is looked up.
   So two spellings of one input are one container (api-contract 3.2). Collections named in either way must be readable.
@@ -11,11 +12,15 @@ Source: api-contract 3.1, 3.2; seed 002, "Mount types".
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
-from lading.core.jsonvalue import Json, JsonObject
+from lading.core.errors import Invalid
+from lading.core.ids import EMPTY_PDH, Infix, is_uuid
+from lading.core.jsonvalue import Json, JsonObject, ordered_object, same
 
 
 class Kind(StrEnum):
@@ -40,14 +45,62 @@ class Reference:
     is_pdh: bool
 
 
-def validate(mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], output_path: str) -> None:
+_KEYS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
+    {
+        Kind.COLLECTION: {
+            "uuid": "string",
+            "portable_data_hash": "string",
+            "writable": "boolean",
+            "path": "string",
+            "exclude_from_output": "boolean",
+        },
+        Kind.TMP: {"capacity": "integer", "device_type": "string", "exclude_from_output": "boolean"},
+        Kind.FILE: {"path": "string", "exclude_from_output": "boolean"},
+        Kind.JSON: {"content": "", "exclude_from_output": "boolean"},
+        Kind.TEXT: {"content": "string", "exclude_from_output": "boolean"},
+    }
+)
+"""The keys of each kind and the type of their values; "" is any JSON value."""
+_UNOFFERED = MappingProxyType(
+    {
+        "keep": "the tree of all collections is not offered yet",
+        "git_tree": "git repositories are not offered yet",
+    }
+)
+_PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT)
+_STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
+    {
+        "stdin": (Kind.COLLECTION, Kind.JSON, Kind.TEXT),
+        "stdout": (Kind.FILE,),
+        "stderr": (Kind.FILE,),
+    }
+)
+_DEVICES = ("ram", "ssd", "disk", "network", "")
+_HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
+
+
+def validate(mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], *, output_path: str) -> None:
     """Check both mount tables and that `output_path` is a mount. Raises Invalid "[target][key]: fault"."""
-    raise NotImplementedError
+    for target, spec in mounts.items():
+        _check_target("Mounts", target, STREAMS)
+        _check_spec("Mounts", target, spec, _STREAM_KINDS.get(target, _PATH_KINDS))
+    for target, spec in secret_mounts.items():
+        _check_target("Secret mounts", target, ("stdin",))
+        _check_spec("Secret mounts", target, spec, (Kind.JSON, Kind.TEXT))
+        if target in mounts:
+            raise Invalid(f"Secret mounts [{target}]: conflict with non-secret mounts")
+    if output_path not in mounts:
+        raise Invalid("Output path must be a mount target")
 
 
 def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
     """The collections to look up before `resolve`. The hash wins over the uuid, which is then not looked up."""
-    raise NotImplementedError
+    found: list[Reference] = []
+    for target, spec in mounts.items():
+        name, _ = _named(spec)
+        if name and name != EMPTY_PDH:
+            found.append(Reference(target, name, _HASH.fullmatch(name) is not None))
+    return tuple(found)
 
 
 def resolve(mounts: Mapping[str, Json], hashes: Mapping[str, str | None]) -> JsonObject:
@@ -56,9 +109,114 @@ def resolve(mounts: Mapping[str, Json], hashes: Mapping[str, str | None]) -> Jso
     `hashes` gives for every `Reference.name` the portable data hash of a collection that the user can read, or None.
     Raises Invalid 'cannot mount collection "x": not found'.
     """
-    raise NotImplementedError
+    return ordered_object({target: _resolved(target, spec, hashes) for target, spec in mounts.items()})
 
 
 def same_spelling(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
-    """Whether `new` is `old` with nothing but additional zero values (ignored on a Committed request, api-contract 1.1)."""
-    raise NotImplementedError
+    """Whether `new` is `old` but for additional zero values (ignored on a Committed request, api-contract 1.1)."""
+    return old.keys() == new.keys() and all(same(_compact(old[target]), _compact(new[target])) for target in old)
+
+
+def _check_target(table: str, target: str, streams: tuple[str, ...]) -> None:
+    if target in streams:
+        return
+    if not target.startswith("/"):
+        allowed = f"{', '.join(streams)} or an absolute path"
+        raise Invalid(f"{table} [{target}]: invalid target: must be {allowed}")
+    if "\0" in target or any(part in ("", ".", "..") for part in target[1:].split("/")):
+        raise Invalid(f"{table} [{target!r}]: invalid target: an absolute path has no '.', '..' or empty element")
+
+
+def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) -> None:
+    if not isinstance(spec, dict):
+        raise Invalid(f"{table} [{target}]: must be an object with a kind")
+    kind = spec.get("kind")
+    where = f"{table} [{target}]"
+    if isinstance(kind, str) and kind in _UNOFFERED:
+        raise Invalid(f"{where}[kind]: unsupported value {kind}: {_UNOFFERED[kind]}")
+    if kind not in kinds:
+        raise Invalid(f"{where}[kind]: unsupported value {kind!r}; here it must be {' or '.join(kinds)}")
+    keys = _KEYS[Kind(str(kind))]
+    for key, value in spec.items():
+        if key == "kind" or _is_zero(value):
+            continue
+        if key not in keys:
+            raise Invalid(f"{where}[{key}]: parameter is not supported for a {kind} mount")
+        if not _has_type(value, keys[key]):
+            raise Invalid(f"{where}[{key}]: incompatible value type: {keys[key]} required")
+    _check_values(where, spec, Kind(str(kind)))
+
+
+def _check_values(where: str, spec: Mapping[str, Json], kind: Kind) -> None:
+    if kind is Kind.TMP:
+        if (spec.get("device_type") or "") not in _DEVICES:
+            raise Invalid(f"{where}[device_type]: must be one of {', '.join(filter(None, _DEVICES))}")
+        if not isinstance(spec.get("capacity") or 0, int) or int(str(spec.get("capacity") or 0)) < 0:
+            raise Invalid(f"{where}[capacity]: must be a number of bytes, 0 or more")
+    if kind is Kind.TEXT and not isinstance(spec.get("content"), str):
+        raise Invalid(f"{where}[content]: incompatible value type: string required")
+    if kind is Kind.JSON and "content" not in spec:
+        raise Invalid(f"{where}[content]: a json mount needs a content")
+    if kind is Kind.FILE and not str(spec.get("path") or "").startswith("/"):
+        raise Invalid(f"{where}[path]: must be an absolute path inside the container")
+    if kind in (Kind.COLLECTION, Kind.FILE):
+        _check_inside(where, "path", str(spec.get("path") or ""))
+    if kind is Kind.COLLECTION:
+        _check_collection(where, spec)
+
+
+def _check_collection(where: str, spec: Mapping[str, Json]) -> None:
+    pdh, uuid = spec.get("portable_data_hash") or "", spec.get("uuid") or ""
+    if pdh:
+        match = _HASH.fullmatch(str(pdh))
+        if match is None:
+            raise Invalid(f"{where}[portable_data_hash]: not a portable data hash: {str(pdh)[:80]!r}")
+        _check_inside(where, "portable_data_hash", match[2] or "")
+    elif uuid and not is_uuid(str(uuid), Infix.COLLECTION):
+        raise Invalid(f"{where}[uuid]: not the uuid of a collection: {str(uuid)[:80]!r}")
+
+
+def _check_inside(where: str, key: str, path: str) -> None:
+    if "\0" in path or ".." in path.split("/"):
+        raise Invalid(f"{where}[{key}]: a path cannot contain '..' or NUL")
+
+
+def _is_zero(value: Json) -> bool:
+    return value is None or value is False or value == "" or (type(value) is int and value == 0)
+
+
+def _has_type(value: Json, name: str) -> bool:
+    if name == "string":
+        return isinstance(value, str)
+    if name == "boolean":
+        return isinstance(value, bool)
+    return name == "" or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _named(spec: Json) -> tuple[str, str]:
+    """The hash or uuid that a collection mount names, and the path that came with the hash."""
+    if not isinstance(spec, dict) or spec.get("kind") != Kind.COLLECTION:
+        return "", ""
+    match = _HASH.fullmatch(str(spec.get("portable_data_hash") or ""))
+    if match is not None:
+        return match[1], match[2] or ""
+    return str(spec.get("uuid") or ""), ""
+
+
+def _resolved(target: str, spec: Json, hashes: Mapping[str, str | None]) -> Json:
+    name, path = _named(spec)
+    if not name or not isinstance(spec, dict):
+        return _compact(spec)
+    found = EMPTY_PDH if name == EMPTY_PDH else hashes.get(name)
+    if found is None:
+        raise Invalid(f'Mounts [{target}]: cannot mount collection "{name}": not found')
+    kept = {key: value for key, value in spec.items() if key != "uuid"}
+    return _compact({**kept, "portable_data_hash": found + path})
+
+
+def _compact(spec: Json) -> Json:
+    """The mount without keys that say nothing: clients differ in which zero values they send."""
+    if not isinstance(spec, dict):
+        return spec
+    content = "content" if spec.get("kind") in (Kind.JSON, Kind.TEXT) else None
+    return {key: value for key, value in spec.items() if key == content or not _is_zero(value)}

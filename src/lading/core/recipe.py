@@ -10,11 +10,15 @@ runtime token, names and lifetimes of outputs, priority, scheduling, cache sizes
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lading.core.container import Container
-from lading.core.jsonvalue import EMPTY_OBJECT_DIGEST, JsonObject
+from lading.core import constraints, mounts
+from lading.core.container import Container, State
+from lading.core.errors import Invalid
+from lading.core.jsonvalue import EMPTY_OBJECT_DIGEST, JsonObject, canonical, digest, ordered_object, same
 from lading.core.policy import Policy
 from lading.core.request import ContainerRequest
 
@@ -71,24 +75,58 @@ class Facts:
 
 def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recipe:
     """The recipe that a committed request stands for now. Raises Invalid for an input that cannot be read."""
-    raise NotImplementedError
+    return Recipe(
+        command=request.command or [],
+        container_image=facts.image_pdh,
+        cwd=request.cwd,
+        environment=ordered_object(request.environment),
+        mounts=mounts.resolve(request.mounts, facts.hashes),
+        output_path=request.output_path or "",
+        output_glob=request.output_glob,
+        runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
+        scheduling_parameters=ordered_object(request.scheduling_parameters),
+        secret_mounts=ordered_object(request.secret_mounts),
+        secret_mounts_md5=digest(request.secret_mounts),
+        output_storage_classes=request.output_storage_classes,
+        runtime_user_uuid=facts.user_uuid,
+        runtime_auth_scopes=list(facts.scopes),
+        runtime_token=request.runtime_token,
+        service=request.service,
+        published_ports=request.published_ports,
+    )
 
 
 def of_container(container: Container) -> Recipe:
     """The recipe that a container was made of (its secrets are wiped once it has ended)."""
-    raise NotImplementedError
+    return Recipe(**{one.name: getattr(container, one.name) for one in dataclasses.fields(Recipe)})
+
+
+def compared(recipe: Recipe) -> JsonObject:
+    """The values of COMPARED: two recipes are one computation if and only if these are equal."""
+    values: JsonObject = {name: getattr(recipe, name) for name in COMPARED}
+    return {**values, "runtime_constraints": constraints.essential(recipe.runtime_constraints)}
 
 
 def key(recipe: Recipe) -> str:
     """The digest (hex) under which containers with this recipe are indexed, `Container.reuse_key`."""
-    raise NotImplementedError
+    return hashlib.sha256(canonical(compared(recipe)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def new_container(recipe: Recipe, *, uuid: str, now: str) -> Container:
     """A Queued container made of `recipe`, priority 0, with its `reuse_key`."""
-    raise NotImplementedError
+    given = {one.name: getattr(recipe, one.name) for one in dataclasses.fields(Recipe)}
+    return Container(uuid=uuid, created_at=now, state=State.QUEUED, reuse_key=key(recipe), **given)
 
 
 def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> None:
     """Whether a container chosen by hand satisfies the recipe. Raises Invalid naming the first field that differs."""
-    raise NotImplementedError
+    fault = f"Container uuid {container.uuid} does not satisfy the request"
+    ours, theirs = compared(recipe), compared(of_container(container))
+    for name in COMPARED:
+        if not same(ours[name], theirs[name]):
+            raise Invalid(f"{fault}: {name} differs")
+    cache = constraints.cache_difference(recipe.runtime_constraints, container.runtime_constraints, policy=policy)
+    if cache is not None:
+        raise Invalid(f"{fault}: runtime_constraints.{cache} differs")
+    if container.state is State.CANCELLED:
+        raise Invalid(f"{fault}: it was cancelled")

@@ -192,6 +192,7 @@ COLLECTIONS: Final = RecordType(
         _member("untrash", doc="Take it out of the trash."),
     ),
     indexes=(("portable_data_hash",), ("modified_at", "uuid"), ("delete_at",), ("trash_at",)),
+    unique=(("owner_uuid", "name"),),
 )
 
 _SPEC: Final = (
@@ -284,6 +285,7 @@ CONTAINERS: Final = RecordType(
         _moment("finished_at"),
         Field(name="gateway_address", default="", doc="host:port of its gateway."),
         _flag("interactive_session_started"),
+        _text("supervisor_auth_uuid", "The token of its supervisor.", hidden=True),
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
         Field(name="reuse_key", hidden=True, doc="Hash of what is compared for reuse."),
     ),

@@ -8,28 +8,32 @@
 * Committing with no container asks for one to be found or made (`Resolve`); naming one asks for that (`Adopt`).
 * A null priority counts as 0 while Uncommitted and is refused on commit (decisions.md).
 * Writing a value equal to the stored one is never an error: clients send whole records back.
-* What this server does not offer yet is refused by name, never ignored: UNOFFERED.
 
 How a server commits, in one transaction: `create` or `update`; for `Resolve` gather `recipe.Facts`, `recipe.resolve`,
 `reuse.choose`, insert `recipe.new_container` if there was nothing to reuse; for `Adopt` load, `recipe.check_adoption`;
 then `assign`, `priority.propagate`, and, if the container has ended already, `finalise.finalise(reused=True)`.
 
+What the attributes must be stands in `request_rules`. The diagram in the documentation is drawn from TRANSITIONS.
 Source: api-contract 1.1-1.4, decisions.md.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
 from lading.core import container as containers
-from lading.core.effects import RequestEffect
-from lading.core.jsonvalue import Json, JsonObject
+from lading.core import mounts
+from lading.core.effects import Adopt, Reprioritise, RequestEffect, Resolve
+from lading.core.errors import IllegalTransition, Invalid
+from lading.core.jsonvalue import Json, JsonObject, canonical, same, same_or_empty
 from lading.core.policy import Policy
+from lading.core.request_rules import UNOFFERED, check_offered, stored, validate, with_runner_rule
+from lading.core.values import as_object, humanised
 
 
 class State(StrEnum):
@@ -77,9 +81,6 @@ PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
         "use_existing": _DRAFT,
         "runtime_token": _DRAFT,
         "service": _DRAFT,
-        "published_ports": _DRAFT,
-        "expires_at": _DRAFT,
-        "filters": _DRAFT,
         "uuid": _SERVER,
         "requesting_container_uuid": _SERVER,
         "container_count": _SERVER,
@@ -94,16 +95,15 @@ PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
 HIDDEN = frozenset({"secret_mounts", "runtime_token"})
 """Columns that no answer of the API shows."""
 
-UNOFFERED: Mapping[str, str] = MappingProxyType(
-    {
-        "expires_at": "a request cannot expire",
-        "filters": "candidates cannot be filtered",
-        "depends_on": "a request cannot wait for other requests",
-        "start_after": "a request cannot wait for a time",
-        "published_ports": "ports of a container cannot be published",
-    }
+IGNORED = frozenset(
+    {"kind", "etag", "href", "created_at", "modified_at", "modified_by_user_uuid", "modified_by_client_uuid"}
 )
-"""Attributes that this server refuses unless they are empty, and why."""
+"""Attributes that a client may send and that are silently dropped (api-contract 4.3)."""
+
+_ADMIN_PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
+    dict.fromkeys(("log_uuid", "output_uuid", "cumulative_cost"), frozenset({State.COMMITTED}))
+)
+_DESCRIPTIVE = frozenset(name for name, states in PHASES.items() if State.FINAL in states) - {"state"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,6 +198,17 @@ class Change:
     effects: tuple[RequestEffect, ...] = ()
 
 
+GUARDED = ("state", "container_uuid", "priority")
+"""What compare-and-set compares."""
+WIPED: Mapping[str, Json] = MappingProxyType({"secret_mounts": {}, "runtime_token": None})
+"""Secrets do not outlive the request."""
+
+_SETTABLE = tuple(name for name, states in PHASES.items() if states)
+_FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
+_MOVES = frozenset({"state", "priority", "container_uuid"})
+_NOT_STARTED = (None, containers.State.QUEUED, containers.State.LOCKED)
+
+
 def create(
     attributes: Mapping[str, Json],
     *,
@@ -215,7 +226,18 @@ def create(
     Whether the caller may write to the owner, and whether `runtime_token` is alive, is for the server to check.
     Raises Invalid naming the attribute.
     """
-    raise NotImplementedError
+    sent = _known(attributes)
+    values: JsonObject = {"owner_uuid": owner_uuid, "container_count_max": policy.max_retry_attempts}
+    blank = ContainerRequest(uuid=uuid, **values)  # type: ignore[arg-type]
+    given = [name for name in _SETTABLE if name in sent or name in _FILLED]
+    values |= {name: _stored(blank, name, sent.get(name), policy=policy) for name in given}
+    _check_server_fields(blank, sent, parent)
+    adopted = values.pop("container_uuid", None)
+    state = _initial_state(uuid, str(values.get("state", State.UNCOMMITTED)))
+    if parent is not None:
+        values |= {"requesting_container_uuid": parent.container_uuid, "priority": parent.priority}
+    values |= {"created_at": now, "modified_by_user_uuid": user_uuid, "state": state}
+    return _checked_change(blank, values, adopted=adopted, policy=policy, new=True)
 
 
 def update(
@@ -230,7 +252,21 @@ def update(
 
     Raises Invalid naming the attribute, IllegalTransition.
     """
-    raise NotImplementedError
+    values: JsonObject = {}
+    for name, value in _known(changes).items():
+        fresh = _stored(request, name, value, policy=policy)
+        if _is_unchanged(request, name, fresh):
+            continue
+        _check_phase(request, name, fresh, admin=admin)
+        values[name] = fresh
+    adopted = values.pop("container_uuid") if values.get("container_uuid") else None
+    if "state" in values:
+        values["state"] = _next_state(request, str(values["state"]))
+    if "container_uuid" in values:
+        values |= _pointing(request, None)
+    if user_uuid and values:
+        values["modified_by_user_uuid"] = user_uuid
+    return _checked_change(request, values, adopted=adopted, policy=policy, new=False)
 
 
 def cancel(request: ContainerRequest, *, container_state: containers.State | None) -> Change:
@@ -239,14 +275,159 @@ def cancel(request: ContainerRequest, *, container_state: containers.State | Non
     `container_state` is that of its container, None if it has none. A Final request is left as it is; so is an
     Uncommitted one but for its priority.
     """
-    raise NotImplementedError
+    if request.state is State.FINAL:
+        return _change(request, {})
+    values: JsonObject = {"priority": 0}
+    if request.state is State.COMMITTED and container_state in _NOT_STARTED:
+        values |= {"state": State.FINAL, **WIPED}
+    return _change(request, values)
 
 
 def assign(request: ContainerRequest, container_uuid: str) -> Change:
     """The request pointing at `container_uuid`, counted in `container_count`; recompute both old and new priority."""
-    raise NotImplementedError
+    return _change(request, _pointing(request, container_uuid))
+
+
+def finish(request: ContainerRequest, *, cumulative_cost: float) -> Change:
+    """The request made Final by the server (`finalise` says when and with which collections)."""
+    return _change(request, {"state": State.FINAL, "cumulative_cost": cumulative_cost, **WIPED})
+
+
+def with_values(change: Change, values: Mapping[str, Json]) -> Change:
+    """The same change with further attributes that the server sets, such as `log_uuid`."""
+    after = dataclasses.replace(change.request, **values)  # type: ignore[arg-type]
+    return dataclasses.replace(change, request=after, changed={**change.changed, **values})
+
+
+def is_abandoned(container_state: containers.State, requests: Iterable[ContainerRequest]) -> bool:
+    """Whether a container that has not started can be cancelled, because none of `requests` waits for it any more.
+
+    A Committed request at priority 0 is on hold: it still shows its user the container.
+    """
+    return container_state in _NOT_STARTED and not any(one.state is State.COMMITTED for one in requests)
 
 
 def check_parameters(parameters: Mapping[str, object]) -> None:
     """Refuse the parameters of create and update that this server does not offer (`satisfy`). Raises Invalid."""
-    raise NotImplementedError
+    if parameters.get("satisfy") not in (None, "", False, "false", "0", 0):
+        raise Invalid("satisfy is not supported yet: requests are satisfied as they are committed; leave it out")
+
+
+def _known(sent: Mapping[str, Json]) -> JsonObject:
+    check_offered(sent)
+    known: JsonObject = {}
+    for name, value in sent.items():
+        if name in IGNORED or name in UNOFFERED:
+            continue
+        if name not in PHASES:
+            raise Invalid(f"unknown attribute '{name}' for ContainerRequest.")
+        known[name] = value
+    return known
+
+
+def _stored(request: ContainerRequest, name: str, value: Json, *, policy: Policy) -> Json:
+    default = policy.max_retry_attempts if name == "container_count_max" else getattr(_BLANK, name)
+    return stored(name, value, default=request.owner_uuid if name == "owner_uuid" else default, policy=policy)
+
+
+def _check_server_fields(blank: ContainerRequest, sent: Mapping[str, Json], parent: Parent | None) -> None:
+    for name in sent.keys() - set(_SETTABLE) - {"requesting_container_uuid"}:
+        if sent[name] and not same(sent[name], getattr(blank, name)):
+            raise Invalid(f"{humanised(name)} cannot be set by a client; leave it out")
+    named = sent.get("requesting_container_uuid")
+    if not named:
+        return
+    if parent is None or parent.container_uuid != named:
+        raise Invalid(f"Requesting container uuid {named!r} is not a container that this token acts for")
+    if parent.state is not containers.State.RUNNING:
+        raise Invalid(f"Requesting container uuid {named!r} is {parent.state}, not Running")
+
+
+def _initial_state(uuid: str, named: str) -> State:
+    if named not in INITIAL:
+        raise IllegalTransition(uuid, "nothing", named)
+    return State(named)
+
+
+def _next_state(request: ContainerRequest, named: str) -> State:
+    if named not in TRANSITIONS[request.state]:
+        raise IllegalTransition(request.uuid, request.state, named)
+    return State(named)
+
+
+def _is_unchanged(request: ContainerRequest, name: str, fresh: Json) -> bool:
+    old = getattr(request, name)
+    if same_or_empty(fresh, old):
+        return True
+    if request.state is State.UNCOMMITTED:
+        return False
+    if name in HIDDEN and not fresh:
+        return True  # clients cannot know it, typed ones send it empty
+    return name == "mounts" and mounts.same_spelling(old, as_object(name, fresh))
+
+
+def _check_phase(request: ContainerRequest, name: str, fresh: Json, *, admin: bool) -> None:
+    states = PHASES[name] | (_ADMIN_PHASES.get(name, _SERVER) if admin else _SERVER)
+    if request.state in states:
+        return
+    shown = "" if name in HIDDEN else f" ({_brief(getattr(request, name))}, {_brief(fresh)})"
+    raise Invalid(f"{humanised(name)} cannot be modified in state '{request.state}'{shown}")
+
+
+def _brief(value: Json) -> str:
+    text = canonical(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _pointing(request: ContainerRequest, container_uuid: str | None) -> JsonObject:
+    old = request.container_uuid
+    earlier: list[Json] = [*request.attempted_container_uuids]
+    if old == container_uuid:
+        return {}
+    return {
+        "container_uuid": container_uuid,
+        "container_count": request.container_count + (container_uuid is not None),
+        "attempted_container_uuids": [*earlier, old] if old and old not in earlier else earlier,
+    }
+
+
+def _checked_change(
+    request: ContainerRequest, values: JsonObject, *, adopted: Json, policy: Policy, new: bool
+) -> Change:
+    """Apply checked values, check the whole, and say whether a container is to be found."""
+    after = dataclasses.replace(request, **values)  # type: ignore[arg-type]
+    committing = after.state is State.COMMITTED and (new or request.state is State.UNCOMMITTED)
+    functional = not _DESCRIPTIVE.issuperset(values)
+    fully = new or (after.state is State.COMMITTED and functional)
+    record = after.to_record()
+    validate(record, fully=fully, committing=committing, policy=policy)
+    if adopted and after.state is not State.COMMITTED:
+        raise Invalid("Container uuid can only be updated to nil.")
+    if committing:
+        values = {**values, "scheduling_parameters": with_runner_rule(after.scheduling_parameters, record["command"])}
+    if after.state is State.FINAL and "state" in values:
+        values = {**values, **WIPED}
+    wanted: tuple[RequestEffect, ...] = ()
+    if adopted:
+        wanted = (Adopt(str(adopted)),)
+    elif committing and after.container_uuid is None:
+        wanted = (Resolve(),)
+    change = _change(request, values, *wanted)
+    return dataclasses.replace(change, changed=change.request.to_record(), expected={}) if new else change
+
+
+def _change(request: ContainerRequest, values: Mapping[str, Json], *effects: RequestEffect) -> Change:
+    changed = {name: value for name, value in values.items() if not same(value, getattr(request, name))}
+    after = dataclasses.replace(request, **changed)  # type: ignore[arg-type]
+    concerned = (request.container_uuid, after.container_uuid)
+    uuids = tuple(dict.fromkeys(uuid for uuid in concerned if uuid)) if _MOVES & changed.keys() else ()
+    expected: JsonObject = {name: getattr(request, name) for name in GUARDED}
+    return Change(
+        request=after,
+        changed=changed,
+        expected=expected,
+        effects=(*effects, Reprioritise(uuids)) if uuids else effects,
+    )
+
+
+_BLANK = ContainerRequest(uuid="")

@@ -10,12 +10,15 @@ Source: api-contract 1.8; the defects noted there (forgotten attributes) are not
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lading.core import constraints, recipe
 from lading.core import request as requests_
-from lading.core.container import Container
-from lading.core.policy import Policy
+from lading.core.container import Container, State, failure_of
+from lading.core.errors import Failure
+from lading.core.policy import NO_LIMIT, Policy
 from lading.core.request import ContainerRequest
 
 
@@ -27,15 +30,21 @@ class Retry:
     changes: tuple[requests_.Change, ...]
 
 
-def retries_allowed(container: Container, policy: Policy) -> int:
+def retries_allowed(ended: Container, policy: Policy) -> int:
     """How many retries the way in which the container ended allows."""
-    raise NotImplementedError
+    failure = failure_of(ended)
+    if ended.state is State.CANCELLED:
+        return NO_LIMIT if failure is None else policy.retry_limits.get(failure, NO_LIMIT)
+    if ended.exit_code == 0 or failure not in (None, Failure.USER, Failure.OOM):
+        return 0
+    return policy.retry_limits.get(failure or Failure.USER, 0)
 
 
 def plan(
     ended: Container,
     requests: Iterable[ContainerRequest],
     *,
+    before: Container,
     parents: Mapping[str, Container],
     uuid: str,
     now: str,
@@ -43,7 +52,31 @@ def plan(
 ) -> Retry | None:
     """Try again, or None.
 
-    `ended` is the container as it was before its secrets were wiped, with its final state. `requests` are those that
-    point at it, `parents` the containers that made them. `uuid` names the new container.
+    `ended` is the container in its final state, `before` the same one just before, when it still had its secrets.
+    `requests` are those that point at it, `parents` the containers that made them. `uuid` names the new container.
     """
-    raise NotImplementedError
+    allowed = retries_allowed(ended, policy)
+    again = [one for one in requests if _may_retry(one, allowed, parents)]
+    if not again:
+        return None
+    scheduling = constraints.merge_scheduling([one.scheduling_parameters for one in again])
+    made_of = dataclasses.replace(recipe.of_container(before), scheduling_parameters=scheduling)
+    fresh = recipe.new_container(made_of, uuid=uuid, now=now)
+    return Retry(fresh, tuple(_repointed(one, ended, uuid) for one in again))
+
+
+def _may_retry(request: ContainerRequest, allowed: int, parents: Mapping[str, Container]) -> bool:
+    if not request.is_wanted or request.container_count >= request.container_count_max:
+        return False
+    if len(request.attempted_container_uuids) >= allowed:
+        return False
+    if request.requesting_container_uuid is None:
+        return True
+    parent = parents.get(request.requesting_container_uuid)
+    return parent is not None and parent.state is State.RUNNING and parent.priority > 0
+
+
+def _repointed(request: ContainerRequest, ended: Container, uuid: str) -> requests_.Change:
+    change = requests_.assign(request, uuid)
+    cost = request.cumulative_cost + ended.cost + ended.subrequests_cost
+    return requests_.with_values(change, {"cumulative_cost": cost})

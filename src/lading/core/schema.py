@@ -98,7 +98,11 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordType:
-    """One kind of record."""
+    """One kind of record.
+
+    `unique` fields may not repeat together; of collections only current versions outside the trash count. `numbered`
+    types have an `id` that grows. Without `owned` the system user owns all; without `stored` there is no table.
+    """
 
     plural: str
     singular: str

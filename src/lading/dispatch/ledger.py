@@ -35,13 +35,14 @@ class Stop:
 class Ledger:
     """Memory of one dispatch loop."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, known_since: int) -> None:
+        """`known_since`: the version from which on it was known which processes exist."""
         self._settings = settings
+        self._known_since = known_since
         self._busy: dict[str, str] = {}
         self._began: dict[str, float] = {}
         self._alive: dict[str, bool] = {}
         self._gone: dict[str, int] = {}
-        self._known_since: int | None = None
         self._holds: dict[str, Pause] = {}
         self._retries: dict[str, Pause] = {}
         self._stops: dict[str, Stop] = {}
@@ -72,8 +73,6 @@ class Ledger:
 
     def see(self, view: FleetView, queue: Queue) -> list[str]:
         """Take note of the processes. Returns those that ended since the last look."""
-        if view.known and self._known_since is None:
-            self._known_since = queue.ticket()
         ended = [uuid for uuid, alive in self._alive.items() if alive and not _alive(view, uuid)]
         for uuid in (*ended, *(uuid for uuid in self._alive if uuid not in view.processes)):
             self._gone[uuid] = queue.ticket()
@@ -86,7 +85,7 @@ class Ledger:
 
     def read_after(self, uuid: str) -> int:
         """The version that a record must exceed to have been read after its process was last seen."""
-        return max(self._gone.get(uuid, 0), self._known_since or 0)
+        return max(self._gone.get(uuid, 0), self._known_since)
 
     def hold(self, uuid: str, reason: str, *, now: float) -> None:
         """Do not start it for a while, longer each time."""
@@ -146,5 +145,3 @@ class Ledger:
 def _alive(view: FleetView, uuid: str) -> bool:
     process = view.processes.get(uuid)
     return process is not None and process.alive
-
-

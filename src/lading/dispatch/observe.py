@@ -1,6 +1,6 @@
-"""The two looks that the loop takes at every step: what disagrees, and what could start.
+"""What the loop looks at: what disagrees and what could start, at every step; and why containers wait, now and then.
 
-Both are made from the queue, the fleet's view and the loop's memory, and change none of them but for the moment at
+All are made from the queue, the fleet's view and the loop's memory, and change none of them but for the moment at
 which an ended container was first seen with a living process.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lading.core.container import State
-from lading.core.plan import Occupant, Snapshot, Worker
+from lading.core.plan import Occupant, Snapshot, Worker, explain
 from lading.core.reconcile import Action, Case, View, decide, standing
 from lading.core.sizing import Resources
 from lading.dispatch.fleet import FleetView, WorkerView
@@ -21,7 +21,7 @@ def differences(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) ->
     """What to do about every container whose record and process disagree. Waiting ones without a process do not."""
     if not view.known:
         return []
-    found = []
+    found: list[tuple[str, Action]] = []
     for uuid in (*queue.others, *(uuid for uuid in view.processes if uuid not in queue.others)):
         if ledger.may_act(uuid, now=now):
             action = _difference(uuid, queue, view, ledger, now=now)
@@ -38,15 +38,26 @@ def snapshot(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) -> Sn
     """
     if not view.known:
         return Snapshot(queue=queue.entries())
-    held = {uuid: f"Cannot be sized: {record.fault}." for uuid, record in queue.waiting.items() if record.need is None}
-    held |= ledger.held(now=now)
     placed: dict[str, str] = {uuid: process.worker for uuid, process in view.processes.items()}
     placed.update(ledger.starting)
     workers = []
     for worker in view.workers:
         occupants = tuple(_occupants(worker, placed, queue, ledger))
         workers.append(Worker(id=worker.id, capacity=worker.capacity, occupants=occupants))
-    return Snapshot(queue=queue.entries(), workers=tuple(workers), held=held)
+    return Snapshot(queue=queue.entries(), workers=tuple(workers), held=ledger.held(now=now))
+
+
+def statuses(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) -> dict[str, str]:
+    """Why each container that has not started waits, as sentences."""
+    found = {uuid: one.sentence for uuid, one in explain(snapshot(queue, view, ledger, now=now)).items()}
+    for uuid, record in queue.waiting.items():
+        if record.need is None:
+            found[uuid] = f"Cannot be sized: {record.fault}."
+    return {uuid: text for uuid, text in found.items() if _unstarted(queue.get(uuid))}
+
+
+def _unstarted(record: Record | None) -> bool:
+    return record is not None and record.state in (State.QUEUED, State.LOCKED)
 
 
 def _difference(uuid: str, queue: Queue, view: FleetView, ledger: Ledger, *, now: float) -> Action:

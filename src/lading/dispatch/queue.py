@@ -4,7 +4,7 @@ Several sources race with each other (dispatch-contract B.2), so every piece of 
 that only grows. Rules:
 
 - A list or a fetch takes a ticket *before* its request is sent. It never overwrites what was learned later, such as
-  the answer to a lock that was sent meanwhile.
+  the answer to a lock that was sent meanwhile, and never brings back what was forgotten meanwhile.
 - The answer to a write of our own is the newest truth.
 - An event may only move a state forward (to Running or to a final state, which never change back); whatever else an
   event says, the record is fetched.
@@ -13,7 +13,8 @@ that only grows. Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -25,6 +26,7 @@ from lading.core.sizing import Resources
 
 FIELDS = ("uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints")
 FINAL = frozenset({State.COMPLETE, State.CANCELLED})
+_STATES = frozenset(state.value for state in State)
 _RANK: Mapping[State | None, int] = MappingProxyType(
     {None: 0, State.QUEUED: 0, State.LOCKED: 0, State.RUNNING: 1, State.COMPLETE: 2, State.CANCELLED: 2}
 )
@@ -63,9 +65,7 @@ class Record:
         """What the planner sees of it."""
         if self.need is None:
             return None
-        return Entry(
-            uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen
-        )
+        return Entry(uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen)
 
 
 class Queue:
@@ -76,6 +76,8 @@ class Queue:
         self._version = 0
         self._waiting: dict[str, Record] = {}
         self._others: dict[str, Record] = {}
+        self._fetches: set[int] = set()
+        self._forgotten: dict[str, int] = {}
         self._entries: tuple[Entry, ...] | None = None
 
     @property
@@ -107,9 +109,21 @@ class Queue:
         return record.locked_by == self._token
 
     def ticket(self) -> int:
-        """A version newer than everything known; take it before sending a request."""
+        """A version newer than everything known."""
         self._version += 1
         return self._version
+
+    @contextmanager
+    def fetch(self) -> Iterator[int]:
+        """The ticket for one request whose answer is merged inside the `with`."""
+        ticket = self.ticket()
+        self._fetches.add(ticket)
+        try:
+            yield ticket
+        finally:
+            self._fetches.remove(ticket)
+            oldest = min(self._fetches, default=self._version)
+            self._forgotten = {uuid: version for uuid, version in self._forgotten.items() if version > oldest}
 
     def merge(
         self, items: Iterable[Mapping[str, object]], *, ticket: int, now: float, asked: Collection[str] = ()
@@ -138,30 +152,42 @@ class Queue:
                 )
             )
 
-    def advance(self, uuid: str, state: State) -> bool:
-        """Learn from an event. Returns whether that was all there is to learn; if not, the record must be fetched."""
-        old = self.get(uuid)
-        if old is None or _RANK[state] == 0:
+    def advance(self, uuid: str, *, old: str, new: str) -> bool:
+        """Learn from an event with the states before and after it.
+
+        Returns whether that was all there is to learn; if not, the record must be fetched.
+        """
+        record = self.get(uuid)
+        if new not in _STATES:
             return False
-        if _RANK[state] > _RANK[old.state]:
-            self._store(replace(old, state=state))
-        return _RANK[state] > 1 or old.state is not state
+        state = State(new)
+        if record is None:
+            return state is not State.QUEUED
+        if _RANK[state] > _RANK[record.state]:
+            self._store(replace(record, state=state))
+            return True
+        return record.final or (old != new and record.state is state)
 
     def forget(self, uuid: str) -> None:
         """Drop what is known of it."""
-        self._waiting.pop(uuid, None)
-        self._others.pop(uuid, None)
-        self._entries = None
+        if self._fetches:
+            self._forgotten[uuid] = self.ticket()
+        self._drop(uuid)
 
     def _learn(self, record: Record) -> None:
         old = self.get(record.uuid)
-        if old is not None and (old.version > record.version or (old.final and not record.final)):
-            return
-        self._store(record)
+        known = self._forgotten.get(record.uuid, 0) if old is None else old.version
+        if known <= record.version and not (old is not None and old.final and not record.final):
+            self._store(record)
 
     def _store(self, record: Record) -> None:
-        self.forget(record.uuid)
+        self._drop(record.uuid)
         (self._waiting if record.waiting else self._others)[record.uuid] = record
+
+    def _drop(self, uuid: str) -> None:
+        self._waiting.pop(uuid, None)
+        self._others.pop(uuid, None)
+        self._entries = None
 
 
 def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float) -> Record:

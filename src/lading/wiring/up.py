@@ -40,12 +40,6 @@ class Ready:
     seconds: float
 
 
-def default_data_directory() -> Path:
-    """`$XDG_DATA_HOME/lading`, or `~/.local/share/lading`."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "lading"
-
-
 def main(data: Path, listen: str, *, on_ready: Callable[[Ready], None]) -> int:
     """Serve until TERM or INT; the exit code of the command.
 

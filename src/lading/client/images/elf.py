@@ -6,7 +6,7 @@ also finds in an image that has no cache; directories that only the cache (or LD
 
 from __future__ import annotations
 
-import os
+import posixpath
 import re
 import struct
 import subprocess
@@ -32,7 +32,7 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """The libraries of one file (absolute paths), the names that were not found, directories to search beside the usual."""
+    """The libraries of one file, the names that were not found, and directories to search beside the usual."""
 
     libraries: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ def read_binary(path: Path) -> Binary | None:
         return None
 
 
-def list_libraries(loader: str, path: Path, *, environ: Mapping[str, str] = os.environ) -> Linkage:
+def list_libraries(loader: str, path: Path, *, environ: Mapping[str, str]) -> Linkage:
     """The libraries that `loader` finds for the file `path`."""
     clean = {name: value for name, value in environ.items() if not name.startswith("LD_")}
     strict = ["--inhibit-cache", "--list"] if "musl" not in loader else ["--list"]
@@ -56,7 +56,7 @@ def list_libraries(loader: str, path: Path, *, environ: Mapping[str, str] = os.e
     if not first.missing:
         return first
     second = _list(loader, ["--list"], path, dict(environ))
-    extra = sorted({os.path.dirname(name) for name in second.libraries if name not in first.libraries})
+    extra = sorted({posixpath.dirname(name) for name in second.libraries if name not in first.libraries})
     return Linkage(libraries=second.libraries, missing=second.missing, directories=tuple(extra))
 
 
@@ -81,7 +81,7 @@ def _parse(file: IO[bytes]) -> Binary | None:
         offset, entry_size, count = struct.unpack_from(order + "I10xHH", head, 28)
     file.seek(offset)
     table, loader, dynamic = file.read(entry_size * count), "", False
-    for at in range(0, entry_size * count, entry_size):
+    for at in range(0, entry_size * count, entry_size or 1):
         kind = struct.unpack_from(order + "I", table, at)[0]
         dynamic = dynamic or kind == _PT_DYNAMIC
         if kind == _PT_INTERP:

@@ -7,7 +7,7 @@ What a program needs is found like this:
   packages are left out unless scripts are involved, whose modules nothing else names
 - a script brings its interpreter; one of a virtual environment brings that environment
 - every ELF file brings the libraries that its own loader finds for it
-- a shell, the user names of the system, /tmp and a UTF-8 locale are always there
+- a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are always there
 
 Documentation and files that only root may read stay out. Owners are root, times are zero: the same programs on the
 same machine give the same image.
@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import os
 import platform
+import posixpath
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from lading.client.images import elf
@@ -41,7 +42,7 @@ _BIN = re.compile(r"/(usr/|usr/local/)?s?bin/[^/]+")
 _LANGUAGE = re.compile(r"(python|perl|ruby|Rscript|node|tclsh|lua)[0-9.]*")
 _PYTHON = re.compile(r"python3(\.\d+)?")
 _ALWAYS = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
-_FOLDERS = {"/tmp": 0o1777, "/var/tmp": 0o1777, "/root": 0o700, "/proc": 0o755, "/sys": 0o755, "/dev": 0o755}
+_FOLDERS = {"/tmp": 0o1777, "/var/tmp": 0o1777, "/root": 0o700, "/proc": 0o755, "/sys": 0o755, "/dev": 0o755}  # noqa: S108 (paths of the image)
 _ACCOUNTS = {
     "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "/etc/group": "root:x:0:\nnogroup:x:65534:\n",
@@ -55,6 +56,7 @@ _GOARCH = {
     "ppc64le": "ppc64le",
     "s390x": "s390x",
 }
+_BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar")
 _WORKERS = 4
 
 
@@ -63,9 +65,18 @@ class Host:
     """The machine to take from; tests give a small tree and a linker that knows it."""
 
     root: Path = Path("/")
-    search: tuple[str, ...] = tuple(f"{os.environ.get('PATH', '')}:{PATH}".split(":"))
-    linker: Callable[[str, Path], elf.Linkage] = elf.list_libraries
-    architecture: str = field(default_factory=lambda: goarch(platform.machine()))
+    search: tuple[str, ...]
+    linker: Callable[[str, Path], elf.Linkage]
+    architecture: str
+
+
+def this_host(environ: Mapping[str, str]) -> Host:
+    """This machine, with PATH and the linker's variables of `environ`."""
+    return Host(
+        search=tuple(f"{environ.get('PATH', '')}:{PATH}".split(":")),
+        linker=lambda loader, path: elf.list_libraries(loader, path, environ=environ),
+        architecture=goarch(platform.machine()),
+    )
 
 
 def goarch(machine: str) -> str:
@@ -73,16 +84,15 @@ def goarch(machine: str) -> str:
     return _GOARCH.get(machine, machine)
 
 
-def from_host(programs: Sequence[str], folder: Path, *, host: Host | None = None) -> Parts:
+def from_host(programs: Sequence[str], folder: Path, *, host: Host) -> Parts:
     """The parts of an image that holds `programs`; the layer is written below `folder`.
 
     Raises Invalid for a program that is not there, or lacks a library.
     """
     if not programs:
         raise Invalid("--from-host: no program is named; write for example --from-host sh awk sort gzip")
-    host = host or Host()
     gathering = _Gathering(host)
-    for name in sorted({*programs, "sh"}):
+    for name in sorted({*programs, *_basics(host)}):
         gathering.program(name)
     gathering.furnish()
     gathering.link()
@@ -110,8 +120,8 @@ class _Gathering:
         self._named: set[str] = set()
         self._loaders: list[str] = []
 
-    def program(self, name: str) -> None:
-        """Take one program with what it needs, libraries apart."""
+    def program(self, name: str, *, whole: bool = True) -> None:
+        """Take one program with what it needs, libraries apart; a `whole` interpreter with its standard library."""
         path = self._locate(name)
         if path in self._done:
             return
@@ -122,7 +132,7 @@ class _Gathering:
         self._named.add(real)
         owner = self._packages.owner(path) or self._packages.owner(real)
         if owner is not None:
-            self._package(owner)
+            self._package(self._whole(owner) if whole else owner)
         for interpreter in script_programs(self.selection.host(real)):
             self.program(interpreter)
         if owner is None:
@@ -160,8 +170,8 @@ class _Gathering:
         self.directories.update(linkage.directories)
         for library in linkage.libraries:
             self.selection.add(library)
-            if os.path.basename(library) == "libc.so.6":
-                self.selection.add(os.path.join(os.path.dirname(library), "libgcc_s.so.1"))
+            if posixpath.basename(library) == "libc.so.6":
+                self.selection.add(posixpath.join(posixpath.dirname(library), "libgcc_s.so.1"))
 
     def _default_loader(self) -> str:
         own = elf.read_binary(Path(sys.executable))
@@ -181,14 +191,19 @@ class _Gathering:
                 self.selection.add(path)
             for interpreter in self._interpreters(one):
                 if self._is_available(interpreter, one):
-                    self.program(interpreter)
+                    self.program(interpreter, whole=False)
+
+    def _whole(self, package: str) -> str:
+        """Debian cuts an interpreter off its library: python3-minimal off python3, perl-base off perl."""
+        name = package.removesuffix("-minimal").removesuffix("-base")
+        return name if any(one.name == package for one in self._packages.requires(name)) else package
 
     def _interpreters(self, package: str) -> set[str]:
         files = (self.selection.host(path) for path in self._packages.files(package) if _BIN.fullmatch(path))
         return {one for file in files for one in script_programs(file)}
 
     def _is_scripted(self, package: str) -> bool:
-        wanted = {one for one in self._interpreters(package) if _LANGUAGE.fullmatch(os.path.basename(one))}
+        wanted = {one for one in self._interpreters(package) if _LANGUAGE.fullmatch(posixpath.basename(one))}
         return any(self._owner_of(one) in self._all_required(package) for one in wanted)
 
     def _is_available(self, interpreter: str, package: str) -> bool:
@@ -197,20 +212,20 @@ class _Gathering:
         return found is not None and (found.essential or found.name in self._all_required(package))
 
     def _owner_of(self, program: str) -> str | None:
-        try:
-            path = self._locate(program)
-        except Invalid:
-            return None
-        return self._packages.owner(path) or self._packages.owner(os.path.realpath(path))
+        path = _find(self._host, program)
+        return self._packages.owner(path) or self._packages.owner(self._real(path)) if path else None
 
-    def _all_required(self, package: str) -> Iterable[str]:
+    def _real(self, path: str) -> str:
+        return "/" + os.path.relpath(self.selection.host(path).resolve(), self._host.root)
+
+    def _all_required(self, package: str) -> Sequence[str | None]:
         return closure(self._packages, package, lambda _: True)
 
     def _python_home(self, path: str, real: str) -> None:
         """An interpreter of no package: its virtual environment, or the library beside it."""
-        if not _PYTHON.fullmatch(os.path.basename(path)):
+        if not _PYTHON.fullmatch(posixpath.basename(path)):
             return
-        for prefix in {os.path.dirname(os.path.dirname(one)) for one in (path, real)}:
+        for prefix in {posixpath.dirname(posixpath.dirname(one)) for one in (path, real)}:
             if self.selection.host(f"{prefix}/pyvenv.cfg").exists():
                 self.selection.add(f"{prefix}/pyvenv.cfg")
                 self.selection.add_tree(f"{prefix}/lib")
@@ -219,17 +234,25 @@ class _Gathering:
                     self.selection.add_tree(f"{prefix}/lib/{library.name}")
 
     def _locate(self, name: str) -> str:
-        if "/" in name:
-            candidates = [os.path.normpath(name)] if name.startswith("/") else []
-        else:
-            candidates = [f"{folder}/{name}" for folder in dict.fromkeys(self._host.search) if folder.startswith("/")]
-        found = [path for path in candidates if _is_program(self.selection.host(path))]
-        # Version managers put a script named like the program first on PATH; it could not run without them.
-        found.sort(key=lambda path: "/shims/" in path)
-        if not found:
+        found = _find(self._host, name)
+        if found is None:
             where = "is no program" if "/" in name else "is not on PATH"
             raise Invalid(f"--from-host {name}: {where} on this machine; install it, or give its full path")
-        return found[0]
+        return found
+
+
+def _basics(host: Host) -> list[str]:
+    return [name for name in _BASICS if name == "sh" or _find(host, name)]
+
+
+def _find(host: Host, name: str) -> str | None:
+    if "/" in name:
+        candidates = [posixpath.normpath(name)] if name.startswith("/") else []
+    else:
+        candidates = [f"{folder}/{name}" for folder in dict.fromkeys(host.search) if folder.startswith("/")]
+    found = [path for path in candidates if _is_program(host.root / path.lstrip("/"))]
+    # Version managers put a script named like the program first on PATH; it could not run without them.
+    return min(found, key=lambda path: "/shims/" in path, default=None)
 
 
 def script_programs(path: Path) -> list[str]:
@@ -242,9 +265,9 @@ def script_programs(path: Path) -> list[str]:
     if not line.startswith(b"#!"):
         return []
     words = line[2:].decode(errors="replace").split()
-    if words and os.path.basename(words[0]) == "env":
-        rest = (word for word in words[1:] if not word.startswith("-") and "=" not in word)
-        return [words[0], *[word for word in rest][:1]]
+    if words and posixpath.basename(words[0]) == "env":
+        started = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+        return [words[0], *started[:1]]
     return words[:1]
 
 

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from lading.client.images.archive import Layer
 from lading.core.errors import Invalid
@@ -56,7 +56,7 @@ def write_layer(entries: Iterable[Entry], target: Path) -> Layer:
     seen: dict[tuple[int, int], str] = {}
     with target.open("wb") as file:
         hashing = _HashingFile(file)
-        with tarfile.open(fileobj=hashing, mode="w|", format=tarfile.GNU_FORMAT) as tar:
+        with tarfile.open(fileobj=cast("IO[bytes]", hashing), mode="w|", format=tarfile.GNU_FORMAT) as tar:
             for entry in sorted(entries, key=lambda one: one.path):
                 _write(tar, entry, seen)
     return Layer(path=target, size=target.stat().st_size, diff_id=f"sha256:{hashing.digest.hexdigest()}")

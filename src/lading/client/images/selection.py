@@ -7,6 +7,7 @@ one) and with what the links point at.
 from __future__ import annotations
 
 import os
+import posixpath
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,10 +42,10 @@ class Selection:
     def add(self, path: str) -> str | None:
         """Select a path; answers it without links, or None when there is nothing to select."""
         for _ in range(_MAX_LINKS):
-            folder = self._folder(os.path.dirname(path))
+            folder = self._folder(posixpath.dirname(path))
             if folder is None:
                 return None
-            path = os.path.join(folder, os.path.basename(path))
+            path = posixpath.join(folder, posixpath.basename(path))
             status = self._status(path)
             if status is None:
                 return None
@@ -59,11 +60,11 @@ class Selection:
             names[:] = sorted(name for name in names if name not in _SKIPPED_NAMES)
             inside = "/" + os.path.relpath(folder, self.root)
             for name in (*names, *sorted(files)):
-                self.add(os.path.normpath(os.path.join(inside, name)))
+                self.add(posixpath.normpath(posixpath.join(inside, name)))
 
     def put(self, entry: Entry) -> None:
         """Put an entry that this machine does not have; its parents are made."""
-        parent = os.path.dirname(entry.path)
+        parent = posixpath.dirname(entry.path)
         if parent not in self._folders:
             self.put(Entry(path=parent, mode=stat.S_IFDIR | 0o755))
         if stat.S_ISDIR(entry.mode):
@@ -79,7 +80,7 @@ class Selection:
     def _link(self, path: str) -> str:
         target = str(self.host(path).readlink())
         self._entries[path] = Entry(path=path, mode=stat.S_IFLNK | 0o777, target=target)
-        return os.path.normpath(os.path.join(os.path.dirname(path), target))
+        return posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
 
     def _select(self, path: str, status: os.stat_result) -> str | None:
         if stat.S_ISDIR(status.st_mode):

@@ -85,6 +85,9 @@ class ImageSource(Protocol):
 class Engine(Protocol):
     """Runs one container."""
 
+    sees_private_mounts: bool
+    """Whether the container can be given what is mounted in the supervisor's own mount namespace only."""
+
     @property
     def pid(self) -> int | None:
         """A process in the container's cgroup on this machine while `run` is under way, else None."""
@@ -116,3 +119,20 @@ class Engine(Protocol):
 
 EngineFactory = Callable[[EngineSettings], Engine]
 GROUP = "lading.engines"
+AUTOMATIC = "auto"
+
+
+def make_engine(name: str, settings: EngineSettings) -> Engine:
+    """The engine called `name`; `auto` is native where this machine can run it, else docker.
+
+    Raises ExecutionError(NODE) naming the engines there are.
+    """
+    found = {one.name: one for one in entry_points(group=GROUP)}
+    if name == AUTOMATIC:
+        name = "native" if os.geteuid() == 0 and shutil.which("crun") else "docker"
+    if name not in found:
+        raise ExecutionError(
+            f"container engine {name!r} is not installed; there are: {', '.join(sorted(found)) or 'none'}", Failure.NODE
+        )
+    factory: EngineFactory = found[name].load()
+    return factory(settings)

@@ -1,0 +1,248 @@
+"""The metadata server as one ASGI application: reading, routing, authenticating, answering.
+
+Routes come from the record types (`core.records`) and are found by dictionary. Each answer is JSON, each error
+`{"errors": ["one line (request id)"]}` with the status of `core.errors`. Source: api-contract 4.1, 4.2, 4.7, 4.8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from lading.api import bootstrap, sweep
+from lading.api.authentication import authenticate, find_token
+from lading.api.bus import Bus
+from lading.api.exchange import Answer, Call, read_body, read_query
+from lading.api.live import Spool
+from lading.api.routes import Route, Routes
+from lading.api.services import BlockReader, Services, Statuses, make_policy
+from lading.api.websocket import serve_websocket
+from lading.config import Config
+from lading.core.access import check_active, check_scope
+from lading.core.errors import LadingError, MethodNotAllowed, NotFound, TooLarge, Unauthenticated
+from lading.core.ids import encode
+from lading.core.schema import JSON
+from lading.store.database import Database
+from lading.telemetry import redact
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+OWNED_PATHS: Final = ("/arvados/", "/discovery/", "/websocket", "/_health/")
+_CORS: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS, PROPFIND, PUT, POST, PATCH, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Range, X-Http-Method-Override",
+    "Access-Control-Expose-Headers": "Content-Range, X-Request-Id",
+    "Access-Control-Max-Age": "86486400",
+}
+_encode = msgspec.json.Encoder().encode
+_logger = logging.getLogger("lading.api")
+
+
+def make_app(
+    database: Database,
+    config: Config,
+    *,
+    clock: Callable[[], datetime],
+    entropy: Callable[[int], bytes],
+    blocks: BlockReader,
+    live: Path,
+) -> Application:
+    """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a websocket) and /_health/.
+
+    `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks.get(locator)` the content of
+    a block, for saved logs; `live` is a directory for the logs of running containers. The caller prepares the database
+    (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
+    """
+    return Application(
+        Services(
+            database=database,
+            config=config,
+            policy=make_policy(config),
+            clock=clock,
+            entropy=entropy,
+            blocks=blocks,
+            bus=Bus(),
+            spool=Spool(live),
+            statuses=Statuses(),
+        )
+    )
+
+
+class Application:
+    """The ASGI application."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self._routes = Routes()
+
+    async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
+        """Make the system user, the admin and their tokens, where they are missing."""
+        await bootstrap.bootstrap(self.services, tokens)
+
+    async def check_token(self, token: str) -> None:
+        """Let a token pass that could call the API. Raises Unauthenticated."""
+        if await authenticate(self.services, token) is None:
+            raise Unauthenticated
+
+    async def tend(self) -> None:
+        """Sweep the trash and old tokens now and then, until cancelled."""
+        await sweep.sweep_for_ever(self.services)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Serve one connection scope."""
+        match scope["type"]:
+            case "http":
+                await self._serve(scope, receive, send)
+            case "websocket":
+                await serve_websocket(self.services, scope, receive, send)
+            case "lifespan":
+                await _live(receive, send)
+
+    async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        request_id = headers.get("x-request-id", "")
+        if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
+            request_id = f"req-{encode(self.services.entropy(16), 20)}"
+        try:
+            answer = await self._answer(scope, headers, request_id, receive)
+        except LadingError as error:
+            answer = _refusal(error, request_id)
+        except asyncio.CancelledError:
+            raise
+        except Exception:  # the boundary of a request: a fault of ours must not end the connection
+            _logger.exception("request failed path=%s request_id=%s", redact(scope["path"]), request_id)
+            answer = _refusal(LadingError("internal error: see the server's log"), request_id)
+        await _send_answer(answer, request_id, scope["method"], send)
+
+    async def _answer(
+        self, scope: MutableMapping[str, Any], headers: Mapping[str, str], request_id: str, receive: Receive
+    ) -> Answer:
+        method: str = scope["method"]
+        if method == "OPTIONS":
+            return Answer(body=b"", headers=dict(_CORS))
+        params = read_query(scope["query_string"])
+        raw = b""
+        document: JSON = None
+        path: str = scope["path"]
+        route, uuid, rest = None, "", ""
+        if method in ("POST", "PUT", "PATCH", "DELETE"):
+            raw = await _read(receive, headers, self.services.config.API.MaxRequestSize)
+            found = self._routes.find(method, path) if method != "DELETE" else None
+            if found is not None and found[0].raw:
+                route, uuid, rest = found
+            else:
+                form, document = read_body(raw, headers.get("content-type", ""))
+                params |= form
+                method = _override(method, headers, params)
+        if route is None:
+            route, uuid, rest = self._route(method, path)
+        call = Call(
+            services=self.services,
+            method=method,
+            path=path,
+            headers=headers,
+            principal=await self._principal(route, method, path, headers, params),
+            request_id=request_id,
+            address=(scope.get("client") or ("",))[0],
+            uuid=uuid,
+            rest=rest,
+            params=params,
+            document=document,
+            raw=raw,
+        )
+        return await route.handler(call)
+
+    def _route(self, method: str, path: str) -> tuple[Route, str, str]:
+        found = self._routes.find(method, path)
+        if found is not None:
+            return found
+        if self._routes.knows(path):
+            raise MethodNotAllowed("API endpoint not found: this path does not take this method")
+        raise NotFound("API endpoint not found")
+
+    async def _principal(
+        self, route: Route, method: str, path: str, headers: Mapping[str, str], params: Mapping[str, JSON]
+    ) -> Any:
+        token = find_token(headers, params)
+        if route.open and not token:
+            return None
+        principal = await authenticate(self.services, token)
+        if principal is None:
+            raise Unauthenticated("Not logged in: send a token in the Authorization header")
+        if not route.open:
+            check_scope(principal, method, path)
+            if not route.anyone:
+                check_active(principal)
+        return principal
+
+
+def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) -> str:
+    wanted = params.pop("_method", None) or headers.get("x-http-method-override")
+    return str(wanted).upper() if method == "POST" and wanted else method
+
+
+async def _read(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
+    length = headers.get("content-length", "")
+    if length.isdigit() and int(length) > limit:
+        raise TooLarge(f"request body: {length} bytes; at most {limit} are taken")
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body"):
+        return body
+    parts, size = [body], len(body)
+    while message.get("more_body"):
+        message = await receive()
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > limit:
+            raise TooLarge(f"request body: more than {limit} bytes")
+    return b"".join(parts)
+
+
+def _refusal(error: LadingError, request_id: str) -> Answer:
+    text = " ".join(error.message.split())
+    headers = {"WWW-Authenticate": 'Basic realm="collections"'} if error.status == 401 else {}
+    return Answer(body={"errors": [f"{text} ({request_id})"]}, status=error.status, headers=headers)
+
+
+async def _send_answer(answer: Answer, request_id: str, method: str, send: Send) -> None:
+    body = answer.body if isinstance(answer.body, bytes) else _encode(answer.body)
+    headers = [
+        (b"x-request-id", request_id.encode("latin-1", "replace")),
+        (b"access-control-allow-origin", b"*"),
+    ]
+    if "Content-Type" not in answer.headers:
+        headers.append((b"content-type", b"application/json; charset=utf-8"))
+    headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()]
+    if answer.stream is None and answer.status != 204 and "Content-Length" not in answer.headers:
+        headers.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    if method == "HEAD" or answer.stream is None:
+        await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
+        return
+    async for part in answer.stream:
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    with suppress(asyncio.CancelledError):
+        while True:
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+
+def system_clock() -> datetime:
+    """The time now, in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,125 @@
+"""The trail: each change of a record is a row in `logs` of the same transaction, and an event once it is committed.
+
+Source: api-contract 4.13, 7. A row holds the whole record when it was made or deleted, and what changed when it was
+changed, with the few attributes that listeners go by. Secrets and manifests are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.api.bus import Event
+from lading.api.services import Services
+from lading.api.shape import etag
+from lading.core.ids import Infix
+from lading.core.records import KINDS, LOGS, TOKENS
+from lading.core.schema import Record, RecordType
+from lading.store import records
+from lading.store.database import Transaction
+
+LISTENED: Final = ("is_trashed", "name", "owner_uuid", "portable_data_hash", "requesting_container_uuid", "state")
+_UNLOGGED: Final = frozenset({"manifest_text"})
+
+
+async def created(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
+    """A record was made."""
+    new = _logged(kind, record)
+    await _write(tx, services, kind, record, "create", user_uuid, {"new_etag": etag(record), "new_attributes": new})
+
+
+async def deleted(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
+    """A record was deleted."""
+    old = _logged(kind, record)
+    await _write(tx, services, kind, record, "delete", user_uuid, {"old_etag": etag(record), "old_attributes": old})
+
+
+async def changed(
+    tx: Transaction, services: Services, kind: RecordType, old: Record, new: Record, *, user_uuid: str
+) -> None:
+    """A record was changed from `old` to `new`, both whole."""
+    fields = kind.by_name
+    names = [
+        name
+        for name in new
+        if name in LISTENED or (old.get(name) != new[name] and not fields[name].hidden and name not in _UNLOGGED)
+    ]
+    properties = {
+        "old_etag": etag(old),
+        "old_attributes": {name: old.get(name) for name in names},
+        "new_etag": etag(new),
+        "new_attributes": {name: new[name] for name in names},
+    }
+    await _write(tx, services, kind, new, "update", user_uuid, properties)
+
+
+async def note(
+    tx: Transaction, services: Services, record: Record, event_type: str, summary: str, properties: Record
+) -> None:
+    """Something else that is to be remembered about a record."""
+    await _store(tx, services, record, event_type, summary, services.system_user, properties)
+
+
+def _logged(kind: RecordType, record: Record) -> Record:
+    return {name: record[name] for name in kind.visible if name in record and name not in _UNLOGGED}
+
+
+async def _write(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    record: Record,
+    event_type: str,
+    user_uuid: str,
+    properties: Record,
+) -> None:
+    row = await _store(tx, services, record, event_type, f"{event_type} of {record['uuid']}", user_uuid, properties)
+    if kind is TOKENS:
+        return
+    shown: Record = {
+        side: {name: properties[side][name] for name in LISTENED if name in properties[side]}
+        for side in ("old_attributes", "new_attributes")
+        if side in properties
+    }
+    event = make_event(row, shown)
+    tx.after_commit(lambda: services.bus.publish(event))
+
+
+async def _store(
+    tx: Transaction,
+    services: Services,
+    record: Record,
+    event_type: str,
+    summary: str,
+    user_uuid: str,
+    properties: Record,
+) -> Record:
+    now = services.now()
+    row: Record = {
+        "uuid": services.new_uuid(Infix.LOG),
+        "owner_uuid": user_uuid,
+        "created_at": now,
+        "modified_at": now,
+        "modified_by_user_uuid": user_uuid,
+        "object_uuid": record["uuid"],
+        "object_owner_uuid": record["owner_uuid"],
+        "event_at": now,
+        "event_type": event_type,
+        "summary": summary,
+        "properties": properties,
+    }
+    row["id"] = await records.insert(tx, LOGS, row)
+    return row
+
+
+def make_event(row: Record, properties: Record) -> Event:
+    """What listeners are told about a log row."""
+    return Event(
+        id=row["id"],
+        uuid=row["uuid"],
+        object_uuid=row["object_uuid"],
+        object_owner_uuid=row["object_owner_uuid"],
+        object_kind=KINDS.get(str(row["object_uuid"])[6:11]),
+        event_type=row["event_type"],
+        event_at=row["event_at"],
+        properties=properties,
+    )

@@ -1,0 +1,69 @@
+"""From a token to the principal behind it.
+
+Source: api-contract 2.3, 4.15, 5.2. Secrets are compared by hash. Forms: `v2/uuid/secret`, `v2/uuid/secret/container`,
+and the bare secret. The configured system root token acts as the system user.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+
+from lading.api.services import Services, hash_secret
+from lading.core import ids
+from lading.core.access import Principal
+from lading.core.errors import Unauthenticated
+from lading.core.schema import JSON
+from lading.store import tokens
+
+
+def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
+    """The token that a request carries, or "": Authorization (Bearer, OAuth2, Basic password), or a parameter."""
+    scheme, _, rest = headers.get("authorization", "").partition(" ")
+    match scheme.lower():
+        case "bearer" | "oauth2":
+            return rest.strip()
+        case "basic":
+            try:
+                return base64.b64decode(rest, validate=True).decode().partition(":")[2]
+            except (binascii.Error, UnicodeDecodeError):
+                return ""
+    token = params.get("api_token") or params.get("oauth_token")
+    return token if isinstance(token, str) else ""
+
+
+async def authenticate(services: Services, token: str) -> Principal | None:
+    """Who holds this token; None when there is no token. Raises Unauthenticated when it is not valid."""
+    if not token:
+        return None
+    root = services.config.SystemRootToken
+    parts = token.split("/")
+    secret = parts[2] if len(parts) in (3, 4) and parts[0] == "v2" else token
+    uuid = parts[1] if secret is not token else ""
+    if root and hmac.compare_digest(secret.encode(), root.encode()):
+        return Principal(
+            user_uuid=services.system_user,
+            token_uuid=ids.root_token(services.config.ClusterID),
+            token=token,
+            is_admin=True,
+        )
+    async with services.database.reading() as tx:
+        holder = await tokens.holder(tx, uuid, hash_secret(secret))
+        if holder is None or (holder.expires_at is not None and holder.expires_at <= services.now()):
+            raise Unauthenticated("Not logged in: the token is unknown or has expired")
+        named = parts[3] if len(parts) == 4 and uuid else None
+        container = await tokens.container_of(tx, holder.uuid, named, runtime_token="/".join(parts[:3]))
+    if named is not None and container != named:
+        raise Unauthenticated("Not logged in: the token is not that of a container that is Locked or Running")
+    return Principal(
+        user_uuid=holder.user_uuid,
+        token_uuid=holder.uuid,
+        token=token,
+        is_admin=holder.is_admin,
+        is_active=holder.is_active,
+        scopes=holder.scopes,
+        container_uuid=container,
+        supervises=holder.container_uuid,
+    )

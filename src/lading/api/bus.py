@@ -1,0 +1,71 @@
+"""Events inside this process: what was committed goes to everybody who listens (api-contract 7).
+
+A listener has a bounded queue. One that does not keep up is dropped and told so by the end of its queue: it then lists
+anew, as after any broken connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lading.core.schema import Record
+
+QUEUE = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """A log row as listeners see it; `owner_uuid` decides who may."""
+
+    id: int
+    uuid: str
+    object_uuid: str
+    object_owner_uuid: str
+    object_kind: str | None
+    event_type: str
+    event_at: str
+    properties: Record
+
+
+class Listener:
+    """One queue of events; it ends when it overflowed."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE)
+        self.lost = False
+
+    def put(self, event: Event) -> None:
+        """Add an event, or give the listener up."""
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.lost = True
+
+    async def get(self) -> Event:
+        """The next event."""
+        return await self._queue.get()
+
+
+class Bus:
+    """Hands every event to every listener."""
+
+    def __init__(self) -> None:
+        self._listeners: set[Listener] = set()
+
+    def publish(self, event: Event) -> None:
+        """Tell everybody."""
+        for listener in self._listeners:
+            listener.put(event)
+
+    @contextmanager
+    def listen(self) -> Iterator[Listener]:
+        """Hear everything that is published meanwhile."""
+        listener = Listener()
+        self._listeners.add(listener)
+        try:
+            yield listener
+        finally:
+            self._listeners.discard(listener)

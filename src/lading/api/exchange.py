@@ -1,0 +1,135 @@
+"""One call and its answer: parameters from the query, the form and the JSON body; attributes, wrapped or bare.
+
+Source: api-contract 4.2, 4.3. Nothing here knows a record type's rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from lading.api.services import Services
+from lading.core.access import Principal
+from lading.core.errors import Malformed, Unauthenticated
+from lading.core.schema import JSON, Record, RecordType
+
+BOOLEANS: Final = frozenset(
+    {
+        "distinct",
+        "ensure_unique_name",
+        "include_trash",
+        "include_old_versions",
+        "redirect_to_new_user",
+        "send_notification_email",
+        "bypass_federation",
+        "recursive",
+        "exclude_home_project",
+        "no_forward",
+        "satisfy",
+    }
+)
+_TRANSPORT: Final = frozenset({"alt", "api_token", "oauth_token", "_method", "reader_tokens", "pp", "prettyPrint"})
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """What goes back. `body` is JSON, unless it is bytes already; `stream` sends bytes as they come."""
+
+    body: JSON = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    stream: AsyncIterator[bytes] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One request after it was authenticated and read.
+
+    `uuid` is the member it is about, "" for a collection; `rest` what follows the action in the path.
+    """
+
+    services: Services
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    principal: Principal | None
+    request_id: str = ""
+    address: str = ""
+    uuid: str = ""
+    rest: str = ""
+    params: dict[str, JSON] = field(default_factory=dict)
+    document: JSON = None
+    raw: bytes = b""
+
+    @property
+    def caller(self) -> Principal:
+        """Who calls. Raises Unauthenticated when nobody said so."""
+        if self.principal is None:
+            raise Unauthenticated
+        return self.principal
+
+    def attributes(self, kind: RecordType) -> Record:
+        """The attributes that were sent: below the type's name, or else the bare body. Raises Malformed."""
+        given = self.params.get(kind.singular)
+        if given is None:
+            if not isinstance(self.document, dict):
+                return {}
+            return {name: value for name, value in self.document.items() if not _beside(name, kind)}
+        if not isinstance(given, dict):
+            raise Malformed(f"{kind.singular}: must be an object of attributes")
+        return given
+
+
+def _beside(name: str, kind: RecordType) -> bool:
+    return name not in kind.by_name and (name in _TRANSPORT or name in ("ensure_unique_name", "select", "cluster_id"))
+
+
+def read_query(query: bytes) -> dict[str, JSON]:
+    """Parameters of a query string. Raises Malformed."""
+    return _form(query) if query else {}
+
+
+def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
+    """Parameters in a body, and the JSON document that it is, if it is one. Raises Malformed."""
+    if not raw:
+        return {}, None
+    if content_type.startswith("application/x-www-form-urlencoded"):
+        return _form(raw), None
+    if content_type and not content_type.startswith("application/json"):
+        return {}, None
+    try:
+        document = _decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Malformed(f"request body: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise Malformed("request body: must be a JSON object")
+    return {name: _value(name, value) for name, value in document.items()}, document
+
+
+def _form(text: bytes) -> dict[str, JSON]:
+    try:
+        pairs = parse_qsl(text.decode(), keep_blank_values=True, max_num_fields=1000)
+    except (UnicodeDecodeError, ValueError) as error:
+        raise Malformed(f"parameters: {error}") from None
+    return {name: _value(name, value) for name, value in pairs}
+
+
+def _value(name: str, value: JSON) -> JSON:
+    if name in BOOLEANS:
+        return value not in ("", "false", "0", None, False, 0)
+    if not isinstance(value, str):
+        return value
+    if value in ("", "null"):
+        return None
+    if value[0] in '[{"':
+        try:
+            return _decode(value)
+        except (msgspec.DecodeError, RecursionError):
+            if name in ("filters", "where", "select"):
+                raise Malformed(f"{name}: not JSON") from None
+    return value

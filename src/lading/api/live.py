@@ -1,0 +1,60 @@
+"""The spool of live logs: what a running container has written so far, one directory for each container.
+
+A supervisor appends with the offset that it believes in. An append that overlaps what is there is cut, one that would
+leave a gap is refused: a repeated or reordered request does no harm. Once the final log is saved the spool goes.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from lading.core.errors import Conflict, Invalid, TooLarge
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+MAX_FILE = 1 << 30
+
+
+class Spool:
+    """Live logs below one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def append(self, container_uuid: str, name: str, data: bytes, *, offset: int) -> int:
+        """Write `data` at `offset`; the new length of the file.
+
+        Raises Invalid for a bad name, Conflict when something is missing before `offset`, TooLarge.
+        """
+        path = self._file(container_uuid, name)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            length = file.tell()
+            if offset > length:
+                raise Conflict(f"live/{name}: offset {offset} leaves a gap: {length} bytes are there")
+            if offset + len(data) > MAX_FILE:
+                raise TooLarge(f"live/{name}: a live log may have {MAX_FILE} bytes")
+            file.write(data[length - offset :])
+            return max(length, offset + len(data))
+
+    def names(self, container_uuid: str) -> list[str]:
+        """The files of a container."""
+        directory = self._directory / container_uuid
+        return sorted(one.name for one in directory.iterdir()) if directory.is_dir() else []
+
+    def path(self, container_uuid: str, name: str) -> Path | None:
+        """Where a file of a container is, if it is there."""
+        if not _NAME.fullmatch(name):
+            return None
+        path = self._directory / container_uuid / name
+        return path if path.is_file() else None
+
+    def remove(self, container_uuid: str) -> None:
+        """Forget the container's files."""
+        shutil.rmtree(self._directory / container_uuid, ignore_errors=True)
+
+    def _file(self, container_uuid: str, name: str) -> Path:
+        if not _NAME.fullmatch(name):
+            raise Invalid(f"live/{name}: not a file name: letters, digits, dot, dash and underscore are")
+        return self._directory / container_uuid / name

@@ -1,0 +1,127 @@
+"""Which handler answers which path: one dictionary, filled from the record types and the few paths beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lading.api import (
+    collections,
+    containers,
+    discovery,
+    keep_services,
+    links,
+    logs,
+    openapi,
+    progress,
+    public,
+    requests,
+    tokens,
+    users,
+)
+from lading.api.exchange import Answer, Call
+from lading.core.records import RECORDS
+from lading.core.schema import Action, RecordType, Scope
+
+Handler = Callable[[Call], Awaitable[Answer]]
+PREFIX: Final = "/arvados/v1/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A handler and what is checked before it: `open` needs no token, `anyone` no active user; `raw` is not JSON."""
+
+    handler: Handler
+    open: bool = False
+    anyone: bool = False
+    raw: bool = False
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    **users.HANDLERS,
+    **tokens.HANDLERS,
+    **collections.HANDLERS,
+    **requests.HANDLERS,
+    **progress.HANDLERS,
+    **containers.HANDLERS,
+    **links.HANDLERS,
+    **logs.HANDLERS,
+    **keep_services.HANDLERS,
+}
+_ANYONE: Final = frozenset({"users.current", "api_client_authorizations.current"})
+_RAW: Final = frozenset({"containers.live"})
+_FIXED: Final[dict[str, dict[str, Route]]] = {
+    "/discovery/v1/apis/arvados/v1/rest": {"GET": Route(handler=discovery.get_document, open=True)},
+    "/arvados/v1/openapi.json": {"GET": Route(handler=openapi.get_document, open=True)},
+    "/arvados/v1/config": {"GET": Route(handler=public.get_config, open=True)},
+    "/arvados/v1/vocabulary": {"GET": Route(handler=public.get_vocabulary, open=True)},
+    "/arvados/v1/dispatch/statuses": {"POST": Route(handler=progress.put_statuses)},
+    "/_health/ping": {"GET": Route(handler=public.get_health, open=True)},
+}
+
+
+class Routes:
+    """Finds routes. A path is a collection, a member, an action on either, or what follows such an action."""
+
+    def __init__(self) -> None:
+        self._collection: dict[tuple[str, str], dict[str, Route]] = {}
+        self._member: dict[tuple[str, str], dict[str, Route]] = {}
+        self._rest: set[tuple[str, str]] = set()
+        for kind, action in actions():
+            route = _route(kind, action)
+            table = self._collection if action.scope is Scope.COLLECTION else self._member
+            for method in _methods(action):
+                table.setdefault((kind.plural, action.path), {})[method] = route
+            if action.rest:
+                self._rest.add((kind.plural, action.path))
+
+    def find(self, method: str, path: str) -> tuple[Route, str, str] | None:
+        """The route with the uuid and the rest of the path, or None."""
+        found = self._look(path)
+        if found is None:
+            return None
+        methods, uuid, rest = found
+        route = methods.get("GET" if method == "HEAD" else method)
+        return (route, uuid, rest) if route else None
+
+    def knows(self, path: str) -> bool:
+        """Whether there is such a path, with any method."""
+        return self._look(path) is not None
+
+    def _look(self, path: str) -> tuple[dict[str, Route], str, str] | None:
+        if not path.startswith(PREFIX):
+            path = "/" + "/".join(part for part in path.split("/") if part)
+        fixed = _FIXED.get(path)
+        if fixed is not None:
+            return fixed, "", ""
+        if not path.startswith(PREFIX):
+            return None
+        plural, _, tail = path[len(PREFIX) :].rstrip("/").partition("/")
+        if not tail or (plural, tail) in self._collection:
+            methods = self._collection.get((plural, tail))
+            return (methods, "", "") if methods else None
+        uuid, _, tail = tail.partition("/")
+        action, _, rest = tail.partition("/")
+        methods = self._member.get((plural, action))
+        if methods is None or (tail != action and (plural, action) not in self._rest):
+            return None
+        return methods, uuid, rest
+
+
+def actions() -> Iterator[tuple[RecordType, Action]]:
+    """Every action of every record type."""
+    for kind in RECORDS:
+        for action in kind.actions:
+            yield kind, action
+
+
+def _route(kind: RecordType, action: Action) -> Route:
+    name = f"{kind.plural}.{action.name}"
+    return Route(
+        handler=HANDLERS[name], anyone=name in _ANYONE, raw=name in _RAW, open=name == "keep_services.accessible"
+    )
+
+
+def _methods(action: Action) -> tuple[str, ...]:
+    return ("PUT", "PATCH") if action.method == "PUT" else (action.method,)

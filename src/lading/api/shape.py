@@ -1,0 +1,66 @@
+"""Records as clients see them: what is hidden is left out, what is derived is added (api-contract 1.0, 4.4, 4.6)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from lading.core.records import COLLECTIONS, LINKS, LOGS, USERS, kind_of
+from lading.core.schema import JSON, Record, RecordType
+
+_Derive = Callable[[Record], JSON]
+_DERIVED: Final[Mapping[str, Mapping[str, tuple[tuple[str, ...], _Derive]]]] = {
+    LINKS.plural: {
+        "head_kind": (("head_uuid",), lambda record: kind_of(record["head_uuid"])),
+        "tail_kind": (("tail_uuid",), lambda record: kind_of(record["tail_uuid"])),
+    },
+    LOGS.plural: {"object_kind": (("object_uuid",), lambda record: kind_of(record["object_uuid"]))},
+    USERS.plural: {
+        "full_name": (
+            ("first_name", "last_name"),
+            lambda record: f"{record['first_name'] or ''} {record['last_name'] or ''}".strip(),
+        ),
+        "is_invited": (("is_active",), lambda record: record["is_active"]),
+        "writable_by": (("uuid",), lambda record: [record["uuid"]]),
+        "can_write": (("uuid",), lambda _: True),
+        "can_manage": (("uuid",), lambda _: True),
+    },
+    COLLECTIONS.plural: {
+        "unsigned_manifest_text": (("manifest_text",), lambda record: record["manifest_text"]),
+    },
+}
+
+
+def needed(kind: RecordType, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The stored fields from which `names` are shown: those not among them already."""
+    known = _DERIVED.get(kind.plural, {})
+    wanted = {"uuid": None, "modified_at": None}
+    for name in names:
+        if name in known:
+            wanted |= dict.fromkeys(known[name][0])
+    return tuple(wanted)
+
+
+def etag(record: Record) -> str:
+    """A text that changes whenever the record does."""
+    return hashlib.md5(f"{record['modified_at']}{record['uuid']}".encode(), usedforsecurity=False).hexdigest()[:25]
+
+
+def show(kind: RecordType, record: Record, names: tuple[str, ...] | None = None) -> Record:
+    """The record as an answer: `names`, or all visible fields; kind and etag always."""
+    wanted = kind.visible if names is None else names
+    shown: Record = {name: record[name] for name in wanted if name in record}
+    for name, (_, derive) in _DERIVED.get(kind.plural, {}).items():
+        if name in wanted:
+            shown[name] = derive(record)
+    if kind is COLLECTIONS and "name" in shown:
+        shown["name"] = shown["name"] or ""
+    shown["kind"] = kind.kind
+    shown["etag"] = etag(record)
+    return shown
+
+
+def show_row(kind: RecordType, row: Record, names: tuple[str, ...], *, distinct: bool) -> Record:
+    """One item of a list. Rows made distinct have nothing but what was selected."""
+    return {name: row[name] for name in names if name in row} if distinct else show(kind, row, names)

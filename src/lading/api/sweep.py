@@ -1,0 +1,34 @@
+"""The sweep: collections whose time in the trash is over go for good, and so do tokens that ended a day ago."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from lading.api.services import Services
+from lading.core.errors import Unavailable
+from lading.core.timestamps import format_time
+from lading.store import trash
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.api.sweep")
+
+
+async def sweep(services: Services) -> None:
+    """One sweep."""
+    yesterday = format_time(services.clock() - timedelta(days=1))
+    async with services.database.writing() as tx:
+        marked, deleted, ended = await trash.sweep(tx, now=services.now(), tokens_before=yesterday)
+    if marked or deleted or ended:
+        event(_logger, "swept", trashed=marked, deleted=deleted, tokens=ended)
+
+
+async def sweep_for_ever(services: Services) -> None:
+    """A sweep after every interval, until cancelled."""
+    while True:
+        await asyncio.sleep(services.config.Collections.TrashSweepInterval)
+        try:
+            await sweep(services)
+        except Unavailable as error:
+            event(_logger, "sweep failed", error=error)

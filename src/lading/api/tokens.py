@@ -1,0 +1,129 @@
+"""Tokens: made for oneself, or by an admin for others; the secret is shown once, then only its hash is known (5.2)."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from lading.api import generic
+from lading.api.exchange import Answer, Call
+from lading.api.services import hash_secret
+from lading.api.shape import show
+from lading.core import access
+from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.filters import check_select
+from lading.core.ids import root_token
+from lading.core.records import TOKENS
+from lading.core.schema import Record
+from lading.core.timestamps import format_time
+from lading.store import records
+
+_SCOPE: Final = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) /\S*")
+
+
+async def list_tokens(call: Call) -> Answer:
+    """A page of tokens, without their secrets."""
+    return await generic.list_records(call, TOKENS)
+
+
+async def get_token(call: Call) -> Answer:
+    """One token, without its secret."""
+    return await generic.get_record(call, TOKENS)
+
+
+async def current_token(call: Call) -> Answer:
+    """The token that calls, whatever its scopes."""
+    caller, services = call.caller, call.services
+    select = check_select(call.params.get("select"), TOKENS)
+    if caller.token_uuid == root_token(services.config.ClusterID):
+        record = {
+            **generic.new_record(call, TOKENS, {"uuid": caller.token_uuid}),
+            "owner_uuid": caller.user_uuid,
+        }
+    else:
+        async with services.database.reading() as tx:
+            found = await records.get(tx, TOKENS, caller.token_uuid)
+        if found is None:
+            raise NotFound
+        record = found
+    shown = show(TOKENS, record, select)
+    parts = caller.token.split("/")
+    if select is None and call.params.get("remote") is None:
+        shown["api_token"] = parts[2] if len(parts) >= 3 else caller.token
+    return Answer(body=shown)
+
+
+async def create_token(call: Call) -> Answer:
+    """A new token for the caller; an admin may name another owner."""
+    return await _create(call, generic.check_attributes(call, TOKENS, None))
+
+
+async def create_system_token(call: Call) -> Answer:
+    """A new token of the system user."""
+    access.check_admin(call.caller, "make tokens of the system user")
+    given = generic.check_attributes(call, TOKENS, None)
+    return await _create(call, {**given, "owner_uuid": call.services.system_user})
+
+
+async def _create(call: Call, given: Record) -> Answer:
+    services = call.services
+    _check(given)
+    _check_within_own_scopes(call, given)
+    record = generic.new_record(call, TOKENS, given)
+    secret = services.new_secret()
+    record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
+    limit = services.config.API.MaxTokenLifetime
+    if limit and not call.caller.is_admin:
+        latest = format_time(services.clock() + timedelta(seconds=limit))
+        record["expires_at"] = min(record["expires_at"] or latest, latest)
+    async with services.database.writing() as tx:
+        await generic.check_owner(tx, call, record["owner_uuid"])
+        await generic.insert(tx, call, TOKENS, record)
+    return Answer(body={**show(TOKENS, record), "api_token": secret})
+
+
+async def update_token(call: Call) -> Answer:
+    """Change when a token ends or what it may do."""
+    async with call.services.database.writing() as tx:
+        old = await generic.find_readable(tx, call.services, TOKENS, call.uuid, call.caller)
+        changes = generic.check_attributes(call, TOKENS, old)
+        _check(changes)
+        if changes.get("scopes", old["scopes"]) != old["scopes"]:
+            _check_within_own_scopes(call, changes)
+        if changes.get("owner_uuid", old["owner_uuid"]) != old["owner_uuid"]:
+            raise Invalid("owner_uuid: a token stays with its user")
+        new = await generic.apply(tx, call.services, TOKENS, old, changes, user_uuid=call.caller.user_uuid)
+    return Answer(body=show(TOKENS, new))
+
+
+async def delete_token(call: Call) -> Answer:
+    """End a token at once."""
+    return await generic.delete_record(call, TOKENS)
+
+
+def _check(given: Record) -> None:
+    scopes = given.get("scopes")
+    if scopes is None:
+        return
+    for one in scopes:
+        if one != "all" and not (isinstance(one, str) and _SCOPE.fullmatch(one)):
+            raise Invalid(f"scopes: {one!r} is neither 'all' nor a method and a path, such as 'GET /arvados/v1/users'")
+
+
+def _check_within_own_scopes(call: Call, given: Record) -> None:
+    # A token of limited scope must not make itself a better one.
+    own = set(call.caller.scopes)
+    if "all" not in own and not set(given.get("scopes", ["all"])) <= own:
+        raise Forbidden("Forbidden: scopes: a token cannot make one that may do more than itself")
+
+
+HANDLERS: Final = {
+    "api_client_authorizations.list": list_tokens,
+    "api_client_authorizations.get": get_token,
+    "api_client_authorizations.current": current_token,
+    "api_client_authorizations.create": create_token,
+    "api_client_authorizations.create_system_auth": create_system_token,
+    "api_client_authorizations.update": update_token,
+    "api_client_authorizations.delete": delete_token,
+}

@@ -1,0 +1,221 @@
+"""The checks behind `lading doctor` (facts of lab.md, sections 0 and 1).
+
+A check looks at one thing and never changes it. Containers can be run with the native engine (root, crun, overlayfs)
+or with Docker; everything else makes it better or is worth knowing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import stat
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+_GIB = 1 << 30
+_LITTLE = 5 * _GIB
+_CONTROLLERS = ("memory", "cpu", "pids")
+_LISTEN = ("127.0.0.1", 9440)
+
+
+class Verdict(StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check: what was found, and the command that mends it ("" when all is well)."""
+
+    name: str
+    verdict: Verdict
+    found: str
+    mend: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """The machine to look at; tests give another root and other programs."""
+
+    data: Path
+    user: int
+    root: Path = Path("/")
+    which: Callable[[str], str | None] = shutil.which
+    version: tuple[int, ...] = sys.version_info[:3]
+    docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
+    port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
+
+    def read(self, path: str) -> str:
+        """The text of a system file; "" when it cannot be read."""
+        try:
+            return (self.root / path.lstrip("/")).read_text()
+        except OSError:
+            return ""
+
+
+def examine(machine: Machine) -> list[Check]:
+    """Every check, in the order in which things are needed."""
+    return [check(machine) for check in _CHECKS]
+
+
+def can_run(checks: Sequence[Check]) -> bool:
+    """Whether one of the engines has all it needs."""
+    verdicts = {check.name: check.verdict for check in checks}
+    native = all(verdicts[name] is not Verdict.MISSING for name in ("root", "crun", "overlay", "namespaces"))
+    return verdicts["python"] is Verdict.OK and (native or verdicts["docker"] is Verdict.OK)
+
+
+def _python(machine: Machine) -> Check:
+    text = ".".join(map(str, machine.version))
+    if machine.version >= (3, 11):
+        return Check(name="python", verdict=Verdict.OK, found=text)
+    return Check(name="python", verdict=Verdict.MISSING, found=text, mend="apt install python3.11")
+
+
+def _root(machine: Machine) -> Check:
+    if machine.user == 0:
+        return Check(name="root", verdict=Verdict.OK, found="yes")
+    found = f"user id {machine.user}; the native engine needs root"
+    return Check(name="root", verdict=Verdict.MISSING, found=found, mend="sudo lading up")
+
+
+def _crun(machine: Machine) -> Check:
+    path = machine.which("crun")
+    if path:
+        return Check(name="crun", verdict=Verdict.OK, found=path)
+    return Check(name="crun", verdict=Verdict.MISSING, found="not on PATH", mend="apt install crun")
+
+
+def _overlay(machine: Machine) -> Check:
+    if any(line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()):
+        return Check(name="overlay", verdict=Verdict.OK, found="in the kernel")
+    return Check(name="overlay", verdict=Verdict.MISSING, found="not in the kernel", mend="modprobe overlay")
+
+
+def _namespaces(machine: Machine) -> Check:
+    kinds = ("mnt", "pid", "ipc", "uts", "net")
+    lacking = [kind for kind in kinds if not os.path.lexists(machine.root / "proc/self/ns" / kind)]
+    if not lacking:
+        return Check(name="namespaces", verdict=Verdict.OK, found=", ".join(kinds))
+    found = f"the kernel lacks {', '.join(lacking)}"
+    return Check(name="namespaces", verdict=Verdict.MISSING, found=found, mend="boot a kernel with namespaces")
+
+
+def _cgroups(machine: Machine) -> Check:
+    unified = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
+    found = [name for name in _CONTROLLERS if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()]
+    lacking = [name for name in _CONTROLLERS if name not in found]
+    kind = "version 2" if unified else "version 1" if found else "none"
+    if not lacking:
+        return Check(name="cgroups", verdict=Verdict.OK, found=f"{kind}: {', '.join(found)}")
+    said = f"{kind}: no limits for {', '.join(lacking)}; containers run without them"
+    return Check(name="cgroups", verdict=Verdict.WARNING, found=said, mend=_mend_cgroups(kind))
+
+
+def _mend_cgroups(kind: str) -> str:
+    if kind == "version 2":
+        return "echo '+memory +cpu +pids' > /sys/fs/cgroup/cgroup.subtree_control"
+    return "mount -t cgroup2 none /sys/fs/cgroup"
+
+
+def _hybrid(machine: Machine) -> Check:
+    controllers = machine.read("/sys/fs/cgroup/unified/cgroup.controllers").split()
+    if not controllers:
+        return Check(name="cgroup layout", verdict=Verdict.OK, found="fit for crun")
+    left = controllers[0]
+    return Check(
+        name="cgroup layout",
+        verdict=Verdict.WARNING,
+        found=f"hybrid, {left} is left in version 2: crun by itself refuses; lading gets around it",
+        mend=f"mkdir /sys/fs/cgroup/{left}; mount -t cgroup -o {left} cgroup /sys/fs/cgroup/{left}",
+    )
+
+
+def _user_namespaces(machine: Machine) -> Check:
+    most = machine.read("/proc/sys/user/max_user_namespaces").strip()
+    if most not in ("", "0"):
+        return Check(name="user namespaces", verdict=Verdict.OK, found=f"up to {most}")
+    mend = "sysctl user.max_user_namespaces=15000"
+    return Check(name="user namespaces", verdict=Verdict.WARNING, found="switched off; not needed as root", mend=mend)
+
+
+def _docker(machine: Machine) -> Check:
+    path = machine.root / "var/run/docker.sock"
+    if not path.exists():
+        found = "no socket; only needed for the docker engine"
+        mend = "systemctl start docker" if machine.which("dockerd") else "apt install docker.io"
+        return Check(name="docker", verdict=Verdict.WARNING, found=found, mend=mend)
+    if machine.docker_answers(path):
+        return Check(name="docker", verdict=Verdict.OK, found=str(path))
+    found = f"{path} does not answer, or not to this user"
+    return Check(name="docker", verdict=Verdict.WARNING, found=found, mend="systemctl start docker")
+
+
+def _fuse(machine: Machine) -> Check:
+    path = machine.root / "dev/fuse"
+    if not path.exists():
+        found = "no /dev/fuse; only needed to mount the store"
+        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="modprobe fuse")
+    if machine.user == 0 or path.stat().st_mode & stat.S_IWOTH:
+        return Check(name="fuse", verdict=Verdict.OK, found="/dev/fuse")
+    return Check(name="fuse", verdict=Verdict.WARNING, found="/dev/fuse is for root only", mend="chmod 666 /dev/fuse")
+
+
+def _disk(machine: Machine) -> Check:
+    place = next(path for path in (machine.data, *machine.data.absolute().parents) if path.exists())
+    free = shutil.disk_usage(place).free
+    found = f"{free / _GIB:.1f} GiB free for {machine.data}"
+    if free >= _LITTLE:
+        return Check(name="disk", verdict=Verdict.OK, found=found)
+    return Check(name="disk", verdict=Verdict.WARNING, found=found, mend="choose another place: lading up --data DIR")
+
+
+def _port(machine: Machine) -> Check:
+    host, port = _LISTEN
+    if machine.port_is_free(_LISTEN):
+        return Check(name="port", verdict=Verdict.OK, found=f"{host}:{port} is free")
+    found = f"{host}:{port} is taken; by 'lading up' already?"
+    return Check(name="port", verdict=Verdict.WARNING, found=found, mend="choose another: lading up --listen HOST:PORT")
+
+
+_CHECKS = (
+    _python,
+    _root,
+    _crun,
+    _overlay,
+    _namespaces,
+    _cgroups,
+    _hybrid,
+    _user_namespaces,
+    _docker,
+    _fuse,
+    _disk,
+    _port,
+)
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+def _is_free(address: tuple[str, int]) -> bool:
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(address)
+        except OSError:
+            return False
+    return True

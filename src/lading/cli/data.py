@@ -1,0 +1,175 @@
+"""`lading put`, `get`, `ls` and `cat`: files in and out of the store."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from lading.cli import deposits, display, references
+from lading.cli.session import Session, with_session
+from lading.client.collections import download, download_file, read_file
+from lading.core import filetree
+from lading.core.errors import Invalid
+from lading.core.filetree import File, Node, Tree
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(exists=True, path_type=Path))
+@click.option("--name", help="Name of the collection.  [default: that of the first PATH]")
+@display.json_option
+def put(paths: tuple[Path, ...], name: str | None, as_json: bool) -> None:
+    """Store files and directories as one collection, and print its portable data hash.
+
+    Of a single directory the content is stored, of several paths each under its own name. What is stored already is
+    not sent again.
+    """
+    label = paths[0].resolve().name
+
+    async def action(session: Session) -> deposits.Deposit:
+        return await deposits.deposit(session, deposits.arrange(paths), name=name, label=label, is_quiet=as_json)
+
+    stored = with_session(action)
+    if as_json:
+        display.emit_json(stored)
+        return
+    click.echo(stored.portable_data_hash)
+    what = f"{count(stored.file_count, 'file')}, {display.size(stored.file_size_total)}"
+    display.note(f"{'already stored' if stored.was_there else 'stored'} {what} as {stored.uuid} ({stored.name})")
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target", required=False, type=click.Path(path_type=Path))
+@display.json_option
+def get(source: str, target: Path | None, as_json: bool) -> None:
+    """Write SOURCE, a collection or a path in one, to TARGET on disk.
+
+    SOURCE is a portable data hash or the uuid of a collection, with /PATH for a part of it; the uuid of a request, or
+    `last`, stands for its output. A directory is written with its content into TARGET, which is made when it is not
+    there; a file to TARGET, or into it when that is a directory.
+    """
+    reference = references.need_reference(source)
+    if target is None and not reference.path:
+        raise click.UsageError(f"where to? name a directory: lading get {source} DIRECTORY")
+    goal = target or Path(reference.path).name
+
+    async def action(session: Session) -> tuple[Path, int, int]:
+        node = await references.find_node(session, reference)
+        return await write_node(session, node, Path(goal), name=Path(reference.path).name, is_quiet=as_json)
+
+    place, files, size = with_session(action)
+    if as_json:
+        display.emit_json({"path": str(place), "file_count": files, "file_size_total": size})
+    else:
+        display.note(f"{place}: {count(files, 'file')}, {display.size(size)}")
+
+
+@click.command()
+@click.argument("source", required=False)
+@click.option("-r", "--recursive", is_flag=True, help="Show what is in directories too.")
+@display.json_option
+def ls(source: str | None, recursive: bool, as_json: bool) -> None:
+    """List the collections, or what is in SOURCE: a collection or a directory in one (see `lading get`)."""
+    if source is None:
+        _list_collections(as_json)
+        return
+    reference = references.need_reference(source)
+    node = with_session(lambda session: references.find_node(session, reference))
+    listed = _listing(reference.path, node, recursive)
+    if as_json:
+        display.emit_json([{"path": path, "type": _kind(one), "size": size_of(one)} for path, one in listed])
+        return
+    for path, one in listed:
+        click.echo(f"{display.size(size_of(one)):>10}  {path}{'/' if isinstance(one, Tree) else ''}")
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@display.json_option
+def cat(sources: tuple[str, ...], as_json: bool) -> None:
+    """Write files of collections to standard output; SOURCE is for example HASH/PATH (see `lading get`).
+
+    With --json, one document with the path and the text of each.
+    """
+    texts: list[dict[str, str]] = []
+
+    async def action(session: Session) -> None:
+        for source in sources:
+            reference = references.need_reference(source)
+            node = await references.find_node(session, reference)
+            if not isinstance(node, File):
+                raise Invalid(f"{source}: is a directory; see 'lading ls {source}'")
+            if as_json:
+                data = b"".join([piece async for piece in read_file(session.blocks, node)])
+                texts.append({"path": source, "text": data.decode(errors="replace")})
+                continue
+            async for piece in read_file(session.blocks, node):
+                sys.stdout.buffer.write(piece)
+        sys.stdout.flush()
+
+    with_session(action)
+    if as_json:
+        display.emit_json(texts)
+
+
+async def write_node(
+    session: Session, node: Node, target: Path, *, name: str, is_quiet: bool = False
+) -> tuple[Path, int, int]:
+    """Write a file or a tree to disk; where it is, how many files, how many bytes."""
+    with display.progress("Downloading", is_quiet=is_quiet) as report:
+        if isinstance(node, File):
+            place = target / name if target.is_dir() else target  # noqa: ASYNC240 (one look at a local path)
+            await download_file(session.blocks, node, place, progress=report)
+            return place, 1, node.size
+        await download(session.blocks, node, target, progress=report)
+        return target, sum(1 for _ in filetree.files(node)), filetree.total_size(node)
+
+
+def size_of(node: Node) -> int:
+    """Bytes of a file, or of all files of a tree."""
+    return node.size if isinstance(node, File) else filetree.total_size(node)
+
+
+def count(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _list_collections(as_json: bool) -> None:
+    fields = ("uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at")
+    records = with_session(
+        lambda session: session.api.list("collections", order=["created_at desc"], select=fields, limit=1000)
+    )
+    if as_json:
+        display.emit_json([{name: record[name] for name in fields} for record in records])
+        return
+    now = datetime.now(UTC)
+    display.table(
+        ("UUID", "HASH", "FILES", "SIZE", "AGE", "NAME"),
+        (
+            (
+                record["uuid"],
+                record["portable_data_hash"],
+                str(record["file_count"]),
+                display.size(record["file_size_total"]),
+                display.age(record["created_at"], now),
+                display.shorten(record["name"] or ""),
+            )
+            for record in records
+        ),
+    )
+
+
+def _listing(path: str, node: Node, recursive: bool) -> list[tuple[str, Node]]:
+    if isinstance(node, File):
+        return [(path, node)]
+    if not recursive:
+        return sorted(node.entries.items())
+    return [(name, one) for name, one in filetree.walk(node) if isinstance(one, File) or not one.entries]
+
+
+def _kind(node: Node) -> str:
+    return "file" if isinstance(node, File) else "directory"

@@ -1,0 +1,97 @@
+"""Local files become collections; what is stored already is not sent again.
+
+The hash of the content is worked out here first. If a collection with that hash can be read, it is used as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lading.cli.display import progress
+from lading.cli.session import Session
+from lading.client.blocks import BlockClient, hash_block
+from lading.client.collections import upload
+from lading.core import manifest
+from lading.core.errors import Invalid
+
+_FIELDS = ("uuid", "portable_data_hash", "name", "file_count", "file_size_total")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deposit:
+    """A stored collection; `was_there` when nothing had to be sent."""
+
+    uuid: str
+    portable_data_hash: str
+    name: str
+    file_count: int
+    file_size_total: int
+    was_there: bool
+
+
+class _HashingBlocks(BlockClient):
+    """Stores nothing: answers the locator that each block would have."""
+
+    def __init__(self) -> None:
+        """There is no server behind it."""
+
+    async def put(self, data: bytes | bytearray) -> str:
+        return f"{await hash_block(data)}+{len(data)}"
+
+
+async def deposit(
+    session: Session, sources: Mapping[str, Path], *, name: str | None = None, label: str, is_quiet: bool = False
+) -> Deposit:
+    """The collection of these files and directories (by their path in it), stored now unless it is there.
+
+    With a `name`, a collection of that name. Raises Invalid naming what cannot be read.
+    """
+    with progress(f"Hashing {label}", is_quiet=is_quiet) as report:
+        pdh = manifest.portable_data_hash(await upload(_HashingBlocks(), sources, progress=report))
+    found = await session.api.list(
+        "collections", filters=[["portable_data_hash", "=", pdh]], order=["created_at asc"], select=_FIELDS
+    )
+    same = [record for record in found if name is None or record["name"] == name]
+    if same:
+        return _deposit(same[0], was_there=True)
+    if found:
+        text = (await session.api.get("collections", pdh))["manifest_text"]
+    else:
+        with progress(f"Storing {label}", is_quiet=is_quiet) as report:
+            text = await upload(session.blocks, sources, progress=report)
+    record = await session.api.create(
+        "collections", {"name": name or label, "manifest_text": text}, ensure_unique_name=True
+    )
+    return _deposit(record, was_there=bool(found))
+
+
+def arrange(paths: Sequence[Path]) -> dict[str, Path]:
+    """Where each path goes in a collection: the content of a single directory at the top, else each by its name.
+
+    Raises Invalid when two have one name, or one is not there.
+    """
+    for path in paths:
+        if not path.exists():
+            raise Invalid(f"{path}: no such file or directory")
+    if len(paths) == 1 and paths[0].is_dir():
+        return {"": paths[0]}
+    placed: dict[str, Path] = {}
+    for path in paths:
+        name = path.absolute().name or path.resolve().name
+        if name in placed:
+            raise Invalid(f"{path}: {placed[name]} has the same name; put them one at a time, or in one directory")
+        placed[name] = path
+    return placed
+
+
+def _deposit(record: dict[str, object], *, was_there: bool) -> Deposit:
+    return Deposit(
+        uuid=str(record["uuid"]),
+        portable_data_hash=str(record["portable_data_hash"]),
+        name=str(record["name"] or ""),
+        file_count=int(str(record["file_count"] or 0)),
+        file_size_total=int(str(record["file_size_total"] or 0)),
+        was_there=was_there,
+    )

@@ -1,0 +1,155 @@
+"""What commands print: tables for people, JSON for programs, progress for who waits.
+
+Results go to standard output, everything about the way there to standard error. Progress is drawn only on a terminal,
+and only when the work takes long enough to wonder.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lading.core.timestamps import parse_time
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+_PATIENCE = 0.5
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEPS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+_COLOURS = {
+    "Complete": "green",
+    "Running": "cyan",
+    "Cancelled": "red",
+    "ok": "green",
+    "warning": "yellow",
+    "missing": "red",
+}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+
+
+def emit_json(value: object) -> None:
+    """Print one JSON document, indented."""
+    import msgspec
+
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def note(text: str) -> None:
+    """Say one thing about the way on standard error."""
+    click.echo(f"lading: {text}", err=True)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows below headings, in columns; states are coloured on a terminal."""
+    lines = [list(headings), *([_one_line(cell) for cell in row] for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    for number, line in enumerate(lines):
+        cells = [_paint(cell.ljust(width), number == 0) for cell, width in zip(line, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def fields(pairs: Iterable[tuple[str, str]]) -> None:
+    """Print names and values, one pair a line."""
+    known = [(name, value) for name, value in pairs if value]
+    width = max((len(name) for name, _ in known), default=0)
+    for name, value in known:
+        click.echo(f"{click.style(name.ljust(width), bold=True)}  {_one_line(value)}")
+
+
+def size(count: float) -> str:
+    """`3.4 MiB`."""
+    for unit in _UNITS[:-1]:
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} {_UNITS[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """`0.42 s`, `17 s`, `3 min`, `5 h`, `2 d`."""
+    if seconds < 10:
+        return f"{max(seconds, 0):.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+    length, unit = next((step for step in _STEPS if seconds >= step[0]), _STEPS[-1])
+    return f"{seconds / length:.0f} {unit}"
+
+
+def age(moment: str | None, now: datetime) -> str:
+    """How long ago a timestamp of the API was; empty for none."""
+    return duration((now - parse_time(moment)).total_seconds()) if moment else ""
+
+
+def shorten(text: str, limit: int = 60) -> str:
+    """At most `limit` characters, the end cut off."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+@contextmanager
+def progress(label: str, *, is_quiet: bool = False) -> Generator[Callable[[int, int], None]]:
+    """A function to report bytes done and bytes in all to, drawn as a bar on standard error."""
+    if is_quiet or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    bar = _Bar(label)
+    try:
+        yield bar.report
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """A progress bar that appears when the work has taken a moment."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._due = time.monotonic() + _PATIENCE
+        self._shown: tuple[Progress, TaskID] | None = None
+
+    def report(self, done: int, total: int) -> None:
+        if self._shown is None:
+            if time.monotonic() < self._due or done >= total:
+                return
+            self._shown = self._open()
+        self._shown[0].update(self._shown[1], completed=done, total=total)
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._shown[0].stop()
+
+    def _open(self) -> tuple[Progress, TaskID]:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        columns: tuple[Any, ...] = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
+        shown = Progress(*columns, console=Console(stderr=True), transient=True)
+        shown.start()
+        return shown, shown.add_task(self._label)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _paint(cell: str, is_heading: bool) -> str:
+    colour = _COLOURS.get(cell.strip())
+    return click.style(cell, bold=True) if is_heading else click.style(cell, fg=colour) if colour else cell

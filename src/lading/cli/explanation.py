@@ -1,0 +1,91 @@
+"""Explanations of the server for people: why a request got its container, what is like it, what differs.
+
+The server's words are shown as they are; absent parts are left out (`core.explain` makes them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from lading.cli import display
+
+Explanation = Mapping[str, Any]
+_LONGEST = 48
+
+
+def show_preview(answer: Explanation) -> None:
+    """The answer of `container_requests/preview`: what a request would do."""
+    click.echo(_decision(answer, would="would "))
+    show_trail(answer)
+
+
+def show_why(answer: Explanation) -> None:
+    """The answer of `container_requests/{uuid}/why`: how far it is, and the decision behind it."""
+    display.fields(
+        (
+            ("request", _text(answer.get("uuid"))),
+            ("state", _text(answer.get("state"))),
+            (
+                "container",
+                " ".join(filter(None, (_text(answer.get("container_uuid")), _text(answer.get("container_state"))))),
+            ),
+            ("waiting", _text(answer.get("scheduling_status"))),
+            ("outcome", _text(answer.get("outcome"))),
+        )
+    )
+    for resolution in answer.get("decisions") or ():
+        click.echo()
+        click.echo(_decision(resolution))
+        show_trail(resolution)
+
+
+def show_trail(resolution: Explanation) -> None:
+    """Each candidate with its reason, then the nearest earlier container and what differs."""
+    candidates: Sequence[Explanation] = resolution.get("candidates") or ()
+    if candidates:
+        click.echo()
+        display.table(
+            ("CANDIDATE", "STATE", "USABLE", "REASON"),
+            (
+                (
+                    _text(one["container_uuid"]),
+                    _text(one["state"]),
+                    "yes" if one["usable"] else "no",
+                    _text(one["reason"]),
+                )
+                for one in candidates
+            ),
+        )
+    near = resolution.get("nearest")
+    if near:
+        click.echo()
+        click.echo(f"nearest earlier container: {near['container_uuid']} ({near['state']}), which differs in")
+        display.table(
+            ("FIELD", "THIS REQUEST", "THAT CONTAINER"),
+            (
+                (_text(one["field"]), _value(one.get("request")), _value(one.get("container")))
+                for one in near["differences"]
+            ),
+        )
+
+
+def _decision(resolution: Explanation, *, would: str = "") -> str:
+    uuid = resolution.get("container_uuid")
+    verb = {"reuse": "reuse", "new": "run"}.get(str(resolution.get("decision")), str(resolution.get("decision")))
+    what = f"{would}{verb} {uuid}" if uuid else f"{would}{verb} a new container"
+    return f"{what}: {_text(resolution.get('reason'))}"
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return display.shorten(text, _LONGEST)

@@ -1,0 +1,137 @@
+"""The `lading` command: finds the sub-command, imports that alone, and turns every error into one line.
+
+`lading --help` imports no more than click, so that it answers at once; a sub-command is a module named in the table
+below. Exit codes: that of the command for `lading run`, 2 for a wrong use, 130 after Ctrl-C, 1 for everything else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from lading import __version__
+from lading.core.errors import LadingError
+
+_SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Work": {
+        "run": ("lading.cli.run", "Run one command in a container and wait for it."),
+        "request": ("lading.cli.requests", "List, show, cancel and explain requests; read their logs."),
+    },
+    "Data": {
+        "put": ("lading.cli.data", "Store files and directories as a collection."),
+        "get": ("lading.cli.data", "Write a collection, or part of it, to disk."),
+        "ls": ("lading.cli.data", "List collections, or what is in one."),
+        "cat": ("lading.cli.data", "Write files of a collection to standard output."),
+        "image": ("lading.cli.images", "Add and list container images."),
+    },
+    "This machine": {
+        "up": ("lading.cli.up", "Serve everything from this machine, with one command."),
+        "doctor": ("lading.cli.doctor", "Say what this machine can run, and how to mend what it cannot."),
+        "completion": ("lading.cli.completion", "Print the completion script for a shell."),
+    },
+}
+_EPILOG = "Commands find their server in ARVADOS_API_HOST and ARVADOS_API_TOKEN, or else use the one of this machine."
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 (click calls it so)
+        """Every command, in the order of the help."""
+        return [name for section in _SECTIONS.values() for name in section]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 (click calls it so)
+        """The command of that name, imported now."""
+        for section in _SECTIONS.values():
+            if cmd_name in section:
+                command: click.Command = getattr(importlib.import_module(section[cmd_name][0]), cmd_name)
+                return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the first argument names. Raises UsageError with the nearest names."""
+        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], self.list_commands(ctx))
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"no such command '{args[0]}'{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (as above)
+        """The commands by section, from the table alone."""
+        for title, section in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, text) for name, (_, text) in section.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = "lading",
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: ARG002 (click calls it so; errors are ours to show)
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run the command line and leave the process with its exit code."""
+        try:
+            result = super().main(
+                args, prog_name or "lading", complete_var, windows_expand_args=windows_expand_args,
+                standalone_mode=False, **extra,
+            )  # fmt: skip
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx else "lading"
+            fail(f"{error.format_message().rstrip('.')} (see '{path} --help')", 2)
+        except click.ClickException as error:
+            fail(error.format_message(), error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            fail("interrupted", 130)
+        except BrokenPipeError:
+            # Whoever read our output has left; Python would complain once more when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(141)
+        except LadingError as error:
+            fail(error.message, 1)
+        except BaseExceptionGroup as group:
+            fail(_first(group), 1)
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Say in one line on standard error what is wrong, and leave."""
+    click.echo(f"lading: {' '.join(message.split())}", err=True)
+    sys.exit(code)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> str:
+    """The message of the first error in a group that a user can do something about; others are raised again."""
+    ours, others = group.split(LadingError)
+    if ours is None or others is not None:
+        raise group
+    error: BaseException = ours
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error.message if isinstance(error, LadingError) else str(error)
+
+
+@click.group(cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="lading %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Run containers as records: equal work is done once, and every result can be explained."""
+    if ctx.obj is None and not ctx.resilient_parsing:
+        from lading.cli.session import connect
+
+        ctx.obj = connect
+
+
+def main() -> NoReturn:
+    """The entry point of the installed command."""
+    cli.main()
+    raise AssertionError("the command line always leaves the process")

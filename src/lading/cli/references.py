@@ -1,0 +1,99 @@
+"""How people name what is stored: a portable data hash or a uuid, with a path inside; `last` for their last request.
+
+The uuid of a request or a container stands for its output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lading.cli.session import Session
+from lading.client.api import Record
+from lading.core import filetree
+from lading.core.errors import Invalid, NotFound
+from lading.core.filetree import Node, Tree
+from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
+
+LAST = "last"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A collection (by hash or uuid) and a path in it, "" for all of it."""
+
+    name: str
+    path: str = ""
+
+
+def parse_reference(text: str) -> Reference | None:
+    """The stored thing that `text` names; None when it has not the form of one."""
+    name, _, path = text.partition("/")
+    if is_pdh(name) or is_uuid(name) or name == LAST:
+        return Reference(name, path.strip("/"))
+    return None
+
+
+def need_reference(text: str) -> Reference:
+    """The stored thing that `text` names. Raises Invalid when it has not the form of one."""
+    found = parse_reference(text)
+    if found is None:
+        raise Invalid(f"{text}: names nothing stored; give a portable data hash or a uuid, with /path for a part of it")
+    return found
+
+
+async def find_collection(session: Session, reference: Reference) -> Record:
+    """The collection record with its manifest. Raises NotFound, Invalid when there is no output yet."""
+    name = reference.name
+    if name == LAST:
+        name = (await find_request(session, LAST))["uuid"]
+    if is_uuid(name, Infix.REQUEST):
+        record = await session.api.get("container_requests", name)
+        if not record["output_uuid"]:
+            raise Invalid(f"{name}: has no output yet; its state is {record['state']}")
+        name = record["output_uuid"]
+    elif is_uuid(name, Infix.CONTAINER):
+        record = await session.api.get("containers", name)
+        if not record["output"]:
+            raise Invalid(f"{name}: has no output; its state is {record['state']}")
+        name = record["output"]
+    elif is_uuid(name) and infix_of(name) != Infix.COLLECTION:
+        raise Invalid(f"{name}: is neither a collection nor a request")
+    return await session.api.get("collections", name)
+
+
+async def find_node(session: Session, reference: Reference) -> Node:
+    """The file or directory that is named. Raises NotFound naming the path."""
+    record = await find_collection(session, reference)
+    tree = filetree.from_manifest(record["manifest_text"])
+    node = filetree.find(tree, reference.path) if reference.path else tree
+    if node is None:
+        raise NotFound(f"{reference.name}: holds no {reference.path}; see 'lading ls {reference.name}'")
+    return node
+
+
+async def find_tree(session: Session, reference: Reference) -> Tree:
+    """The directory that is named. Raises NotFound, Invalid for a file."""
+    node = await find_node(session, reference)
+    if not isinstance(node, Tree):
+        raise Invalid(f"{reference.name}/{reference.path}: is a file, not a directory")
+    return node
+
+
+async def find_request(session: Session, text: str) -> Record:
+    """The request with that uuid, the caller's last one for `last`, or the one whose uuid ends so.
+
+    Raises NotFound, Invalid when several end so.
+    """
+    if is_uuid(text):
+        return await session.api.get("container_requests", text)
+    filters = [["uuid", "like", f"%{text}"]] if text != LAST else []
+    if text != LAST and not (text.isascii() and text.isalnum()):
+        raise Invalid(f"{text}: not the uuid of a request; see 'lading request list'")
+    found = await session.api.list(
+        "container_requests", filters=filters, order=["created_at desc"], limit=1 if text == LAST else 2
+    )
+    if not found:
+        raise NotFound("no request was made yet" if text == LAST else f"{text}: no request has a uuid that ends so")
+    if len(found) > 1:
+        raise Invalid(f"{text}: several requests have a uuid that ends so; give more of it")
+    return found[0]

@@ -1,0 +1,228 @@
+"""`lading request`: list, show, cancel, logs, why."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from lading.cli import display, explanation
+from lading.cli.following import Follower, Watcher
+from lading.cli.logstream import LogFile
+from lading.cli.references import find_request
+from lading.cli.run import is_reused, run_time
+from lading.cli.session import Session, with_session
+from lading.client.api import Record
+
+_SELECT = ("uuid", "created_at", "state", "priority", "name", "command", "container_uuid", "container_count")
+_CONTAINER = ("uuid", "state", "exit_code", "created_at", "started_at", "finished_at", "runtime_status")
+_STAMPED = re.compile(rb"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ", re.MULTILINE)
+
+
+@click.group()
+def request() -> None:
+    """List, show, cancel and explain requests; read their logs.
+
+    REQUEST is a uuid, the end of one, or `last`.
+    """
+
+
+@request.command(name="list")
+@click.option("--state", type=click.Choice(["Uncommitted", "Committed", "Final"]), help="Only those in this state.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many.")
+@display.json_option
+def list_(state: str | None, limit: int, as_json: bool) -> None:
+    """List requests, the newest first."""
+
+    async def action(session: Session) -> list[tuple[Record, Record | None]]:
+        filters = [["state", "=", state]] if state else []
+        found = await session.api.list(
+            "container_requests", filters=filters, order=["created_at desc"], select=_SELECT, limit=limit
+        )
+        containers = await _containers(session, found)
+        return [(one, containers.get(one["container_uuid"] or "")) for one in found]
+
+    pairs = with_session(action)
+    if as_json:
+        display.emit_json([{**one, "container": container} for one, container in pairs])
+        return
+    now = datetime.now(UTC)
+    display.table(
+        ("REQUEST", "AGE", "STATE", "EXIT", "TOOK", "REUSED", "COMMAND"),
+        (
+            (
+                one["uuid"],
+                display.age(one["created_at"], now),
+                state_of(one, container),
+                "" if container is None or container["exit_code"] is None else str(container["exit_code"]),
+                display.duration(run_time(container)) if container and container["finished_at"] else "",
+                "yes" if container and is_reused(one, container) else "",
+                display.shorten(one["name"] or " ".join(one["command"])),
+            )
+            for one, container in pairs
+        ),
+    )
+
+
+@request.command()
+@click.argument("uuid", metavar="REQUEST")
+@display.json_option
+def show(uuid: str, as_json: bool) -> None:
+    """Show one request and its container."""
+
+    async def action(session: Session) -> tuple[Record, Record | None]:
+        found = await find_request(session, uuid)
+        container = found["container_uuid"]
+        return found, await session.api.get("containers", container) if container else None
+
+    found, container = with_session(action)
+    if as_json:
+        display.emit_json({**found, "container": container})
+        return
+    display.fields(describe(found, container, datetime.now(UTC)))
+
+
+@request.command()
+@click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
+@display.json_option
+def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
+    """Cancel requests. A container that another request needs too goes on."""
+
+    async def action(session: Session) -> list[Record]:
+        found = [await find_request(session, uuid) for uuid in uuids]
+        return [await session.api.action("container_requests", one["uuid"], "cancel") for one in found]
+
+    done = with_session(action)
+    if as_json:
+        display.emit_json(done)
+        return
+    for one in done:
+        display.note(f"{one['uuid']}: {'was final already' if one['state'] == 'Final' else 'cancelled'}")
+
+
+@request.command()
+@click.argument("uuid", metavar="REQUEST")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the request is final.")
+@click.option("--file", "name", metavar="NAME", help="Another file of the log, for example crunch-run.txt.")
+@click.option("-t", "--timestamps", is_flag=True, help="Keep the timestamps, both streams in order of time.")
+@display.json_option
+def logs(uuid: str, follow: bool, name: str | None, timestamps: bool, as_json: bool) -> None:
+    """Show what the command wrote: its standard output on ours, its standard error on ours.
+
+    With --json, one document with the text of each file.
+    """
+    if follow and (name or timestamps or as_json):
+        raise click.UsageError("--follow shows the two streams as they come; leave out --file, --timestamps and --json")
+
+    async def action(session: Session) -> dict[str, bytes]:
+        found = await find_request(session, uuid)
+        if follow:
+            watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
+            await Follower(session.api, found, watcher).follow()
+            return {}
+        names = [name] if name else ["stdout.txt", "stderr.txt"]
+        return {one: await _read(session, found, one, is_raw=timestamps) for one in names}
+
+    files = with_session(action)
+    if as_json:
+        display.emit_json({one: text.decode(errors="replace") for one, text in files.items()})
+    elif timestamps:
+        sys.stdout.buffer.write(merge(files))
+    else:
+        for one, text in files.items():
+            (sys.stderr if one == "stderr.txt" and name is None else sys.stdout).buffer.write(text)
+    sys.stdout.flush()
+
+
+@request.command()
+@click.argument("uuid", metavar="REQUEST")
+@display.json_option
+def why(uuid: str, as_json: bool) -> None:
+    """Explain a request: what was reused and why, or what differs from the nearest earlier container."""
+
+    async def action(session: Session) -> Mapping[str, Any]:
+        found = await find_request(session, uuid)
+        answer: Mapping[str, Any] = await session.api.action("container_requests", found["uuid"], "why", method="GET")
+        return answer
+
+    answer = with_session(action)
+    if as_json:
+        display.emit_json(answer)
+    else:
+        explanation.show_why(answer)
+
+
+def state_of(found: Record, container: Record | None) -> str:
+    """The state that matters: the container's while the request is under way, and at the end."""
+    if container is not None:
+        return str(container["state"])
+    return "Cancelled" if found["state"] == "Final" else str(found["state"])
+
+
+def describe(found: Record, container: Record | None, now: datetime) -> list[tuple[str, str]]:
+    """Names and values of what is worth knowing of a request."""
+    constraints = found["runtime_constraints"]
+    pairs = [
+        ("request", found["uuid"]),
+        ("name", found["name"] or ""),
+        ("state", found["state"]),
+        ("created", f"{found['created_at']} ({display.age(found['created_at'], now)} ago)"),
+        ("priority", str(found["priority"])),
+        ("command", " ".join(found["command"])),
+        ("image", found["container_image"]),
+        ("needs", f"{constraints.get('vcpus')} vcpus, {display.size(constraints.get('ram') or 0)}"),
+        *((f"input {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
+        ("output", found["output_uuid"] or ""),
+        ("log", found["log_uuid"] or ""),
+    ]
+    if container is None:
+        return pairs
+    status = container["runtime_status"] or {}
+    return [
+        *pairs,
+        ("container", container["uuid"]),
+        ("  state", container["state"]),
+        ("  reused", "yes" if is_reused(found, container) else "no"),
+        ("  started", container["started_at"] or ""),
+        ("  took", display.duration(run_time(container)) if container["finished_at"] else ""),
+        ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
+        ("  output", container["output"] or ""),
+        *((f"  {key}", str(value)) for key, value in status.items()),
+    ]
+
+
+def merge(files: Mapping[str, bytes]) -> bytes:
+    """Stamped lines of several files in the order of their stamps."""
+    lines = [line for text in files.values() for line in text.splitlines(keepends=True)]
+    stamp, stamped = b"", []
+    for line in lines:
+        stamp = line[:30] if _STAMPED.match(line) else stamp
+        stamped.append((stamp, line if line.endswith(b"\n") else line + b"\n"))
+    return b"".join(line for _, line in sorted(stamped, key=lambda one: one[0]))
+
+
+async def _read(session: Session, found: Record, name: str, *, is_raw: bool) -> bytes:
+    if not found["container_uuid"]:
+        return b""
+    log = LogFile(session.api, found["uuid"], found["container_uuid"], name, is_raw=is_raw)
+    async with aclosing(log.read()) as pieces:
+        return b"".join([piece async for piece in pieces])
+
+
+async def _containers(session: Session, found: list[Record]) -> dict[str, Record]:
+    uuids = sorted({one["container_uuid"] for one in found if one["container_uuid"]})
+    if not uuids:
+        return {}
+    records = await session.api.list("containers", filters=[["uuid", "in", uuids]], select=_CONTAINER, limit=len(uuids))
+    return {record["uuid"]: record for record in records}
+
+
+def _mount(one: Mapping[str, Any]) -> str:
+    if one["kind"] != "collection":
+        return str(one["kind"])
+    return f"{one.get('portable_data_hash') or one.get('uuid')}{'/' + one['path'] if one.get('path') else ''}"

@@ -1,0 +1,216 @@
+"""`lading run`: one command, from the submission to its output on disk.
+
+Standard output and standard error are those of the command, and the exit code is its exit code; what Lading itself
+has to say goes to standard error. Ctrl-C asks the server to cancel, a second one leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lading.cli import data, display, explanation
+from lading.cli.following import Follower, Outcome, Watcher, reason
+from lading.cli.options import ASSIGNMENT, DURATION, INPUT, SIZE
+from lading.cli.references import Reference, find_tree
+from lading.cli.session import Session, with_session
+from lading.cli.submission import OUTPUT, PRIORITY, Input, Wish, choose_image, request_body, store_inputs
+from lading.client.api import Record
+from lading.core.timestamps import parse_time
+
+_INTERRUPTED = 130
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
+@click.option("--image", default="", metavar="IMAGE", help="Name, hash or collection of it.  [default: added last]")
+@click.option(
+    "--input", "inputs", type=INPUT, multiple=True, metavar="TARGET=SOURCE", help="Mount a path, HASH or UUID there."
+)
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Download the output.")
+@click.option("--vcpus", type=click.IntRange(1), default=1, show_default=True, help="Virtual CPUs.")
+@click.option("--ram", type=SIZE, default="256MiB", show_default=True, help="Memory, for example 2GiB.")
+@click.option("--env", "environment", type=ASSIGNMENT, multiple=True, metavar="K=V", help="Environment variable.")
+@click.option("--name", help="Name of the request.")
+@click.option("--workdir", default=OUTPUT, show_default=True, metavar="PATH", help="Where the command starts.")
+@click.option("--output-path", default=OUTPUT, show_default=True, metavar="PATH", help="Directory that is kept.")
+@click.option("--output-glob", multiple=True, metavar="PATTERN", help="Keep only files that match.")
+@click.option("--tmp", multiple=True, metavar="PATH", help="Mount an empty directory that is not kept.")
+@click.option("--priority", type=click.IntRange(1, 1000), default=PRIORITY, show_default=True, help="1 to 1000.")
+@click.option("--max-run-time", type=DURATION, default="0", metavar="TIME", help="Stop it after, for example, 2h.")
+@click.option("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
+@click.option("--network", is_flag=True, help="Give the command the network, and a token for the API.")
+@click.option("--no-reuse", is_flag=True, help="Run it even if it was run before.")
+@click.option("--preview", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
+@display.json_option
+def run(
+    command: tuple[str, ...],
+    inputs: tuple[Input, ...],
+    output: Path | None,
+    environment: tuple[tuple[str, str], ...],
+    no_reuse: bool,
+    preview: bool,
+    detach: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run COMMAND in a container, show what it writes, and leave with its exit code.
+
+    The command starts in /out; what it leaves there is its output. The same command with the same image and inputs is
+    not run twice: the earlier result is used, unless --no-reuse says otherwise.
+
+    \b
+    lading run --input /in/reads.fq=reads.fq -- sh -c 'sort /in/reads.fq > sorted'
+    lading run --input /in=lading-data/ --output result --ram 2GiB -- sh /in/all.sh
+
+    SOURCE is a file or directory here, a portable data hash, a uuid, or one of them with /PATH; the uuid of another
+    request stands for its output. With --json, the outcome is printed as JSON on standard output, and what the command
+    writes goes to standard error.
+    """
+    attempts = options.pop("attempts")
+    wish = Wish(
+        command=command,
+        inputs=inputs,
+        environment=dict(environment),
+        use_existing=not no_reuse,
+        attempts=attempts,
+        **options,
+    )
+    if preview:
+        _preview(wish, as_json)
+    elif detach:
+        _detach(wish, as_json)
+    else:
+        sys.exit(with_session(lambda session: _run(session, wish, output, as_json)))
+
+
+async def submit(session: Session, wish: Wish, *, is_quiet: bool = False) -> Record:
+    """Store the inputs and create the request. Raises Invalid and what the API raises."""
+    body = await _body(session, wish, is_quiet=is_quiet)
+    return await session.api.create("container_requests", body)
+
+
+async def _body(session: Session, wish: Wish, *, is_quiet: bool) -> dict[str, Any]:
+    image = await choose_image(session, wish.image)
+    return request_body(wish, image=image, mounts=await store_inputs(session, wish.inputs, is_quiet=is_quiet))
+
+
+def _preview(wish: Wish, as_json: bool) -> None:
+    async def action(session: Session) -> Record:
+        body = await _body(session, wish, is_quiet=as_json)
+        answer: Record = await session.api.action("container_requests", None, "preview", body=body)
+        return answer
+
+    answer = with_session(action)
+    if as_json:
+        display.emit_json(answer)
+    else:
+        explanation.show_preview(answer)
+
+
+def _detach(wish: Wish, as_json: bool) -> None:
+    request = with_session(lambda session: submit(session, wish, is_quiet=as_json))
+    if as_json:
+        display.emit_json(request)
+        return
+    click.echo(request["uuid"])
+    display.note(f"follow it with: lading request logs -f {request['uuid']}")
+
+
+async def _run(session: Session, wish: Wish, output: Path | None, as_json: bool) -> int:
+    request = await submit(session, wish, is_quiet=as_json)
+    display.note(f"{request['uuid']} submitted")
+    sys.stdout.flush()
+    out = sys.stderr.buffer if as_json else sys.stdout.buffer
+    follower = Follower(session.api, request, Watcher(stdout=out, stderr=sys.stderr.buffer, say=display.note))
+    async with interruptible(request["uuid"], follower.cancel) as was_interrupted:
+        outcome = await follower.follow()
+    code = exit_code(outcome)
+    if was_interrupted() and code != 0:
+        code = _INTERRUPTED
+    report(outcome, is_interrupted=was_interrupted())
+    if output is not None and outcome.request["output_uuid"]:
+        tree = await find_tree(session, Reference(outcome.request["output_uuid"]))
+        place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
+        display.note(f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}")
+    if as_json:
+        display.emit_json({"exit_code": code, "request": outcome.request, "container": outcome.container})
+    return code
+
+
+@asynccontextmanager
+async def interruptible(uuid: str, cancel: Callable[[], None]) -> AsyncGenerator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C (or TERM) calls `cancel`, the second leaves. Gives a function that tells whether."""
+    loop, count = asyncio.get_running_loop(), 0
+    task = asyncio.current_task()
+    assert task is not None
+
+    def interrupt() -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            display.note(f"cancelling {uuid}; press Ctrl-C again to leave without waiting")
+            cancel()
+        else:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield lambda: count > 0
+    except asyncio.CancelledError:
+        if count < 2:
+            raise
+        display.note(f"left {uuid}; see: lading request show {uuid}")
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The exit code of the command; 1 when it has none, as the system ended it."""
+    container = outcome.container
+    if container is None or container["state"] != "Complete" or container["exit_code"] is None:
+        return 1
+    code = int(container["exit_code"])
+    return code if 0 <= code < 256 else 1
+
+
+def is_reused(request: Record, container: Record) -> bool:
+    """Whether the container was there before the request."""
+    return parse_time(container["created_at"]) < parse_time(request["created_at"])
+
+
+def report(outcome: Outcome, *, is_interrupted: bool) -> None:
+    """Say how it ended, whether it was reused, and where the output is."""
+    request, container = outcome.request, outcome.container
+    if container is None:
+        display.note("cancelled before it had a container")
+        return
+    if container["state"] != "Complete":
+        why = "cancelled" if is_interrupted else f"not finished: {reason(container)}"
+        display.note(f"{why} (see: lading request logs {request['uuid']} --file crunch-run.txt)")
+        return
+    now = datetime.now(UTC)
+    if is_reused(request, container):
+        how = f"reused {container['uuid']}, finished {display.age(container['finished_at'], now)} ago"
+    else:
+        how = f"ran {display.duration(run_time(container))}"
+    display.note(f"{how}, exit code {container['exit_code']}, output {container['output'] or 'none'}")
+
+
+def run_time(container: Record) -> float:
+    """Seconds between its start and its end."""
+    if not (container["started_at"] and container["finished_at"]):
+        return 0.0
+    return (parse_time(container["finished_at"]) - parse_time(container["started_at"])).total_seconds()

@@ -1,0 +1,59 @@
+"""The connection that commands use, made in one place, so that tests can give another.
+
+A command is an async function that gets a `Session`; `with_session` opens one around it, on the event loop of the
+process, and closes it in every case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import click
+
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+from lading.client.environment import find_server
+from lading.client.retry import RetryPolicy
+from lading.wiring.directory import default_data_directory
+
+_Answer = TypeVar("_Answer")
+# A person waits: give up sooner than a service would.
+_PATIENCE = RetryPolicy(attempts=6, give_up_after=15.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One server, one token."""
+
+    api: ApiClient
+    blocks: BlockClient
+
+
+Connect = Callable[[], AbstractAsyncContextManager[Session]]
+
+
+@asynccontextmanager
+async def connect() -> AsyncGenerator[Session]:
+    """The server that the environment names, or the one of this machine. Raises Invalid when there is none."""
+    server = find_server(os.environ, default_data_directory())
+    async with server.transport() as transport:
+        yield Session(
+            api=ApiClient(transport, server.token, retry=_PATIENCE),
+            blocks=BlockClient(transport, server.token, retry=_PATIENCE),
+        )
+
+
+def with_session(action: Callable[[Session], Awaitable[_Answer]]) -> _Answer:
+    """What `action` answers, given a session of the current command's connection."""
+    opened = cast(Connect, click.get_current_context().obj)
+
+    async def run() -> _Answer:
+        async with opened() as session:
+            return await action(session)
+
+    return asyncio.run(run())

@@ -1,0 +1,306 @@
+"""Files into collections and back (api-contract 6.5).
+
+Writing: small files of a directory are packed together into blocks in the order in which they are added, large ones
+are cut into blocks of 64 MiB, and at most two blocks are on their way while the next is filled. The same files added
+in the same order give the same manifest. Data that is stored already is added by reference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from lading.client.blocks import BlockCache, BlockClient
+from lading.client.landing import Landing
+from lading.client.listing import Listing, list_sources, read_all
+from lading.core import filetree
+from lading.core.errors import Corrupt, Invalid
+from lading.core.filetree import File, Node, Segment, Tree
+from lading.core.locator import MAX_BLOCK
+
+Progress = Callable[[int, int], None]
+"""Called with bytes done and bytes in all, from the event loop."""
+
+_LARGE = MAX_BLOCK // 2
+# A directory whose files fill less than this shares its block with the next one.
+_SHARED = 1 << 20
+_IN_FLIGHT = 2
+_SMALL_FILE = 1 << 18
+_BATCH_BYTES = 8 << 20
+_BATCH_FILES = 256
+
+
+class CollectionWriter:
+    """Gathers files and gives the manifest; `async with` gives up what is under way when it is left early."""
+
+    def __init__(self, blocks: BlockClient) -> None:
+        self._blocks = blocks
+        self._nodes: dict[str, Node] = {}
+        self._trees: list[Tree] = []
+        self._pieces: dict[str, list[tuple[int, int, int]]] = {}
+        self._locators: list[str] = []
+        self._buffer = bytearray()
+        self._directory = ""
+        self._flights: deque[asyncio.Task[None]] = deque()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for flight in self._flights:
+            flight.cancel()
+        await asyncio.gather(*self._flights, return_exceptions=True)
+        self._flights.clear()
+
+    async def add_bytes(self, path: str, data: bytes | bytearray) -> None:
+        """Add a file with these bytes. Raises Invalid for a path that is none or was added before."""
+        self._claim(path)
+        await self._add(path, data)
+
+    async def add_file(self, path: str, source: Path, *, progress: Callable[[int], None] | None = None) -> None:
+        """Add a file from disk; `progress` is called with the bytes of each piece. Raises as `add_bytes`."""
+        self._claim(path)
+        try:
+            file = await asyncio.to_thread(source.open, "rb", 0)
+        except OSError as error:
+            raise Invalid(f"{source}: cannot be read: {error.strerror}") from error
+        with file:
+            while True:
+                data = await asyncio.to_thread(_read_block, file)
+                if data:
+                    # The end of a large file gets a block of its own, the same whatever stands beside the file.
+                    await self._add(path, data, alone=bool(self._pieces[path]))
+                if data and progress:
+                    progress(len(data))
+                if len(data) < MAX_BLOCK:
+                    return
+
+    def add_tree(self, path: str, node: Node) -> None:
+        """Add files that are stored already, by reference; a directory is joined with what is there.
+
+        Raises Invalid for a path that is none, and for a file that was added before.
+        """
+        if isinstance(node, Tree):
+            self._trees.append(filetree.place(Tree(), path, node))
+        else:
+            self._refuse_known(path)
+            self._nodes[path] = node
+
+    def add_directory(self, path: str) -> None:
+        """Add an empty directory, kept if nothing is added to it. Raises Invalid for a path that is none."""
+        self._trees.append(filetree.place(Tree(), path, Tree()))
+
+    async def finish(self) -> str:
+        """Store what is left; the normalised manifest text, signed. Raises Invalid when two paths clash."""
+        return filetree.to_manifest(await self.finish_tree())
+
+    async def finish_tree(self) -> Tree:
+        """As `finish`, but the tree."""
+        await self._flush()
+        while self._flights:
+            await self._flights.popleft()
+        nodes = dict(self._nodes)
+        for path, pieces in self._pieces.items():
+            nodes[path] = File(tuple(Segment(self._locators[block], at, length) for block, at, length in pieces))
+        tree = filetree.from_files(nodes)
+        for other in self._trees:
+            tree = filetree.merge(tree, other)
+        return tree
+
+    def _claim(self, path: str) -> None:
+        self._refuse_known(path)
+        self._pieces[path] = []
+
+    def _refuse_known(self, path: str) -> None:
+        filetree.check_path(path)
+        if path in self._pieces or path in self._nodes:
+            raise Invalid(f"{path}: added twice")
+
+    async def _add(self, path: str, data: bytes | bytearray, *, alone: bool = False) -> None:
+        if len(data) > _LARGE or alone:
+            await self._flush()
+            for start in range(0, len(data), MAX_BLOCK):
+                block = data if len(data) <= MAX_BLOCK else data[start : start + MAX_BLOCK]
+                self._pieces[path].append((len(self._locators), 0, len(block)))
+                await self._launch(block)
+            return
+        directory = path.rpartition("/")[0]
+        apart = directory != self._directory and len(self._buffer) >= _SHARED
+        if apart or len(self._buffer) + len(data) > MAX_BLOCK:
+            await self._flush()
+        self._directory = directory
+        if data:
+            # The open block gets the next number: nothing else is launched before it is flushed.
+            self._pieces[path].append((len(self._locators), len(self._buffer), len(data)))
+            self._buffer += data
+
+    async def _flush(self) -> None:
+        if self._buffer:
+            data, self._buffer = self._buffer, bytearray()
+            await self._launch(data)
+
+    async def _launch(self, data: bytes | bytearray) -> None:
+        number = len(self._locators)
+        self._locators.append("")
+        while len(self._flights) >= _IN_FLIGHT:
+            await self._flights.popleft()
+        self._flights.append(asyncio.create_task(self._put(number, data), name=f"put block {number}"))
+
+    async def _put(self, number: int, data: bytes | bytearray) -> None:
+        self._locators[number] = await self._blocks.put(data)
+
+
+async def upload(blocks: BlockClient, sources: Mapping[str, Path], *, progress: Progress | None = None) -> str:
+    """The manifest of files and directories on disk, each at its path; "" is the root.
+
+    Symbolic links are followed. Raises Invalid naming what is no file or directory, or a loop of links.
+    """
+    listing = await asyncio.to_thread(list_sources, sources)
+    done = 0
+
+    def report(size: int) -> None:
+        nonlocal done
+        done += size
+        if progress:
+            progress(done, max(done, listing.size))
+
+    async with CollectionWriter(blocks) as writer:
+        for path in listing.empty:
+            writer.add_directory(path)
+        for batch in _batches(listing):
+            if len(batch) == 1:
+                await writer.add_file(*batch[0], progress=report)
+                continue
+            contents = await asyncio.to_thread(read_all, [source for _, source in batch])
+            for (path, _), data in zip(batch, contents, strict=True):
+                await writer.add_bytes(path, data)
+                report(len(data))
+        return await writer.finish()
+
+
+async def upload_directory(blocks: BlockClient, directory: Path, *, progress: Progress | None = None) -> str:
+    """The manifest of all files below a directory. Raises as `upload`."""
+    return await upload(blocks, {"": directory}, progress=progress)
+
+
+async def read_file(blocks: BlockClient, file: File) -> AsyncGenerator[bytes]:
+    """The bytes of a file in pieces, the next block fetched ahead. Raises as `BlockClient.get`."""
+    async with aclosing(_read(blocks, [file])) as pieces:
+        async for _, piece in pieces:
+            yield piece
+
+
+async def download(blocks: BlockClient, tree: Tree, target: Path, *, progress: Progress | None = None) -> None:
+    """Write all files and directories of a tree below `target`, which is made when absent.
+
+    Files that are there are replaced, each at one moment. Nothing is written outside `target`: a symbolic link on
+    the way is refused. Raises Conflict where a link, or something of the other kind, is in the way.
+    """
+    landing = await asyncio.to_thread(Landing, target)
+    try:
+        folders = [path for path, node in filetree.walk(tree) if isinstance(node, Tree)]
+        await asyncio.to_thread(landing.make_folders, folders)
+        await _download(blocks, list(filetree.files(tree)), landing, progress)
+    finally:
+        await asyncio.to_thread(landing.close)
+
+
+async def download_file(blocks: BlockClient, file: File, target: Path, *, progress: Progress | None = None) -> None:
+    """Write one file to `target`, whole or not at all. Raises as `download`."""
+    landing = await asyncio.to_thread(Landing, target.parent)
+    try:
+        await _download(blocks, [(target.name, file)], landing, progress)
+    finally:
+        await asyncio.to_thread(landing.close)
+
+
+async def _download(
+    blocks: BlockClient, files: list[tuple[str, File]], landing: Landing, progress: Progress | None
+) -> None:
+    total, done = sum(file.size for _, file in files), 0
+    gathered: dict[str, list[bytes]] = {path: [] for path, file in files if not file.size}
+    size = 0
+    async with aclosing(_read(blocks, [file for _, file in files])) as pieces:
+        async for number, piece in pieces:
+            path, file = files[number]
+            if file.size > _SMALL_FILE:
+                await asyncio.to_thread(landing.append, path, piece, file.size)
+            else:
+                gathered.setdefault(path, []).append(piece)
+                size += len(piece)
+            done += len(piece)
+            if progress:
+                progress(done, total)
+            # A file whose pieces still come stays for the next batch.
+            if size > _BATCH_BYTES or len(gathered) > _BATCH_FILES:
+                complete = {name: gathered[name] for name in gathered if name != path}
+                kept = gathered.get(path)
+                await asyncio.to_thread(landing.write, complete)
+                gathered = {} if kept is None else {path: kept}
+                size = sum(map(len, kept or ()))
+    await asyncio.to_thread(landing.write, gathered)
+
+
+async def _read(blocks: BlockClient, files: Sequence[File]) -> AsyncGenerator[tuple[int, bytes]]:
+    """The pieces of several files in order, each with the number of its file."""
+    wanted = [(number, segment) for number, file in enumerate(files) for segment in file.segments]
+    following = _following([segment.locator for _, segment in wanted])
+    cache = BlockCache(blocks)
+    try:
+        for (number, segment), ahead in zip(wanted, following, strict=True):
+            cache.expect(segment.locator)
+            if ahead:
+                cache.expect(ahead)
+            data = await cache.get(segment.locator)
+            piece = data[segment.offset : segment.offset + segment.length]
+            if len(piece) != segment.length:
+                raise Corrupt(f"{segment.locator[:32]}: the file reaches beyond this block of {len(data)} bytes")
+            yield number, piece
+    finally:
+        await cache.close()
+
+
+def _following(locators: Sequence[str]) -> list[str]:
+    """For each locator the next one in the list that names another block, or ""."""
+    found, after = [], ""
+    for at in range(len(locators) - 1, -1, -1):
+        if at + 1 < len(locators) and locators[at + 1][:32] != locators[at][:32]:
+            after = locators[at + 1]
+        found.append(after)
+    return found[::-1]
+
+
+def _batches(listing: Listing) -> Iterator[list[tuple[str, Path]]]:
+    """Small files many at a time, any other alone."""
+    batch: list[tuple[str, Path]] = []
+    size = 0
+    for found in listing.files:
+        if batch and (found.size > _SMALL_FILE or size > _BATCH_BYTES or len(batch) >= _BATCH_FILES):
+            yield batch
+            batch, size = [], 0
+        batch.append((found.path, found.source))
+        size += found.size
+        if found.size > _SMALL_FILE:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _read_block(file: BinaryIO) -> bytes | bytearray:
+    data = bytearray()
+    while len(data) < MAX_BLOCK:
+        piece = file.read(MAX_BLOCK - len(data))
+        if not piece:
+            break
+        if not data and len(piece) == MAX_BLOCK:
+            return piece
+        data += piece
+    return data

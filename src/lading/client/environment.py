@@ -1,0 +1,81 @@
+"""Which server a command talks to: the environment, the settings file, then the server of this machine.
+
+The names are those of every Arvados client: ARVADOS_API_HOST, ARVADOS_API_TOKEN, ARVADOS_API_HOST_INSECURE. A token is
+only ever sent to the host that it was named with.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lading.client.transport import HttpTransport
+from lading.core.errors import Invalid
+
+_HOST, _TOKEN, _INSECURE = "ARVADOS_API_HOST", "ARVADOS_API_TOKEN", "ARVADOS_API_HOST_INSECURE"
+_YES = ("1", "true", "yes")
+_AUTHORITIES = Path("/etc/arvados/ca-certificates.crt")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """Address (`host:port`), token, and how its certificate is checked."""
+
+    address: str
+    token: str
+    insecure: bool = False
+    authorities: Path | None = None
+
+    def transport(self) -> HttpTransport:
+        """A new transport to it; close it."""
+        return HttpTransport(f"https://{self.address}", verify=False if self.insecure else self.authorities or True)
+
+
+def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
+    """The server that `environ` names, else `~/.config/arvados/settings.conf`, else the one that keeps `data_dir`.
+
+    Raises Invalid saying what to do when none is named or the token is missing.
+    """
+    home = Path(environ.get("HOME") or "/")
+    settings = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "arvados" / "settings.conf"
+    named = environ
+    saved = _read(settings)
+    if not named.get(_HOST):
+        named = saved if saved.get(_HOST) else _read(data_dir / "env")
+    host = named.get(_HOST, "")
+    token = named.get(_TOKEN) or (saved.get(_TOKEN) if saved.get(_HOST) == host else None)
+    if not host:
+        raise Invalid(f"no server: start one with 'lading up', or set {_HOST} and {_TOKEN}")
+    if not token:
+        raise Invalid(f"no token for {host}: set {_TOKEN} beside {_HOST}")
+    return Server(
+        address=host.removeprefix("https://").rstrip("/"),
+        token=token,
+        insecure=named.get(_INSECURE, "").lower() in _YES,
+        authorities=_AUTHORITIES if _AUTHORITIES.exists() else None,
+    )
+
+
+def _read(path: Path) -> dict[str, str]:
+    """The assignments of a file: `NAME=value` lines, quoted and exported as in a shell; none when it is absent."""
+    try:
+        lines = path.read_text().splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path}: cannot be read: {error}") from error
+    values = {}
+    for line in lines:
+        name, found, value = line.strip().removeprefix("export ").partition("=")
+        if found and not name.startswith("#"):
+            values[name.strip()] = _unquote(value, path)
+    return values
+
+
+def _unquote(value: str, path: Path) -> str:
+    try:
+        return "".join(shlex.split(value, comments=True)[:1])
+    except ValueError as error:
+        raise Invalid(f"{path}: a quote is not closed") from error

@@ -1,0 +1,104 @@
+"""Changes of records as they happen, over the websocket (api-contract 7).
+
+A connection can break at any moment and nothing says which changes were missed meanwhile, so that every new one begins
+with `Reconnected`: the consumer lists anew. A server that is silent for longer than its keep-alive allows is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from lading.client.api import ApiClient
+from lading.client.retry import RetryPolicy, Sleep
+from lading.client.transport import WebSocket
+from lading.core.errors import Forbidden, Invalid, LadingError, Unauthenticated
+
+_SUBSCRIBE = '{"method":"subscribe","filters":[["event_type","in",["create","update","delete"]]]}'
+_OPEN = 20.0
+# The server writes something every 60 s.
+_SILENCE = 150.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One change: `event_type` is create, update or delete; `properties` has old_attributes and new_attributes."""
+
+    event_type: str
+    object_uuid: str
+    object_kind: str = ""
+    object_owner_uuid: str = ""
+    event_at: str = ""
+    properties: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reconnected:
+    """The connection is new, the first time too: changes may have been missed, list anew."""
+
+
+async def events(
+    api: ApiClient,
+    *,
+    retry: RetryPolicy | None = None,
+    sleep: Sleep = asyncio.sleep,
+    chance: Callable[[], float] = random.random,
+    silence: float = _SILENCE,
+) -> AsyncGenerator[Event | Reconnected]:
+    """Changes for ever; connects again with the pauses of `retry`, without end.
+
+    Raises Unauthenticated or Forbidden when the token is refused, Invalid when the subscription is. End it with
+    `aclosing`.
+    """
+    policy, failures = retry or RetryPolicy(cap=5.0), 0
+    while True:
+        try:
+            async with api.transport.websocket("/websocket", headers=api.headers, timeout=_OPEN) as socket:
+                await socket.send(_SUBSCRIBE)
+                async with aclosing(_listen(socket, silence)) as items:
+                    async for item in items:
+                        failures = 0
+                        yield item
+        except (Unauthenticated, Forbidden, Invalid):
+            raise
+        except LadingError:
+            # Unavailable, or what a proxy answers while the server starts again: both pass.
+            pass
+        failures += 1
+        await sleep(policy.pause(failures, chance()))
+
+
+async def _listen(socket: WebSocket, silence: float) -> AsyncGenerator[Event | Reconnected]:
+    while (text := await socket.receive(silence)) is not None:
+        message = _decode(text)
+        if "event_type" in message:
+            yield _event(message)
+        elif message.get("status") == 200:
+            yield Reconnected()
+        elif "status" in message:
+            raise Invalid(f"the server refused to send events: {text[:200]}")
+
+
+def _event(message: Mapping[str, Any]) -> Event:
+    return Event(
+        event_type=str(message["event_type"]),
+        object_uuid=str(message.get("object_uuid") or ""),
+        object_kind=str(message.get("object_kind") or ""),
+        object_owner_uuid=str(message.get("object_owner_uuid") or ""),
+        event_at=str(message.get("event_at") or ""),
+        properties=message.get("properties") or {},
+    )
+
+
+def _decode(text: str) -> Mapping[str, Any]:
+    try:
+        message = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return {}
+    return message if isinstance(message, dict) else {}

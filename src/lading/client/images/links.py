@@ -1,0 +1,176 @@
+"""Images in the store: one collection with one file, and the links that requests find it by.
+
+Collection, properties and links are those that `arv-keepdocker` makes (api-contract 5.5, 1.6), so that either tool
+sees the other's images. An image that is there already is not stored again; a name that another image has, moves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from lading.client.api import ApiClient, Record
+from lading.client.blocks import BlockClient
+from lading.client.collections import CollectionWriter, Progress
+from lading.client.images.archive import EPOCH, NormalImage
+from lading.core.errors import Invalid
+from lading.core.ids import is_pdh
+from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.timestamps import format_time
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*(:[A-Za-z0-9_][A-Za-z0-9._/:-]{0,200})?")
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredImage:
+    """One image in the store. `added_at` is when it was first put there, `timestamp` what lookups sort by."""
+
+    digest: str
+    collection_uuid: str
+    pdh: str
+    size: int
+    added_at: str
+    timestamp: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What adding an image did: whether it was new, and the names that were another image's before."""
+
+    image: StoredImage
+    is_new: bool
+    moved: tuple[str, ...] = ()
+
+
+def full_name(text: str) -> str:
+    """`repository:tag`; no tag means `latest`. Raises Invalid for what is no name."""
+    if _NAME.fullmatch(text) is None or is_pdh(text) or re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text):
+        raise Invalid(f"--name {text}: not a name for an image; write for example tools:1.0")
+    return text if ":" in text else f"{text}:latest"
+
+
+async def register(
+    api: ApiClient,
+    blocks: BlockClient,
+    image: NormalImage,
+    *,
+    names: Sequence[str],
+    now: datetime,
+    progress: Progress | None = None,
+) -> Registration:
+    """Store the image unless it is there, and give it `names`. Raises what the API and the store raise."""
+    wanted = [full_name(name) for name in names]
+    stamp = format_time(now) if image.created in (None, "", EPOCH) else str(image.created)
+    found = await _find(api, image.digest)
+    is_new = found is None
+    if found is None:
+        found = await _store(api, blocks, image, wanted, progress)
+        await _link(api, IMAGE_HASH, image.digest, found, stamp)
+    moved = []
+    for name in wanted:
+        others = [link for link in await _named(api, name) if link["head_uuid"] != found.collection_uuid]
+        if name not in found.names:
+            await _link(api, REPO_TAG, name, found, stamp)
+        for link in others:
+            await api.delete("links", link["uuid"])
+        moved += [name] if others else []
+    stored = replace(found, names=tuple(sorted({*found.names, *wanted})))
+    return Registration(image=stored, is_new=is_new, moved=tuple(moved))
+
+
+async def list_images(api: ApiClient) -> list[StoredImage]:
+    """The images in the store, the one added last first."""
+    links = [
+        link
+        async for page in api.pages("links", filters=[["link_class", "in", [IMAGE_HASH, REPO_TAG]]])
+        for link in page
+    ]
+    heads = await _collections(api, {link["head_uuid"] for link in links})
+    images: dict[str, StoredImage] = {}
+    for link in links:
+        head = heads.get(link["head_uuid"])
+        if head is not None and link["link_class"] == IMAGE_HASH:
+            images[head["uuid"]] = _stored(link, head)
+    for link in sorted(links, key=lambda one: str(one["name"])):
+        image = images.get(link["head_uuid"])
+        if image is not None and link["link_class"] == REPO_TAG and link["name"] not in image.names:
+            images[link["head_uuid"]] = replace(image, names=(*image.names, link["name"]))
+    return sorted(images.values(), key=lambda image: (image.added_at, image.digest), reverse=True)
+
+
+async def _find(api: ApiClient, digest: str) -> StoredImage | None:
+    links = await api.list("links", filters=[["link_class", "=", IMAGE_HASH], ["name", "=", digest]], limit=_PAGE)
+    heads = await _collections(api, {link["head_uuid"] for link in links})
+    for link in links:
+        if head := heads.get(link["head_uuid"]):
+            filters = [["link_class", "=", REPO_TAG], ["head_uuid", "=", head["uuid"]]]
+            names = await api.list("links", filters=filters, limit=_PAGE)
+            return replace(_stored(link, head), names=tuple(sorted({str(one["name"]) for one in names})))
+    return None
+
+
+async def _named(api: ApiClient, name: str) -> list[Record]:
+    return await api.list("links", filters=[["link_class", "=", REPO_TAG], ["name", "=", name]], limit=_PAGE)
+
+
+async def _collections(api: ApiClient, uuids: Iterable[str]) -> dict[str, Record]:
+    wanted = sorted(uuids)
+    fields = ("uuid", "portable_data_hash", "file_size_total", "created_at")
+    found: dict[str, Record] = {}
+    for at in range(0, len(wanted), _PAGE):
+        page = await api.list(
+            "collections", filters=[["uuid", "in", wanted[at : at + _PAGE]]], select=fields, limit=_PAGE
+        )
+        found.update((record["uuid"], record) for record in page)
+    return found
+
+
+async def _store(
+    api: ApiClient, blocks: BlockClient, image: NormalImage, names: Sequence[str], progress: Progress | None
+) -> StoredImage:
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done
+        done += count
+        if progress is not None:
+            progress(done, image.size)
+
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_file(image.file_name, image.path, progress=advance)
+        manifest = await writer.finish()
+    label = f"{names[0].replace('/', ' ')} " if names else ""
+    attributes = {
+        "name": f"Docker image {label}{image.digest[:19]}",
+        "manifest_text": manifest,
+        "properties": {"docker-image-repo-tag": names[0]} if names else {},
+    }
+    record = await api.create("collections", attributes, ensure_unique_name=True)
+    return StoredImage(
+        digest=image.digest,
+        collection_uuid=record["uuid"],
+        pdh=record["portable_data_hash"],
+        size=image.size,
+        added_at=record["created_at"],
+    )
+
+
+async def _link(api: ApiClient, kind: str, name: str, image: StoredImage, stamp: str) -> None:
+    properties = {"image_timestamp": stamp}
+    body = {"link_class": kind, "name": name, "head_uuid": image.collection_uuid, "properties": properties}
+    await api.create("links", body)
+
+
+def _stored(link: Record, head: Record) -> StoredImage:
+    return StoredImage(
+        digest=link["name"],
+        collection_uuid=head["uuid"],
+        pdh=head["portable_data_hash"],
+        size=int(head["file_size_total"] or 0),
+        added_at=link["created_at"],
+        timestamp=str((link.get("properties") or {}).get("image_timestamp") or ""),
+    )

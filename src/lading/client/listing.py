@@ -1,0 +1,87 @@
+"""What is on disk below some paths, in the order in which it is stored."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.core.errors import Invalid
+
+_DEEPEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A regular file: its path in the collection, where it is on disk, and its size in bytes when it was seen."""
+
+    path: str
+    source: Path
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All files, those of a directory together and before its directories, sorted by name; directories without any."""
+
+    files: list[Found] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(found.size for found in self.files)
+
+
+def list_sources(sources: Mapping[str, Path]) -> Listing:
+    """The files at and below the given paths, each at its place in the collection; links are followed.
+
+    Raises Invalid naming what cannot be read, is neither file nor directory, or is a loop of links.
+    """
+    listing = Listing()
+    for path, source in sorted(sources.items()):
+        _add(listing, path, source, ())
+    return listing
+
+
+def read_all(sources: Iterable[Path]) -> list[bytes]:
+    """The contents of small files. Raises Invalid naming the one that cannot be read."""
+    return [_read(source) for source in sources]
+
+
+def _add(listing: Listing, path: str, source: Path, above: tuple[tuple[int, int], ...]) -> None:
+    try:
+        state = source.stat()
+        if stat.S_ISDIR(state.st_mode):
+            with os.scandir(source) as entries:
+                names = sorted((entry.is_dir(), entry.name) for entry in entries)
+    except OSError as error:
+        raise Invalid(f"{source}: cannot be read: {error.strerror}") from error
+    if stat.S_ISREG(state.st_mode):
+        listing.files.append(Found(path, source, state.st_size))
+    elif stat.S_ISDIR(state.st_mode):
+        this = (state.st_dev, state.st_ino)
+        if this in above or len(above) >= _DEEPEST:
+            raise Invalid(f"{source}: a symbolic link leads back to a directory above it; remove the link")
+        _add_entries(listing, path, source, names, (*above, this))
+    else:
+        raise Invalid(f"{source}: neither a file nor a directory; leave it out")
+
+
+def _add_entries(
+    listing: Listing, path: str, source: Path, names: list[tuple[bool, str]], above: tuple[tuple[int, int], ...]
+) -> None:
+    if not names and path:
+        listing.empty.append(path)
+    # Files sort before directories.
+    for _, name in names:
+        _add(listing, f"{path}/{name}" if path else name, source / name, above)
+
+
+def _read(source: Path) -> bytes:
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise Invalid(f"{source}: cannot be read: {error.strerror}") from error

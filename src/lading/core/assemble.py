@@ -1,0 +1,45 @@
+"""Putting manifests together without taking them apart: whole collections side by side in one directory tree.
+
+The log of a request shows the last attempt at its top and every attempt in a directory of its own (api-contract 1.11).
+Streams move by their first word alone, so that big logs cost no parsing. Texts are normalised manifests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from lading.core.manifest import escape
+
+_NAME = re.compile(r"(?m)^\.(?=[ /])")
+
+
+def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> str:
+    """The manifest of `pieces`, pairs of a manifest and the directory that it goes to ("" is the top).
+
+    Of `existing`, directories at the top whose name starts with `keep` stay, unless a piece replaces them.
+    """
+    placed = [(_prefix(directory), text) for text, directory in pieces]
+    kept = [
+        line
+        for line in existing.splitlines(keepends=True)
+        if line.startswith(f"./{escape(keep)}") and not any(_inside(line, prefix) for prefix, _ in placed)
+    ]
+    for prefix, text in placed:
+        kept += _NAME.sub(lambda _, prefix=prefix: prefix, text).splitlines(keepends=True)  # type: ignore[misc]
+    return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
+
+
+def subtree(text: str, directory: str) -> str:
+    """The part of a manifest below a directory at its top, as a manifest of its own."""
+    prefix = _prefix(directory)
+    lines = [line for line in text.splitlines(keepends=True) if _inside(line, prefix)]
+    return "".join(f".{line[len(prefix) :]}" for line in lines)
+
+
+def _prefix(directory: str) -> str:
+    return f"./{escape(directory)}" if directory else "."
+
+
+def _inside(line: str, prefix: str) -> bool:
+    return prefix != "." and line.startswith((f"{prefix} ", f"{prefix}/"))

@@ -1,0 +1,203 @@
+"""What moves a container along: writes of its holders, lock, unlock, cancel; each gives the container after it.
+
+* Locking mints two tokens: one for inside the container, one for its supervisor. Leaving Locked and Running ends both,
+  so that a supervisor that lost the container can no longer write.
+* A container given back too often is cancelled (`max_attempts`).
+* Times are filled in: `started_at` on Running, `finished_at` at the end. Nothing happens to a value when an event is
+  refused.
+
+Source: api-contract 1.5, 1.8, 2.1-2.4; dispatch-contract 0.1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lading.core.container import FINAL, HELD, LIVE, TRANSITIONS, Container, State
+from lading.core.effects import (
+    CancelChildren,
+    ContainerEffect,
+    Finish,
+    MintTokens,
+    RefreshLog,
+    ReprioritiseChildren,
+    RevokeTokens,
+)
+from lading.core.errors import Failure, Forbidden, IllegalTransition, Invalid
+from lading.core.jsonvalue import Json, JsonObject, same
+from lading.core.writers import Caller, Role, check_writable, differing, role_of, writer
+
+GUARDED = ("state", "locked_by_uuid", "lock_count")
+"""What compare-and-set compares: a container locked again is another attempt, although its state is equal."""
+
+_UNHELD: Mapping[str, Json] = MappingProxyType(
+    {"locked_by_uuid": None, "auth_uuid": None, "supervisor_auth_uuid": None}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTokens:
+    """Uuids for the tokens that a lock mints."""
+
+    auth_uuid: str
+    supervisor_uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A container after an event.
+
+    `changed` holds exactly the attributes that differ, as values to store; `expected` what must still be stored for
+    the change to apply (compare-and-set); `effects` what to do in the same transaction.
+    """
+
+    container: Container
+    changed: JsonObject
+    expected: JsonObject
+    effects: tuple[ContainerEffect, ...] = ()
+
+
+def update(
+    container: Container,
+    changes: Mapping[str, Json],
+    *,
+    caller: Caller,
+    now: str,
+    max_attempts: int = 10,
+    tokens: NewTokens | None = None,
+    output_readable: bool = True,
+) -> Change:
+    """The container after a client writes `changes` (PUT containers/{uuid}).
+
+    `now` is an API timestamp. `tokens` are needed if the write may lock (state=Locked). `output_readable`: the caller
+    can read a collection, trashed or not, whose portable data hash is the `output` being written.
+    A give-back (Locked -> Queued) after `max_attempts` locks becomes Cancelled.
+    Raises Forbidden, Invalid naming the attribute, IllegalTransition. Nothing is changed then.
+    """
+    role = writer(container, caller)
+    wanted = differing(container, changes)
+    state = _next_state(container, wanted)
+    check_writable(container, wanted, state=state, role=role)
+    values = {name: value for name, value in wanted.items() if name != "state"}
+    if values.get("output") is not None and not output_readable:
+        raise Invalid("Output collection must exist and be readable by current user.")
+    if state is container.state:
+        return _change(container, values)
+    if state is State.LOCKED:
+        return _locked(container, values, caller=caller, tokens=tokens)
+    if state is State.QUEUED:
+        return _given_back(container, values, now=now, max_attempts=max_attempts)
+    if state is State.RUNNING:
+        return _change(container, {"started_at": now, **values, "state": state})
+    return _ended(container, values, state=state, now=now)
+
+
+def lock(container: Container, *, caller: Caller, tokens: NewTokens) -> Change:
+    """Queued -> Locked by `caller` (POST lock). Raises Forbidden, or Invalid "cannot lock when X"."""
+    if not caller.is_admin:
+        raise Forbidden()
+    if container.state is not State.QUEUED:
+        raise Invalid(f"cannot lock when {container.state}")
+    return _locked(container, {}, caller=caller, tokens=tokens)
+
+
+def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int = 10) -> Change:
+    """Locked -> Queued, or Cancelled after `max_attempts` locks (POST unlock).
+
+    Raises Invalid "cannot unlock when X", Forbidden "locked by a different token".
+    """
+    role = role_of(container, caller)
+    if role is Role.OTHER or role is Role.OWN:
+        raise Forbidden()
+    if container.state is not State.LOCKED:
+        raise Invalid(f"cannot unlock when {container.state}")
+    if role is Role.ADMIN:
+        raise Forbidden("locked by a different token")
+    return _given_back(container, {}, now=now, max_attempts=max_attempts)
+
+
+def cancel(container: Container, *, now: str, reason: str = "") -> Change:
+    """The system cancels a container that nothing wants; `reason` goes to runtime_status.error.
+
+    Raises IllegalTransition when it has ended already, be it Complete.
+    """
+    if container.state in FINAL:
+        raise IllegalTransition(container.uuid, container.state, State.CANCELLED)
+    status = {**container.runtime_status, "error": reason} if reason else container.runtime_status
+    return _ended(container, {"runtime_status": status}, state=State.CANCELLED, now=now)
+
+
+def _next_state(container: Container, wanted: Mapping[str, Json]) -> State:
+    named = wanted.get("state", container.state)
+    if named not in tuple(State):
+        raise Invalid(f"State {named!r} is not a state of a container; use one of {', '.join(State)}")
+    state = State(str(named))
+    if state is not container.state and state not in TRANSITIONS[container.state]:
+        raise IllegalTransition(container.uuid, container.state, state)
+    return state
+
+
+def _given_back(container: Container, values: JsonObject, *, now: str, max_attempts: int) -> Change:
+    if container.lock_count < max_attempts:
+        return _change(
+            container, {**values, **_UNHELD, "runtime_status": {}, "state": State.QUEUED}, _revoked(container)
+        )
+    status: JsonObject = {
+        "error": "Failed to start container.  Cancelled after exceeding 'Containers.MaxDispatchAttempts' "
+        f"(lock_count={container.lock_count})",
+        "failure": container.runtime_status.get("failure", Failure.INFRASTRUCTURE),
+    }
+    return _ended(container, {"runtime_status": status}, state=State.CANCELLED, now=now)
+
+
+def _ended(container: Container, values: JsonObject, *, state: State, now: str) -> Change:
+    if container.state is State.COMPLETE:
+        return _change(container, {**values, "state": state})
+    wiped: JsonObject = {**_UNHELD, "secret_mounts": {}, "runtime_token": None, "state": state}
+    effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
+    if container.state in HELD:
+        effects.insert(0, _revoked(container))
+    return _change(container, {"finished_at": now, **values, **wiped}, *effects)
+
+
+def _revoked(container: Container) -> RevokeTokens:
+    return RevokeTokens(tuple(uuid for uuid in (container.auth_uuid, container.supervisor_auth_uuid) if uuid))
+
+
+def _change(container: Container, values: Mapping[str, Json], *effects: ContainerEffect) -> Change:
+    changed = {name: value for name, value in values.items() if not same(value, getattr(container, name))}
+    after = dataclasses.replace(container, **changed)  # type: ignore[arg-type]
+    extra: list[ContainerEffect] = []
+    if "priority" in changed:
+        extra.append(ReprioritiseChildren(container.uuid))
+    if after.log is not None and "log" in changed and after.state in LIVE:
+        extra.append(RefreshLog(container.uuid, after.log))
+    expected: JsonObject = {name: getattr(container, name) for name in GUARDED}
+    return Change(container=after, changed=changed, expected=expected, effects=(*effects, *extra))
+
+
+def _locked(container: Container, values: JsonObject, *, caller: Caller, tokens: NewTokens | None) -> Change:
+    priority = values.get("priority", container.priority)
+    if not isinstance(priority, int) or priority <= 0:
+        raise Invalid("cannot lock when priority<=0")
+    if tokens is None:
+        raise Invalid(f"State cannot be written as Locked; use POST /arvados/v1/containers/{container.uuid}/lock")
+    auth_uuid = None if container.runtime_token else tokens.auth_uuid
+    minted = MintTokens(
+        container_uuid=container.uuid,
+        auth_uuid=auth_uuid,
+        supervisor_uuid=tokens.supervisor_uuid,
+        user_uuid=container.runtime_user_uuid or "",
+        scopes=tuple(container.runtime_auth_scopes),
+    )
+    implied: JsonObject = {
+        "state": State.LOCKED,
+        "locked_by_uuid": caller.token_uuid,
+        "auth_uuid": auth_uuid,
+        "supervisor_auth_uuid": tokens.supervisor_uuid,
+        "lock_count": container.lock_count + 1,
+    }
+    return _change(container, {**values, **implied}, minted)

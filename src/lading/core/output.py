@@ -1,0 +1,257 @@
+"""Which files make up the output of a container (api-contract 3.3, dispatch-contract A.14).
+
+The walk starts at the output path, inside the container's view of its file system:
+
+- Files of the host are copied. Read-only collections are referred to, never read. Secrets and excluded mounts are left
+  out, mounts below an excluded one are still visited.
+- Symbolic links are always followed, by their text, element by element, within the container's mounts: a link can
+  never lead to a file of the host that the container did not see. A link into any mount is mapped through that mount.
+- A link to nothing, to a path in no mount, in a circle, or over more than 10 links is an error; a link to a secret is
+  dropped.
+- Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
+- Globs apply to paths relative to the output path, in collections too.
+
+`look` is how the walk sees the host: it gives what is at a host path without following links.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.globs import Globs
+from lading.core.mountplan import Area, Collection, Host, Keep
+
+MAX_LINKS = 10
+MAX_DEPTH = 200
+"""Deeper directories are refused; no tool makes them on purpose."""
+EMPTY_MARK = ".keep"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A regular file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryEntry:
+    """A directory and the names in it."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEntry:
+    """A symbolic link and its text."""
+
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialEntry:
+    """A fifo, socket or device."""
+
+
+Entry = FileEntry | DirectoryEntry | LinkEntry | SpecialEntry
+Look = Callable[[Host | Collection], Entry | None]
+"""What is at a place, None when nothing is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFile:
+    """Save the host file at `path` as `name` in the output."""
+
+    name: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refer:
+    """Put a file or directory of a collection at `name` in the output ("" is all of the output), by reference."""
+
+    name: str
+    source: Collection
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Put an empty file at `name`, so that its directory is kept."""
+
+    name: str
+
+
+Item = CopyFile | Refer | Mark
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPlan:
+    """What to save, each name once, and what was left out."""
+
+    items: tuple[Item, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def plan_output(output_path: str, areas: Iterable[Area], *, look: Look, globs: Globs) -> OutputPlan:
+    """What to save of the output of a container that has ended.
+
+    Raises ExecutionError(USER) for a link that leads nowhere.
+    """
+    walk = _Walk(output_path, {area.target: area for area in areas}, look, globs)
+    walk.visit("", output_path, above="", links=0, inside=())
+    return OutputPlan(tuple(walk.items), tuple(walk.notes))
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where a container path really is, after links: the path, its area (None: in no mount) and what is there."""
+
+    path: str
+    area: Area | None
+    entry: Entry | None
+    links: int
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The state of one walk."""
+
+    output_path: str
+    areas: dict[str, Area]
+    look: Look
+    globs: Globs
+    items: list[Item] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def visit(self, name: str, path: str, *, above: str, links: int, inside: tuple[str, ...]) -> None:
+        """Plan what is at the container path `path` as `name` of the output.
+
+        `links` were followed to get here, through the directories `inside`; up to `above` the path has no more links.
+        """
+        self._check_name(name)
+        place = self._resolve(path, above, links, shown=self._shown(name))
+        if place.area is not None and place.area.keep is Keep.NOTHING:
+            self._visit_mounts_below(name, place, inside)
+            return
+        if place.area is None or place.entry is None:
+            missing = "does not exist" if place.area else "is in no mount of the container"
+            raise _fault(f"{self._shown(name)} is a link to {place.path}, which {missing}")
+        match place.entry:
+            case DirectoryEntry(names):
+                self._visit_directory(name, place, names, inside)
+            case FileEntry():
+                self._visit_file(name, place)
+            case _:
+                self.notes.append(f"{self._shown(name)} is neither a file nor a directory; it is not saved")
+
+    def _visit_file(self, name: str, place: _Place) -> None:
+        if not self.globs.keeps_file(name):
+            return
+        match _source(place):
+            case Host(path):
+                self.items.append(CopyFile(name, path))
+            case Collection() as source:
+                self.items.append(Refer(name, source))
+
+    def _visit_directory(self, name: str, place: _Place, names: tuple[str, ...], inside: tuple[str, ...]) -> None:
+        if place.path in inside:
+            raise _fault(f"{self._shown(name)} is a link to {place.path}, a directory that it lies in")
+        if not self.globs.may_keep_below(name) and not (name and self.globs.keeps_directory(name)):
+            return
+        mounted = self._mounts_below(place.path)
+        source = _source(place)
+        if isinstance(source, Collection) and not mounted and self.globs.keeps_all_below(name):
+            self.items.append(Refer(name, source))
+            return
+        if len(inside) >= MAX_DEPTH:
+            raise _fault(f"{self._shown(name)} lies more than {MAX_DEPTH} directories deep")
+        below = (*inside, place.path)
+        before = len(self.items)
+        for child in sorted({*names, *(one.split("/", 1)[0] for one in mounted)}):
+            inner = posixpath.join(place.path, child)
+            if child in names or inner in self.areas:
+                self.visit(_join(name, child), inner, above=place.path, links=place.links, inside=below)
+            else:
+                self._visit_mounts_below(_join(name, child), _Place(inner, place.area, None, place.links), below)
+        if not names and len(self.items) == before and name and self.globs.keeps_directory(name):
+            self.items.append(Mark(_join(name, EMPTY_MARK)))
+
+    def _visit_mounts_below(self, name: str, place: _Place, inside: tuple[str, ...]) -> None:
+        """Visit the outermost mounts below a directory whose own content is not walked."""
+        mounted = self._mounts_below(place.path)
+        for one in mounted:
+            if not any(one.startswith(other + "/") for other in mounted):
+                inner = posixpath.join(place.path, one)
+                self.visit(_join(name, one), inner, above=place.path, links=place.links, inside=inside)
+
+    def _mounts_below(self, path: str) -> list[str]:
+        """Targets of mounts below a container path, relative to it, parents first."""
+        prefix = path + "/"
+        return sorted(one[len(prefix) :] for one in self.areas if one.startswith(prefix))
+
+    def _resolve(self, path: str, above: str, links: int, *, shown: str) -> _Place:
+        """Follow links in any element of `path` after `above`."""
+        done, rest = above, _elements(path[len(above) :])
+        while rest:
+            here = f"{done}/{rest.pop(0)}"
+            area = self._area(here)
+            entry = self.look(_inside(area, here)) if area is not None and area.source is not None else None
+            if isinstance(entry, LinkEntry):
+                links += 1
+                if links > MAX_LINKS:
+                    raise _fault(f"{shown} is a link that goes over more than {MAX_LINKS} links")
+                target = posixpath.normpath(posixpath.join(done or "/", entry.target))
+                done, rest = "", [*_elements(target), *rest]
+            elif not rest:
+                return _Place(here, area, entry, links)
+            else:
+                done = here
+        return _Place("/", None, None, links)
+
+    def _check_name(self, name: str) -> None:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            shown = name.encode("utf-8", "backslashreplace").decode()
+            raise _fault(f"the name {shown} is not UTF-8; a collection cannot hold it") from error
+
+    def _area(self, path: str) -> Area | None:
+        """The innermost mount that `path` lies in."""
+        while path:
+            area = self.areas.get(path)
+            if area is not None:
+                return area
+            path = path.rpartition("/")[0]
+        return None
+
+    def _shown(self, name: str) -> str:
+        return f"{self.output_path}/{name}" if name else self.output_path
+
+
+def _fault(text: str) -> ExecutionError:
+    return ExecutionError(f"output: {text}", Failure.USER)
+
+
+def _elements(path: str) -> list[str]:
+    return [one for one in path.split("/") if one]
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name
+
+
+def _source(place: _Place) -> Host | Collection:
+    if place.area is None:  # pragma: no cover
+        raise AssertionError("only called for a place in a mount")
+    return _inside(place.area, place.path)
+
+
+def _inside(area: Area, path: str) -> Host | Collection:
+    """Where the container path `path` in `area` is."""
+    below = path[len(area.target) + 1 :]
+    if isinstance(area.source, Collection):
+        return Collection(area.source.pdh, posixpath.join(area.source.path, below) if below else area.source.path)
+    if area.source is None:  # pragma: no cover
+        raise AssertionError("nothing may be read in this area")
+    return Host(posixpath.join(area.source.path, below) if below else area.source.path)

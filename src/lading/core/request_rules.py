@@ -1,0 +1,151 @@
+"""What the attributes of a container request must be: types, bounds, and how they must fit together.
+
+* `stored` turns what a client sent into what is stored: null means the default, nested defaults are filled in, numbers
+  sent as text become numbers, an empty string in a nullable attribute becomes null.
+* `validate` checks a whole record. A draft may be incomplete in its resources only; committing needs everything.
+* What this server does not offer yet is refused by name, never ignored: UNOFFERED.
+
+Source: api-contract 1.0, 1.3, 1.4, 1.9, 1.10, 3.1; decisions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from lading.core import constraints, mounts
+from lading.core import values as attributes
+from lading.core.errors import Invalid
+from lading.core.jsonvalue import Json, JsonObject
+from lading.core.policy import Policy
+from lading.core.values import as_object, humanised
+
+UNOFFERED: Mapping[str, str] = MappingProxyType(
+    {
+        "expires_at": "a request cannot expire yet",
+        "filters": "candidates for reuse cannot be filtered yet",
+        "depends_on": "a request cannot wait for other requests yet",
+        "start_after": "a request cannot wait for a time yet",
+        "published_ports": "ports of a container cannot be published yet",
+    }
+)
+"""Attributes that this server refuses unless they are empty, and why."""
+
+NULLABLE = frozenset(
+    {
+        "name",
+        "description",
+        "requesting_container_uuid",
+        "container_uuid",
+        "command",
+        "container_image",
+        "output_path",
+        "output_name",
+        "priority",
+        "runtime_token",
+        "log_uuid",
+        "output_uuid",
+    }
+)
+
+CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
+    {
+        "name": attributes.text,
+        "description": attributes.text,
+        "properties": attributes.json_object,
+        "state": attributes.text,
+        "owner_uuid": attributes.text,
+        "container_uuid": attributes.text,
+        "container_count_max": attributes.whole(0, 1 << 31),
+        "priority": attributes.whole(0, 1000),
+        "command": attributes.strings,
+        "container_image": attributes.text,
+        "cwd": attributes.text,
+        "environment": attributes.json_object,
+        "mounts": attributes.json_object,
+        "secret_mounts": attributes.json_object,
+        "runtime_constraints": attributes.json_object,
+        "scheduling_parameters": attributes.json_object,
+        "output_path": attributes.text,
+        "output_glob": attributes.nonempty_strings,
+        "output_name": attributes.text,
+        "output_ttl": attributes.whole(0, 1 << 40),
+        "output_storage_classes": attributes.strings,
+        "output_properties": attributes.json_object,
+        "use_existing": attributes.flag,
+        "runtime_token": attributes.text,
+        "service": attributes.flag,
+        "log_uuid": attributes.text,
+        "output_uuid": attributes.text,
+        "cumulative_cost": attributes.between(0, 1e15),
+    }
+)
+"""The check of every attribute that somebody may write."""
+
+
+def check_offered(sent: Mapping[str, Json]) -> None:
+    """Refuse the attributes that this server does not offer unless they are empty. Raises Invalid."""
+    for name, why in UNOFFERED.items():
+        if sent.get(name) not in (None, "", [], {}):
+            raise Invalid(f"{humanised(name)} is not supported: {why}; leave it out")
+
+
+def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
+    """What is stored when a client sends `value`; `default` is what null stands for. Raises Invalid."""
+    if name in NULLABLE and value in (None, ""):
+        return None
+    if name not in CHECKS:
+        return value
+    checked = CHECKS[name](name, default if value is None else value)
+    if name == "runtime_constraints":
+        return constraints.fill(as_object(name, checked))
+    if name == "scheduling_parameters":
+        return constraints.fill_scheduling(as_object(name, checked))
+    if name == "output_storage_classes":
+        return checked or list(policy.default_storage_classes)
+    return checked
+
+
+def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, policy: Policy) -> None:
+    """Check a whole record. Raises Invalid naming the attribute.
+
+    `fully`: the record is new or Committed, so its nested attributes are checked too; `committing`: it becomes
+    Committed with this write.
+    """
+    for name in ("command", "container_image", "output_path", "cwd"):
+        value = record[name]
+        if not value or (isinstance(value, str) and not value.strip()):
+            raise Invalid(f"{humanised(name)} can't be blank")
+    if record["service"] and record["use_existing"]:
+        raise Invalid("Use existing cannot be true if 'service' is true")
+    if fully:
+        _validate_nested(record, committing=committing, policy=policy)
+
+
+def with_runner_rule(scheduling: JsonObject, command: Json) -> JsonObject:
+    """Scheduling parameters at commit: the workflow runner's container supervises others (api-contract 1.3)."""
+    if isinstance(command, list) and command[:1] == [constraints.RUNNER]:
+        return {**scheduling, "supervisor": True}
+    return scheduling
+
+
+def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
+    committed = record["state"] == "Committed"
+    if committed and record["priority"] is None:
+        raise Invalid("Priority cannot be nil")
+    _check_nul("command", record["command"])
+    attributes.environment("environment", record["environment"])
+    tables = (as_object(name, record[name]) for name in ("mounts", "secret_mounts"))
+    mounts.validate(*tables, output_path=str(record["output_path"]))
+    constraints.check(as_object("runtime_constraints", record["runtime_constraints"]), committed=committed)
+    scheduling = as_object("scheduling_parameters", record["scheduling_parameters"])
+    constraints.check_scheduling(scheduling, committing=committing, policy=policy)
+    classes = record["output_storage_classes"]
+    unknown = [one for one in classes if one not in policy.storage_classes] if isinstance(classes, list) else []
+    if unknown:
+        raise Invalid(f"Output storage classes: {unknown[0]!r} is not a configured storage class")
+
+
+def _check_nul(name: str, value: Json) -> None:
+    if isinstance(value, list) and any("\0" in str(item) for item in value):
+        raise Invalid(f"{humanised(name)} cannot contain NUL")

@@ -1,0 +1,136 @@
+"""The dispatch loop: observe, plan, act. It owns nothing but the loop.
+
+A step is taken whenever something may have changed: an event about a record, a process that started or ended, an
+action that is over, a pause that has run out. A step never waits; what takes time is a task of its own, one at a
+time for each container. So an event leads to lock and start at once, and the end of a process to the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from lading.core.errors import LadingError
+from lading.core.plan import Start, plan
+from lading.core.reconcile import Action
+from lading.dispatch import observe
+from lading.dispatch.actions import Actions
+from lading.dispatch.feed import Feed
+from lading.dispatch.fleet import Fleet
+from lading.dispatch.ledger import Ledger
+from lading.dispatch.queue import Queue
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch")
+_REQUEUED = "The last attempt ended before it ran; trying again in a moment."
+
+
+class Loop:
+    """Decides at every step what to do, and sees that it is done."""
+
+    def __init__(
+        self,
+        *,
+        queue: Queue,
+        fleet: Fleet,
+        feed: Feed,
+        actions: Actions,
+        ledger: Ledger,
+        tasks: asyncio.TaskGroup,
+        wake: asyncio.Event,
+        clock: Callable[[], float],
+    ) -> None:
+        self._queue = queue
+        self._fleet = fleet
+        self._feed = feed
+        self._actions = actions
+        self._ledger = ledger
+        self._tasks = tasks
+        self._wake = wake
+        self._clock = clock
+
+    async def run(self, after_step: Callable[[], None]) -> None:
+        """Step for ever, whenever woken or when something falls due."""
+        while True:
+            self._wake.clear()
+            self.step()
+            after_step()
+            now = self._clock()
+            due = self._ledger.next_moment(now=now)
+            try:
+                async with asyncio.timeout(None if due is None else max(0.0, due - now)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    def step(self) -> None:
+        """Compare records with processes, then plan; begin every action that follows."""
+        now, view = self._clock(), self._fleet.view()
+        for uuid in self._ledger.see(view, self._queue):
+            self._reread(uuid)
+        for uuid, action in observe.differences(self._queue, view, self._ledger, now=now):
+            self._begin(uuid, action, now=now)
+        for start in plan(observe.snapshot(self._queue, view, self._ledger, now=now)).starts:
+            self._start(start, now=now)
+        self._feed.refill()
+
+    def statuses(self) -> dict[str, str]:
+        """Why each container that has not started waits, as sentences."""
+        return observe.statuses(self._queue, self._fleet.view(), self._ledger, now=self._clock())
+
+    def _begin(self, uuid: str, action: Action, *, now: float) -> None:
+        match action:
+            case Action.REREAD:
+                self._reread(uuid)
+            case Action.FORGET:
+                self._queue.forget(uuid)
+                self._ledger.forget(uuid)
+            case Action.KILL:
+                number = self._ledger.stop_signal(uuid, now=now)
+                if number is not None:
+                    self._do(uuid, partial(self._actions.kill, number=number), now=now)
+            case Action.CLEAN:
+                self._do(uuid, self._actions.clean, now=now)
+            case Action.REQUEUE:
+                if uuid not in self._ledger.held(now=now):
+                    self._ledger.hold(uuid, _REQUEUED, now=now)
+                self._do(uuid, self._actions.requeue, now=now)
+            case Action.CANCEL:
+                self._do(uuid, self._actions.cancel, now=now)
+
+    def _reread(self, uuid: str) -> None:
+        self._feed.reread(uuid, after=self._ledger.read_after(uuid))
+
+    def _start(self, start: Start, *, now: float) -> None:
+        self._ledger.engage(start.uuid, now=now, worker=start.worker)
+        self._tasks.create_task(self._carry_out_start(start))
+
+    async def _carry_out_start(self, start: Start) -> None:
+        try:
+            await self._actions.start(start.uuid, worker=start.worker)
+        except LadingError as error:
+            event(_logger, "start failed", container=start.uuid, why=error)
+            self._ledger.hold(start.uuid, f"{error} Trying again in a moment.", now=self._clock())
+            self._ledger.lost(start.uuid, self._queue)
+            self._reread(start.uuid)
+        finally:
+            self._ledger.release(start.uuid)
+            self._wake.set()
+
+    def _do(self, uuid: str, action: Callable[[str], Awaitable[None]], *, now: float) -> None:
+        self._ledger.engage(uuid, now=now)
+        self._tasks.create_task(self._carry_out(uuid, action))
+
+    async def _carry_out(self, uuid: str, action: Callable[[str], Awaitable[None]]) -> None:
+        try:
+            await action(uuid)
+            self._ledger.succeeded(uuid)
+        except LadingError as error:
+            event(_logger, "action failed", container=uuid, why=error)
+            self._ledger.retry(uuid, now=self._clock())
+            self._reread(uuid)
+        finally:
+            self._ledger.release(uuid)
+            self._wake.set()

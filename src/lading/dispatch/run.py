@@ -1,0 +1,94 @@
+"""The dispatcher of one fleet: puts the parts together, runs them until cancelled.
+
+Cancelling leaves every container running; the next dispatcher finds the processes through its fleet and the records
+through its token, and takes them up again. Nothing is kept on disk here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from lading.client.api import ApiClient
+from lading.client.events import Event, Reconnected
+from lading.client.events import events as records_events
+from lading.core.errors import Unavailable
+from lading.dispatch.actions import Actions
+from lading.dispatch.board import Board
+from lading.dispatch.feed import Feed
+from lading.dispatch.fleet import Fleet
+from lading.dispatch.ledger import Ledger
+from lading.dispatch.loop import Loop
+from lading.dispatch.queue import Queue
+from lading.dispatch.settings import Settings
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch")
+
+
+async def run(
+    client: ApiClient,
+    fleet: Fleet,
+    settings: Settings,
+    *,
+    events: AsyncGenerator[Event | Reconnected] | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Dispatch for ever. `on_ready` is called once the processes and the queue have been read.
+
+    `events` are the changes of records, by default those of the client's websocket.
+    Raises the client's error when the token is refused.
+    """
+    token = await _own_token(client, settings)
+    queue, wake = Queue(token=token), asyncio.Event()
+    feed = Feed(client, queue, token=token, settings=settings, wake=wake, clock=clock)
+    await _known(fleet)
+    ledger = Ledger(settings, known_since=queue.ticket())
+    changes = aclosing(records_events(client) if events is None else events)
+    async with changes as stream, asyncio.TaskGroup() as tasks:
+        loop = Loop(
+            queue=queue,
+            fleet=fleet,
+            feed=feed,
+            actions=Actions(client, fleet, queue),
+            ledger=ledger,
+            tasks=tasks,
+            wake=wake,
+            clock=clock,
+        )
+        board = Board(client, loop.statuses, interval=settings.status_interval)
+        tasks.create_task(feed.follow(stream, on_gap=board.repeat), name="events")
+        tasks.create_task(feed.fetch(), name="fetch")
+        tasks.create_task(feed.look(), name="look")
+        await wake.wait()
+        event(_logger, "dispatcher ready", token=token, processes=len(fleet.view().processes))
+        on_ready()
+        tasks.create_task(_relay(fleet, wake), name="fleet")
+        tasks.create_task(board.publish(), name="statuses")
+        tasks.create_task(loop.run(board.mark), name="loop")
+
+
+async def _own_token(client: ApiClient, settings: Settings) -> str:
+    pause = settings.retry_first
+    while True:
+        try:
+            return str((await client.get("api_client_authorizations", "current"))["uuid"])
+        except Unavailable as error:
+            event(_logger, "the API does not answer yet", why=error)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, settings.retry_longest)
+
+
+async def _known(fleet: Fleet) -> None:
+    while not fleet.view().known:
+        await fleet.changed()
+
+
+async def _relay(fleet: Fleet, wake: asyncio.Event) -> None:
+    while True:
+        await fleet.changed()
+        wake.set()

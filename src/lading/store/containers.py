@@ -1,0 +1,72 @@
+"""Questions about containers and requests that are more than a look-up by one field."""
+
+# ruff: noqa: S608 - names come from the record types, values go into placeholders
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lading.core.records import CONTAINERS
+from lading.core.schema import Record
+from lading.store import records
+from lading.store.database import Transaction
+
+CANDIDATES = 50
+NEAREST = 60
+
+
+async def candidates(tx: Transaction, reuse_key: str) -> list[Record]:
+    """Containers with this key: those with a result first (the oldest), then those under way, then the rest."""
+    rank = (
+        "CASE WHEN state = 'Complete' AND exit_code = 0 THEN 0"
+        " WHEN state IN ('Running', 'Locked', 'Queued') THEN 1 ELSE 2 END"
+    )
+    rows = await tx.fetch(
+        f"SELECT uuid FROM containers WHERE reuse_key = ? ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
+        (reuse_key,),
+    )
+    found = {one["uuid"]: one for one in await records.among(tx, CONTAINERS, "uuid", (str(row[0]) for row in rows))}
+    return [found[row[0]] for row in rows]
+
+
+async def earlier(tx: Transaction, created_at: str, image: str) -> list[Record]:
+    """The latest containers made before a moment, those with the same image first."""
+    rows = await tx.fetch(
+        "SELECT uuid FROM containers WHERE created_at < ?"
+        f" ORDER BY container_image <> ?, created_at DESC LIMIT {NEAREST}",
+        (created_at, image),
+    )
+    return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
+
+
+async def wanted_below(tx: Transaction, container_uuids: Collection[str]) -> list[str]:
+    """Containers not ended of Committed requests that these containers made."""
+    marks = ", ".join("?" for _ in container_uuids)
+    rows = await tx.fetch(
+        "SELECT DISTINCT r.container_uuid FROM container_requests r JOIN containers c ON c.uuid = r.container_uuid"
+        f" WHERE r.requesting_container_uuid IN ({marks}) AND r.state = 'Committed'"
+        " AND c.state IN ('Queued', 'Locked', 'Running')",
+        tuple(container_uuids),
+    )
+    return [str(row[0]) for row in rows]
+
+
+async def has_content(tx: Transaction, pdh: str | None, now: str, *, owner_uuid: str | None, trashed: bool) -> bool:
+    """Whether a collection has this hash: of anybody or of one owner; in the trash too, or not."""
+    if pdh is None:
+        return False
+    sql, values = "SELECT 1 FROM collections WHERE portable_data_hash = ?", [pdh]
+    if owner_uuid is not None:
+        sql, values = f"{sql} AND owner_uuid = ?", [*values, owner_uuid]
+    if not trashed:
+        sql, values = f"{sql} AND (trash_at IS NULL OR trash_at > ?)", [*values, now]
+    return bool(await tx.fetch(f"{sql} LIMIT 1", values))
+
+
+async def manifest_of(tx: Transaction, pdh: str) -> tuple[str, int, int] | None:
+    """Manifest, number of files and size of any collection with this hash, in the trash or not."""
+    rows = await tx.fetch(
+        "SELECT manifest_text, file_count, file_size_total FROM collections WHERE portable_data_hash = ? LIMIT 1",
+        (pdh,),
+    )
+    return (str(rows[0][0]), int(rows[0][1] or 0), int(rows[0][2] or 0)) if rows else None

@@ -1,0 +1,199 @@
+"""Records in and out of tables: get, search, count, insert, update with compare-and-set, delete.
+
+A record is a dict of JSON values; nested values are JSON text in the table, booleans are 0 and 1. A record read from
+here is the caller's own: nothing else refers to it.
+"""
+
+# ruff: noqa: S608 - names come from the record types, values go into placeholders
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from lading.core.filters import Column, Compare, Expression, Query
+from lading.core.records import RECORDS
+from lading.core.schema import JSON, Field, Record, RecordType, Type
+from lading.store.database import Database, Dialect, Row, Transaction, Value
+from lading.store.query import Writer, order_by
+
+_Decoder: TypeAlias = Callable[[Value], JSON] | None
+_decode_json = msgspec.json.Decoder().decode
+_encode_json = msgspec.json.Encoder().encode
+
+
+def _as_json(value: Value) -> JSON:
+    return None if value is None else _decode_json(str(value))
+
+
+def _as_bool(value: Value) -> JSON:
+    return None if value is None else bool(value)
+
+
+def _as_real(value: Value) -> JSON:
+    return float(value) if isinstance(value, int) else value
+
+
+def _decoder(one: Field) -> _Decoder:
+    if one.nested:
+        return _as_json
+    if one.type is Type.BOOLEAN:
+        return _as_bool
+    return _as_real if one.type is Type.FLOAT else None
+
+
+def _encode(one: Field, value: JSON) -> Value:
+    if value is None:
+        return None
+    if one.nested:
+        return _encode_json(value).decode()
+    return int(value) if one.type is Type.BOOLEAN else value
+
+
+@dataclass(frozen=True)
+class _Table:
+    kind: RecordType
+    names: tuple[str, ...]
+    decoders: tuple[tuple[str, _Decoder], ...]
+    select: str
+    insert: str
+
+    @classmethod
+    def of(cls, kind: RecordType) -> _Table:
+        stored = [one for one in kind.columns if not (kind.numbered and one.name == "id")]
+        names = tuple(one.name for one in stored)
+        return cls(
+            kind,
+            names,
+            tuple((one.name, _decoder(one)) for one in kind.columns),
+            f"SELECT {', '.join(one.name for one in kind.columns)} FROM {kind.plural}",
+            f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})",
+        )
+
+    def decode(self, row: Row) -> Record:
+        return {
+            name: value if decode is None else decode(value)
+            for (name, decode), value in zip(self.decoders, row, strict=True)
+        }
+
+
+_TABLES: Mapping[str, _Table] = {kind.plural: _Table.of(kind) for kind in RECORDS if kind.stored}
+
+
+async def get(tx: Transaction, kind: RecordType, uuid: str) -> Record | None:
+    """The record with this uuid, hidden fields and all, whoever asks."""
+    table = _TABLES[kind.plural]
+    rows = await tx.fetch(f"{table.select} WHERE uuid = ?", (uuid,))
+    return table.decode(rows[0]) if rows else None
+
+
+async def find(
+    tx: Transaction, dialect: Dialect, kind: RecordType, where: Sequence[Expression], *, limit: int = 1_000_000
+) -> list[Record]:
+    """All records, whole, that meet the conditions, in no particular order."""
+    table, writer = _TABLES[kind.plural], Writer(dialect, kind.plural)
+    condition = writer.where(tuple(where))
+    rows = await tx.fetch(f"{table.select}{condition} LIMIT ?", (*writer.values, limit))
+    return [table.decode(row) for row in rows]
+
+
+async def matching(tx: Transaction, kind: RecordType, **values: Value) -> list[Record]:
+    """All records, whole, whose fields have these values (no nulls)."""
+    table = _TABLES[kind.plural]
+    condition = " AND ".join(f"{name} = ?" for name in values)
+    rows = await tx.fetch(f"{table.select} WHERE {condition}", tuple(values.values()))
+    return [table.decode(row) for row in rows]
+
+
+async def among(tx: Transaction, kind: RecordType, name: str, values: Iterable[str]) -> list[Record]:
+    """All records, whole, whose field `name` is one of `values`."""
+    wanted = tuple(values)
+    if not wanted:
+        return []
+    table = _TABLES[kind.plural]
+    rows = await tx.fetch(f"{table.select} WHERE {name} IN ({', '.join('?' for _ in wanted)})", wanted)
+    return [table.decode(row) for row in rows]
+
+
+async def search(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> list[Record]:
+    """The page of records that a query asks for, with the selected (or listed) stored fields."""
+    wanted = query.select if query.select is not None else kind.listed
+    extra = () if query.distinct else tuple(name for name in query.extra if name not in wanted)
+    fields = [kind.by_name[name] for name in (*wanted, *extra) if kind.by_name[name].stored]
+    if not fields:
+        fields = [kind.by_name["uuid"]]
+    writer = Writer(dialect, kind.plural)
+    condition = writer.where(query.where)
+    order = tuple(one for one in query.order if not query.distinct or any(one.column == f.name for f in fields))
+    sql = (
+        f"SELECT {'DISTINCT ' if query.distinct else ''}{', '.join(f'{kind.plural}.{one.name}' for one in fields)}"
+        f" FROM {kind.plural}{condition}{order_by(order, kind.plural)} LIMIT ? OFFSET ?"
+    )
+    decoders = [(one.name, _decoder(one)) for one in fields]
+    rows = await tx.fetch(sql, (*writer.values, query.limit, query.offset))
+    return [
+        {name: value if decode is None else decode(value) for (name, decode), value in zip(decoders, row, strict=True)}
+        for row in rows
+    ]
+
+
+async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> int:
+    """How many records meet the conditions of a query."""
+    writer = Writer(dialect, kind.plural)
+    condition = writer.where(query.where)
+    rows = await tx.fetch(f"SELECT count(*) FROM {kind.plural}{condition}", writer.values)
+    return int(rows[0][0] or 0)
+
+
+async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> int:
+    """Store a new record; fields that are not given take their default. The row's number.
+
+    Raises Invalid when it collides with another record.
+    """
+    table = _TABLES[kind.plural]
+    known = kind.by_name
+    values = [_encode(known[name], record[name] if name in record else known[name].default) for name in table.names]
+    return await tx.execute(table.insert, values)
+
+
+async def update(
+    tx: Transaction,
+    kind: RecordType,
+    uuid: str,
+    changes: Mapping[str, JSON],
+    *,
+    expected: Mapping[str, JSON] | None = None,
+) -> bool:
+    """Change fields of a record if it still has the `expected` values; whether it had.
+
+    Raises Invalid when it then collides with another record.
+    """
+    known = kind.by_name
+    assignments = ", ".join(f"{name} = ?" for name in changes)
+    values: list[Value] = [_encode(known[name], value) for name, value in changes.items()]
+    conditions = ["uuid = ?"]
+    values.append(uuid)
+    for name, value in (expected or {}).items():
+        conditions.append(f"{name} IS NULL" if value is None else f"{name} = ?")
+        if value is not None:
+            values.append(_encode(known[name], value))
+    return await tx.execute(f"UPDATE {kind.plural} SET {assignments} WHERE {' AND '.join(conditions)}", values) > 0
+
+
+async def delete(tx: Transaction, kind: RecordType, uuid: str) -> bool:
+    """Remove a record; whether it was there."""
+    return await tx.execute(f"DELETE FROM {kind.plural} WHERE uuid = ?", (uuid,)) > 0
+
+
+async def load(database: Database, kind: RecordType, uuid: str) -> Record | None:
+    """`get` in a transaction of its own."""
+    async with database.reading() as tx:
+        return await get(tx, kind, uuid)
+
+
+def equals(kind: RecordType, name: str, value: JSON) -> Expression:
+    """The condition that a field has a value."""
+    return Compare(Column(name, kind.by_name[name].type), "=", value)

@@ -1,0 +1,221 @@
+"""SQLite: called in the loop, made durable in a thread, for many at once.
+
+A statement takes microseconds and a hop to a thread tens of them (architecture notes: measured), so statements run in
+the loop. What takes long is the disk: `synchronous=NORMAL` leaves it out of COMMIT, and after each COMMIT the writer
+waits for an `fdatasync` of the write-ahead log that began later, one at a time, in a thread, shared by everybody who
+committed meanwhile. So acknowledged means durable, and the loop never waits for a disk. Checkpoints have a thread too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from lading.core.errors import Full, Invalid, Unavailable
+from lading.store.database import Row, Value
+
+CHECKPOINT_EVERY = 500
+_TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
+
+
+class SqliteDialect:
+    """SQL as SQLite says it."""
+
+    def column_type(self, type: str) -> str:
+        """Numbers are numbers, everything else text."""
+        return _TYPES.get(type, "TEXT")
+
+    def literal(self, value: object) -> str:
+        """A default in a table definition."""
+        if isinstance(value, bool):
+            return str(int(value))
+        if isinstance(value, int | float):
+            return repr(value)
+        text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        return "'" + text.replace("'", "''") + "'"
+
+    def like(self, text: str, *, fold: bool) -> str:
+        """Case counts unless `fold`; the connection sets case_sensitive_like."""
+        return f"lower({text}) LIKE lower(?) ESCAPE '\\'" if fold else f"{text} LIKE ? ESCAPE '\\'"
+
+    def each(self, column: str) -> str:
+        """json_each."""
+        return f"json_each({column})"
+
+    def columns(self) -> str:
+        """Names of a table's columns."""
+        return "SELECT name FROM pragma_table_info(?)"
+
+
+class _Transaction:
+    """One connection with the callbacks of the transaction under way."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.callbacks: list[Callable[[], None]] = []
+
+    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """All rows of a query."""
+        with _Translated():
+            return self.connection.execute(sql, values).fetchall()
+
+    async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
+        """Carry out a change."""
+        with _Translated():
+            cursor = self.connection.execute(sql, values)
+        return (cursor.lastrowid or 0) if sql.startswith("INSERT") else cursor.rowcount
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Call `action` once this is committed."""
+        self.callbacks.append(action)
+
+
+class SqliteDatabase:
+    """A database in one file. Open it inside the loop that uses it."""
+
+    def __init__(self, path: Path) -> None:
+        """Open or make the file. Raises Invalid when it cannot be used."""
+        self.dialect = SqliteDialect()
+        self._path = path
+        try:
+            self._writer = _Transaction(_connect(path))
+            self._reader = _Transaction(_connect(path))
+            self._writer.connection.execute("PRAGMA user_version = 1")
+            self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        except (sqlite3.Error, OSError) as error:
+            raise Invalid(f"{path}: cannot be used as a database: {error}") from error
+        _sync_directory(path.parent)
+        self._turn = asyncio.Lock()
+        self._disk = ThreadPoolExecutor(1, "sqlite-sync")
+        self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint")
+        self._flusher: asyncio.Task[None] | None = None
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._commits = 0
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[_Transaction]:
+        """Each statement reads what is committed when it starts; in one file and one loop that is one state."""
+        yield self._reader
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[_Transaction]:
+        """One writer at a time; durable when left."""
+        async with self._turn:
+            writer = self._writer
+            writer.callbacks = []
+            with _Translated():
+                writer.connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield writer
+                with _Translated():
+                    writer.connection.execute("COMMIT")
+            except BaseException:
+                if writer.connection.in_transaction:
+                    writer.connection.execute("ROLLBACK")
+                raise
+            for action in writer.callbacks:
+                action()
+        await self._durable()
+
+    async def close(self) -> None:
+        """Finish what is under way and close the file."""
+        for task in (self._flusher, self._checkpoint):
+            if task is not None:
+                await task
+        self._disk.shutdown()
+        self._janitor.shutdown()
+        os.close(self._log)
+        self._reader.connection.close()
+        self._writer.connection.close()
+
+    async def _durable(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiting.append(waiter)
+        if self._flusher is None or self._flusher.done():
+            self._flusher = loop.create_task(self._flush(), name="sqlite flush")
+        await waiter
+
+    async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            served, self._waiting = self._waiting, []
+            try:
+                await loop.run_in_executor(self._disk, os.fdatasync, self._log)
+            except OSError as error:
+                fault = Unavailable(f"{self._path}: cannot be made durable: {error.strerror}")
+                for waiter in served:
+                    if not waiter.done():
+                        waiter.set_exception(fault)
+                continue
+            for waiter in served:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._commits += len(served)
+            if self._commits >= CHECKPOINT_EVERY and (self._checkpoint is None or self._checkpoint.done()):
+                self._commits = 0
+                self._checkpoint = loop.create_task(self._tidy(), name="sqlite checkpoint")
+
+    async def _tidy(self) -> None:
+        """Move the write-ahead log into the file: most of it aside, the rest while nobody writes, so it restarts."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
+        async with self._turn:
+            await loop.run_in_executor(self._janitor, _checkpoint, self._path, "RESTART")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, cached_statements=512, check_same_thread=False)
+    for pragma in (
+        "journal_mode = wal",
+        "synchronous = normal",
+        "wal_autocheckpoint = 0",
+        "busy_timeout = 5000",
+        "case_sensitive_like = on",
+        "cache_size = -65536",
+        "temp_store = memory",
+        "foreign_keys = off",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _checkpoint(path: Path, mode: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = normal")
+        connection.execute("PRAGMA busy_timeout = 100")
+        connection.execute(f"PRAGMA wal_checkpoint({mode})")
+    finally:
+        connection.close()
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _Translated:
+    """SQLite's errors as ours."""
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or not isinstance(error, sqlite3.Error):
+            return
+        if isinstance(error, sqlite3.IntegrityError):
+            raise Invalid(f"duplicate key value violates unique constraint: {error}") from error
+        if "full" in str(error):
+            raise Full(f"no room to store records: {error}") from error
+        raise Unavailable(f"the database cannot do that now: {error}") from error

@@ -1,0 +1,16 @@
+"""What the sweep does: trash whose time has come, and what is past its end."""
+
+from __future__ import annotations
+
+from lading.store.database import Transaction
+
+
+async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, int, int]:
+    """Mark what is trashed by now, delete collections past `delete_at` and tokens that ended before `tokens_before`.
+
+    How many of each.
+    """
+    marked = await tx.execute("UPDATE collections SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,))
+    deleted = await tx.execute("DELETE FROM collections WHERE delete_at <= ?", (now,))
+    ended = await tx.execute("DELETE FROM api_client_authorizations WHERE expires_at <= ?", (tokens_before,))
+    return marked, deleted, ended

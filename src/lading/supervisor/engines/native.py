@@ -1,0 +1,233 @@
+"""The native engine: image layers on overlayfs, an OCI bundle, and crun.
+
+Everything it mounts is in the supervisor's own mount namespace (`linux.leave_mount_namespace`), so a supervisor that
+is killed leaves no mount. crun is started in the container's cgroup and stops at a gate just before the command: a
+hook waits for a line from a pipe that only this process can write. The gate opens when the API has accepted that the
+container is Running; when this process dies, the pipe ends and nothing is started.
+
+crun refuses hybrid machines whose unified hierarchy still has a controller, so that hierarchy is taken out of the
+private namespace; the cgroup is made here (`--cgroup-manager=disabled`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from lading.core import imagelayout
+from lading.core.errors import ExecutionError, Failure
+from lading.core.imagelayout import Account
+from lading.supervisor import linux
+from lading.supervisor.cgroup import Cgroup, find_hierarchy
+from lading.supervisor.engines import Bind, EngineSettings, Exit, ImageSource, Spec
+from lading.supervisor.engines.bundle import Bundle, make_config
+from lading.supervisor.layers import LayerStore, Unpacked
+
+_PROGRAM = "crun"
+_UNIFIED = "/sys/fs/cgroup/unified"
+_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts")
+# Joins every cgroup named before `--`, then becomes the program after it.
+_JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
+_CHECK_TIME = 10.0
+
+
+class NativeEngine:
+    """One container run by crun on this machine. Needs root."""
+
+    sees_private_mounts = True
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self._uuid = settings.container_uuid
+        self._run = Path(settings.run_directory)
+        self._store = LayerStore(Path(settings.cache_directory), limit=settings.cache_size)
+        self._cgroup = Cgroup(find_hierarchy(_mount_table()), settings.container_uuid)
+        self._image: Unpacked | None = None
+        self._lease = -1
+        self._gate = -1
+        self._reading = -1
+        self._crun: subprocess.Popen[bytes] | None = None
+        self.notes: list[str] = []
+
+    @property
+    def pid(self) -> int | None:
+        """The crun that runs the container: it is in the container's cgroup."""
+        return self._crun.pid if self._crun and self._crun.returncode is None else None
+
+    async def check(self) -> str:
+        """crun's version. Raises ExecutionError(NODE) when there is none, or without root."""
+        if os.geteuid() != 0:
+            raise ExecutionError("the native engine needs root; use the docker engine", Failure.NODE)
+        try:
+            asked = await asyncio.create_subprocess_exec(
+                _PROGRAM, "--version", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            said, _ = await asyncio.wait_for(asked.communicate(), _CHECK_TIME)
+        except (OSError, TimeoutError) as error:
+            raise ExecutionError(f"crun cannot be run ({error}); install the package crun", Failure.NODE) from error
+        return said.decode(errors="replace").split("\n", 1)[0]
+
+    async def prepare(self, image: ImageSource) -> None:
+        """Have the image's layers unpacked. Raises ExecutionError."""
+        self._image, self._lease = await self._store.lease(image)
+
+    async def create(self, spec: Spec) -> None:
+        """Mount the root, write the bundle, start crun up to the gate. Raises ExecutionError."""
+        if self._image is None:
+            raise ExecutionError(f"{self._uuid}: no image was prepared")
+        self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus)
+        bundle = self._run / "bundle"
+        try:
+            rootfs = self._mount_root(self._image, bundle)
+            # The hook opens the pipe by its path in /proc, so the end that is read must stay open here.
+            self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
+            config = self._configure(spec, self._image, rootfs)
+            (bundle / "config.json").write_bytes(msgspec.json.encode(config))
+            self._crun = self._spawn(spec, bundle)
+        except OSError as error:
+            raise ExecutionError(f"{self._uuid}: the container cannot be made: {error}", Failure.NODE) from error
+
+    async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
+        """Open the gate and wait for the end of the command. Raises ExecutionError when it was not started."""
+        crun = self._crun
+        if crun is None:
+            raise ExecutionError(f"{self._uuid}: no container was created")
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._gate, b"go\n")
+        stopper = asyncio.create_task(self._stop_when(stop, stop_grace), name="stopper")
+        try:
+            await linux.ended(crun.pid)
+        finally:
+            stopper.cancel()
+            await asyncio.gather(stopper, return_exceptions=True)
+        code = crun.wait()
+        said = self._complaint()
+        if said and code != 0:
+            raise _start_failure(said)
+        return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._cgroup.out_of_memory_kills() > 0)
+
+    async def remove(self) -> None:
+        """Kill what is left, remove the cgroup and the mounts. Idempotent."""
+        for descriptor in (self._gate, self._reading):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._gate = self._reading = -1
+        await self._kill_rest()
+        if self._crun is not None:
+            await asyncio.to_thread(self._crun.wait)
+            self._crun = None
+        for point in linux.mounts_below(str(self._run / "bundle")):
+            linux.unmount(point)
+        if self._lease >= 0:
+            os.close(self._lease)
+            self._lease = -1
+
+    def _mount_root(self, image: Unpacked, bundle: Path) -> Path:
+        if _shares_namespace():
+            linux.leave_mount_namespace()
+        if linux.mounts_below(_UNIFIED):
+            linux.unmount(_UNIFIED)
+        for name in ("rootfs", "upper", "work"):
+            (bundle / name).mkdir(mode=0o755, parents=True)
+        rootfs = bundle / "rootfs"
+        lower = [str(one) for one in reversed(image.layers)]
+        linux.mount_overlay(str(rootfs), lower=lower, upper=str(bundle / "upper"), work=str(bundle / "work"))
+        return rootfs
+
+    def _configure(self, spec: Spec, image: Unpacked, rootfs: Path) -> dict[str, object]:
+        process = imagelayout.process(
+            image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd
+        )
+        shown = [Bind(os.path.realpath(one), one, True) for one in _NETWORK_FILES if spec.network and os.path.exists(one)]
+        return make_config(
+            Bundle(
+                rootfs=str(rootfs),
+                process=process,
+                account=_account(process.user, rootfs),
+                binds=(*shown, *spec.binds),
+                network=spec.network,
+                gate=f"/proc/{os.getpid()}/fd/{self._reading}",
+                machine=os.uname().machine,
+            )
+        )
+
+    def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
+        command = ["/bin/sh", "-c", _JOIN, "sh", *self._cgroup.join_files, "--", *self._crun_command()]
+        command += ["run", "--bundle", str(bundle), self._uuid]
+        null = subprocess.DEVNULL
+        return subprocess.Popen(
+            command,
+            stdin=spec.stdin if spec.stdin >= 0 else null,
+            stdout=spec.stdout if spec.stdout >= 0 else null,
+            stderr=spec.stderr if spec.stderr >= 0 else null,
+            env={"PATH": imagelayout.DEFAULT_PATH},
+            cwd="/",
+        )
+
+    def _crun_command(self) -> list[str]:
+        return [_PROGRAM, "--root", str(self._run / "crun"), "--log", str(self._log), "--cgroup-manager=disabled"]
+
+    @property
+    def _log(self) -> Path:
+        return self._run / "crun.log"
+
+    def _complaint(self) -> str:
+        """What crun said about itself, on one line."""
+        try:
+            return "; ".join(self._log.read_text(errors="replace").split("\n")).strip("; ")
+        except OSError:
+            return ""
+
+    async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
+        await stop.wait()
+        await self._signal(signal.SIGTERM)
+        await asyncio.sleep(grace)
+        await self._signal(signal.SIGKILL)
+        await asyncio.sleep(grace)
+        await asyncio.to_thread(self._cgroup.remove)
+
+    async def _signal(self, number: signal.Signals) -> None:
+        command = [*self._crun_command(), "kill", self._uuid, str(int(number))]
+        with contextlib.suppress(OSError, TimeoutError):
+            null = subprocess.DEVNULL
+            sent = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
+            await asyncio.wait_for(sent.wait(), _CHECK_TIME)
+
+    async def _kill_rest(self) -> None:
+        left = await asyncio.to_thread(self._cgroup.remove)
+        if left:
+            raise ExecutionError(f"{self._uuid}: processes {left} do not die", Failure.NODE)
+        if not self._cgroup.join_files and (self._run / "crun" / self._uuid).exists():
+            null = subprocess.DEVNULL
+            command = [*self._crun_command(), "delete", "--force", self._uuid]
+            deleted = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
+            await asyncio.wait_for(deleted.wait(), _CHECK_TIME)
+
+
+def _mount_table() -> str:
+    return Path("/proc/mounts").read_text(errors="replace")
+
+
+def _shares_namespace() -> bool:
+    """Whether what is mounted here would be mounted for the whole machine."""
+    return os.readlink("/proc/self/ns/mnt") == os.readlink("/proc/1/ns/mnt")
+
+
+def _account(user: str, rootfs: Path) -> Account:
+    if user in ("", "0", "root", "0:0", "root:root"):
+        return Account(0, 0)
+    passwd, group = (linux.read_inside(str(rootfs), one) for one in ("etc/passwd", "etc/group"))
+    return imagelayout.account(user, passwd=passwd, group=group)
+
+
+def _start_failure(said: str) -> ExecutionError:
+    if "executable" in said or "exec " in said or "chdir" in said:
+        return ExecutionError(
+            f"the command cannot be started: {said}; is the program, or the interpreter it names, in the image?", Failure.USER
+        )
+    return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)

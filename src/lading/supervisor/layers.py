@@ -1,0 +1,217 @@
+"""Unpacked image layers, each once on this machine, named by the hash of its content.
+
+    <cache>/images/<pdh>.json   what an image is made of; its time of change is when it was last used
+    <cache>/images/<pdh>.lock   shared lock: in use
+    <cache>/layers/<sha256>/    one layer as overlayfs wants it: whiteouts are devices 0/0 or an attribute
+    <cache>/layers/.lock        held by whoever unpacks or evicts
+
+A layer is built aside and renamed, so it is there whole or not at all. Its hash is checked while it is unpacked. An
+archive cannot write outside its layer: names and links are resolved element by element inside the layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lading.core import imagelayout
+from lading.core.errors import ExecutionError, Failure
+from lading.core.imagelayout import ImageConfig
+from lading.supervisor import linux
+from lading.supervisor.engines import ImageSource
+from lading.supervisor.unpack import unpack_layer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    """An image that is ready: what it says, and its layers' directories, lowest first."""
+
+    config: ImageConfig
+    layers: tuple[Path, ...]
+
+
+class _Description(msgspec.Struct, kw_only=True):
+    """An image's file in the cache; `size` is the bytes of its layers."""
+
+    config: ImageConfig
+    size: int
+
+
+class LayerStore:
+    """The layer store below one cache directory; any number of processes may use it at the same time."""
+
+    def __init__(self, cache: Path, *, limit: int) -> None:
+        self._images = cache / "images"
+        self._layers = cache / "layers"
+        self._limit = limit
+
+    async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
+        """The image, unpacked if it was not, and a descriptor: it is not evicted before that is closed.
+
+        Raises ExecutionError(IMAGE) when it is no image, ExecutionError(DISK) when there is no room for it.
+        """
+        self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lease = os.open(self._lock_of(image.pdh), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lease, fcntl.LOCK_SH)
+            found = self._find(image.pdh)
+            if found is None:
+                found = await self._unpack(image)
+        except BaseException:
+            os.close(lease)
+            raise
+        return found, lease
+
+    def _find(self, pdh: str) -> Unpacked | None:
+        path = self._images / f"{pdh}.json"
+        try:
+            config = msgspec.json.decode(path.read_bytes(), type=_Description).config
+            os.utime(path)
+        except (OSError, msgspec.DecodeError):
+            return None
+        layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
+        return Unpacked(config=config, layers=layers) if all(one.is_dir() for one in layers) else None
+
+    async def _unpack(self, image: ImageSource) -> Unpacked:
+        lock = os.open(self._layers / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        archive = self._images / f".{image.pdh}.{os.getpid()}.tar"
+        try:
+            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+            found = self._find(image.pdh)
+            if found is not None:
+                return found
+            self._sweep()
+            with archive.open("wb") as file:
+                async for chunk in image.chunks():
+                    await asyncio.to_thread(file.write, chunk)
+            config, size = await asyncio.to_thread(self._unpack_archive, archive)
+            aside = archive.with_suffix(".json")
+            aside.write_bytes(msgspec.json.encode(_Description(config=config, size=size)))
+            aside.rename(self._images / f"{image.pdh}.json")
+            await asyncio.to_thread(self._evict)
+        except OSError as error:
+            failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.NODE
+            raise ExecutionError(f"image {image.pdh}: cannot be unpacked: {error.strerror}", failure) from error
+        finally:
+            archive.unlink(missing_ok=True)
+            os.close(lock)
+        found = self._find(image.pdh)
+        if found is None:
+            raise ExecutionError(f"image {image.pdh}: its layers are gone again; is the cache too small?", Failure.NODE)
+        return found
+
+    def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
+        try:
+            with tarfile.open(archive, "r:") as tar:
+                saved = imagelayout.parse_manifest(_member(tar, imagelayout.MANIFEST))
+                config = imagelayout.parse_config(_member(tar, saved.config), layers=len(saved.layers))
+                size = sum(
+                    self._unpack_layer(tar, member, diff_id)
+                    for member, diff_id in zip(saved.layers, config.diff_ids, strict=True)
+                )
+        except tarfile.TarError as error:
+            raise ExecutionError(f"the image is not a tar archive as docker save makes it: {error}", Failure.IMAGE) from error
+        return config, size
+
+    def _unpack_layer(self, tar: tarfile.TarFile, member: str, diff_id: str) -> int:
+        digest = diff_id.removeprefix("sha256:")
+        target = self._layers / digest
+        size = tar.getmember(member).size
+        if target.is_dir():
+            return size
+        aside = self._layers / f".new-{os.getpid()}-{digest}"
+        source = tar.extractfile(member)
+        if source is None:
+            raise ExecutionError(f"the image's layer {member} is not a file", Failure.IMAGE)
+        try:
+            with source:
+                found = unpack_layer(source, aside)
+            if found != digest:
+                raise ExecutionError(
+                    f"the image's layer {member} has sha256:{found}, but its configuration says {diff_id}", Failure.IMAGE
+                )
+            aside.rename(target)
+        finally:
+            linux.remove_directory(aside)
+        return size
+
+    def _sweep(self) -> None:
+        """Remove what processes that died while they unpacked left behind."""
+        for path in (*self._layers.glob(".new-*"), *self._images.glob(".*.tar"), *self._images.glob(".*.json")):
+            parts = path.name.replace("-", ".").split(".")
+            pid = next((int(part) for part in reversed(parts) if part.isdigit()), 0)
+            if pid == os.getpid() or linux.is_running(pid):
+                continue
+            if path.is_dir():
+                linux.remove_directory(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    def _evict(self) -> None:
+        """Forget the images that were not used for longest, until the rest fits the limit; then unused layers."""
+        sizes = {path: self._size(path) for path in self._by_age()}
+        total = sum(sizes.values())
+        for path, size in sizes.items():
+            if total <= self._limit:
+                break
+            with self._unused(path) as unused:
+                if unused:
+                    path.unlink(missing_ok=True)
+                    total -= size
+        kept = {one.removeprefix("sha256:") for path in self._by_age() for one in self._diff_ids(path)}
+        for layer in self._layers.iterdir():
+            if not layer.name.startswith(".") and layer.name not in kept:
+                linux.remove_directory(layer)
+
+    def _by_age(self) -> list[Path]:
+        paths = [path for path in self._images.glob("*.json") if not path.name.startswith(".")]
+        return sorted(paths, key=lambda path: path.stat().st_mtime_ns)
+
+    def _size(self, path: Path) -> int:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Description).size
+        except msgspec.DecodeError:
+            return 0
+
+    def _diff_ids(self, path: Path) -> tuple[str, ...]:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Description).config.diff_ids
+        except msgspec.DecodeError:
+            return ()
+
+    @contextlib.contextmanager
+    def _unused(self, path: Path) -> Iterator[bool]:
+        lock = os.open(self._lock_of(path.stem), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(lock)
+
+    def _lock_of(self, pdh: str) -> Path:
+        return self._images / f"{pdh}.lock"
+
+
+def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    try:
+        file = tar.extractfile(name)
+    except KeyError:
+        file = None
+    if file is None:
+        raise ExecutionError(f"the image archive has no {name}; is it made by docker save?", Failure.IMAGE)
+    with file:
+        return file.read()

@@ -1,0 +1,155 @@
+"""The system calls that Python has no function for, and removal of directories that may have mounts in them.
+
+Mount namespaces: a supervisor first leaves the machine's namespace, so that whatever it mounts is seen by it and its
+children only and vanishes with the last of them, also after kill -9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import shutil
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+CLONE_NEWNS = 0x20000
+MS_REC = 1 << 14
+MS_SLAVE = 1 << 19
+MNT_DETACH = 2
+_MOST_ELEMENTS = 100
+_SMALL = 1 << 20
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def leave_mount_namespace() -> None:
+    """Give this process its own mount namespace, which still sees what the machine mounts and unmounts.
+
+    Call it before the process has a second thread. Raises OSError without the right to do so.
+    """
+    _check(_libc.unshare(CLONE_NEWNS), "unshare")
+    _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
+
+
+def mount(source: str, target: str, kind: str, options: str) -> None:
+    """mount(2). Raises OSError naming the target."""
+    _check(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), 0, os.fsencode(options)), target)
+
+
+def unmount(target: str) -> None:
+    """Take the mount away from this namespace, at once even when it is in use. Raises OSError."""
+    _check(_libc.umount2(os.fsencode(target), MNT_DETACH), target)
+
+
+def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -> None:
+    """Mount an overlay of the directories `lower`, topmost first, with changes going to `upper`. Raises OSError.
+
+    Directories are passed by descriptor, so neither their names' characters nor their lengths matter. The upper
+    directory is thrown away with the container and need not survive a power cut ("volatile").
+    """
+    opened = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*lower, upper, work)]
+    try:
+        *low, up, at = (f"/proc/self/fd/{descriptor}" for descriptor in opened)
+        options = f"lowerdir={':'.join(low)},upperdir={up},workdir={at}"
+        try:
+            mount("overlay", target, "overlay", options + ",volatile")
+        except OSError:
+            mount("overlay", target, "overlay", options)
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def mounts_below(directory: str) -> list[str]:
+    """Mount points at or below `directory` in this namespace, innermost first."""
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        points = [_unescape(line.split(" ", 5)[4]) for line in table]
+    return [one for one in reversed(points) if one == directory or one.startswith(directory + "/")]
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove a directory and everything in it, first unmounting what is mounted there. Nothing there is no error.
+
+    Raises OSError when something stays.
+    """
+    for point in mounts_below(str(directory)):
+        unmount(point)
+    if directory.is_symlink():
+        directory.unlink()
+        return
+    try:
+        shutil.rmtree(directory)
+    except FileNotFoundError:
+        return
+    except PermissionError:
+        _open_up(directory)
+        shutil.rmtree(directory)
+
+
+def is_running(pid: int) -> bool:
+    """Whether `pid` is a process that has not ended; one that nobody has waited for has."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[0] not in "ZX"
+
+
+async def ended(pid: int) -> None:
+    """Wait until a child of this process has ended; its status is left to be collected."""
+    descriptor = os.pidfd_open(pid)
+    readable = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def read_inside(root: str, path: str) -> str:
+    """The text of a small file below `root`, links followed as a process with that root would; "" when absent."""
+    done: list[str] = []
+    rest, steps = path.split("/"), 0
+    while rest:
+        name = rest.pop(0)
+        if name == "..":
+            done = done[:-1]
+        if name in ("", ".", ".."):
+            continue
+        place, steps = "/".join((root, *done, name)), steps + 1
+        if steps > _MOST_ELEMENTS:
+            return ""
+        if os.path.islink(place):
+            target = os.readlink(place)
+            done = [] if target.startswith("/") else done
+            rest = [*target.split("/"), *rest]
+        else:
+            done.append(name)
+    place = "/".join((root, *done))
+    if not os.path.isfile(place):
+        return ""
+    with open(place, encoding="utf-8", errors="surrogateescape") as file:
+        return file.read(_SMALL)
+
+
+def _open_up(directory: Path) -> None:
+    """Make every directory below one's own, as root without CAP_DAC_OVERRIDE or a normal user must."""
+    for folder, names, _ in os.walk(directory):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                os.chmod(path, 0o700)  # noqa: S103
+
+
+def _unescape(text: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)

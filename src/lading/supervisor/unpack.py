@@ -1,0 +1,201 @@
+"""One layer archive, unpacked into a directory of its own, for overlayfs.
+
+Ownership, modes, times and extended attributes are kept; whiteouts become what overlayfs understands. The archive is
+read once, as a stream, and hashed on the way. Gzip is undone; the hash is that of the plain archive.
+
+Nothing is ever written outside the directory: every element of a path is looked at, and a symbolic link in the middle
+of one is followed inside the layer, its `..` and leading `/` included.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+import stat
+import tarfile
+from pathlib import Path
+from typing import IO, Protocol
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.imagelayout import Whiteout, member_path, whiteout
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_CHUNK = 1 << 20
+_MOST_LINKS = 40
+_XATTR = "SCHILY.xattr."
+_OPAQUE = "trusted.overlay.opaque"
+
+
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class _Hashing:
+    """Reads through to another file and hashes what passes."""
+
+    def __init__(self, source: _Readable) -> None:
+        self._source = source
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As a file's read."""
+        data = self._source.read(size)
+        self.digest.update(data)
+        return data
+
+
+def unpack_layer(source: IO[bytes], target: Path) -> str:
+    """Unpack the archive `source` into the new directory `target`; the sha256 (hex) of the plain archive.
+
+    Raises ExecutionError(IMAGE) for an archive that cannot be a layer, OSError when the disk does not take it.
+    """
+    start = source.read(4)
+    source.seek(0)
+    if start == _ZSTD:
+        raise ExecutionError("a layer of the image is compressed with zstd; save the image with plain layers", Failure.IMAGE)
+    plain: _Readable = gzip.GzipFile(fileobj=source) if start.startswith(_GZIP) else source
+    stream = _Hashing(plain)
+    target.mkdir(mode=0o755)
+    layer = _Layer(target)
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
+            for member in tar:
+                layer.add(tar, member)
+        layer.finish()
+        while stream.read(_CHUNK):
+            pass
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile) as error:
+        raise ExecutionError(f"a layer of the image is damaged: {error}", Failure.IMAGE) from error
+    return stream.digest.hexdigest()
+
+
+class _Layer:
+    """A layer directory that is being filled."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._real: dict[str, str] = {"": self._root}
+        self._directory_times: dict[str, int] = {}
+
+    def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Put one member of the archive in its place."""
+        path = member_path(member.name)
+        mark = whiteout(path)
+        if mark is not None:
+            self._hide(mark)
+            return
+        place = self._place(path) if path else self._root
+        if member.isdir():
+            self._make_directory(place)
+        else:
+            self._clear(place)
+            self._make_other(tar, member, place)
+        if not member.islnk():
+            self._dress(member, place)
+
+    def finish(self) -> None:
+        """Set what later members would have disturbed: the times of directories."""
+        for place, moment in self._directory_times.items():
+            if os.path.isdir(place) and not os.path.islink(place):
+                os.utime(place, ns=(moment, moment))
+
+    def _hide(self, mark: Whiteout) -> None:
+        if mark.opaque:
+            os.setxattr(self._folder(mark.path), _OPAQUE, b"y")
+            return
+        place = self._place(mark.path)
+        self._clear(place)
+        os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
+
+    def _make_directory(self, place: str) -> None:
+        if os.path.islink(place) or not os.path.isdir(place):
+            self._clear(place)
+            os.mkdir(place)
+
+    def _make_other(self, tar: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
+        if member.issym():
+            os.symlink(member.linkname, place)
+            self._real = {"": self._root}
+        elif member.islnk():
+            source = self._place(member_path(member.linkname))
+            try:
+                os.link(source, place, follow_symlinks=False)
+            except FileNotFoundError as error:
+                raise _fault(f"{member.name} is a link to {member.linkname}, which the layer does not have") from error
+        elif member.ischr() or member.isblk() or member.isfifo():
+            kind = stat.S_IFCHR if member.ischr() else stat.S_IFBLK if member.isblk() else stat.S_IFIFO
+            os.mknod(place, kind | 0o600, os.makedev(member.devmajor, member.devminor))
+        elif member.isreg():
+            content = tar.extractfile(member)
+            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                if content is not None:
+                    shutil.copyfileobj(content, file, _CHUNK)
+        else:
+            raise _fault(f"{member.name} has the unknown type {member.type!r}")
+
+    def _dress(self, member: tarfile.TarInfo, place: str) -> None:
+        """Owner first: changing it clears the set-user-id bit."""
+        os.chown(place, member.uid, member.gid, follow_symlinks=False)
+        for name, value in member.pax_headers.items():
+            if name.startswith(_XATTR):
+                os.setxattr(place, name.removeprefix(_XATTR), value.encode("utf-8", "surrogateescape"), follow_symlinks=False)
+        if not member.issym():
+            os.chmod(place, member.mode & 0o7777)
+        moment = int(float(member.mtime) * 1_000_000_000)
+        if member.isdir():
+            self._directory_times[place] = moment
+        else:
+            os.utime(place, ns=(moment, moment), follow_symlinks=False)
+
+    def _place(self, path: str) -> str:
+        """The host path for a member: its folder resolved, its last element as it is."""
+        folder, _, name = path.rpartition("/")
+        return f"{self._folder(folder)}/{name}"
+
+    def _folder(self, path: str) -> str:
+        """The host path of a folder of the layer, made when it is not there, links followed inside the layer."""
+        known = self._real.get(path)
+        if known is None:
+            known = self._real[path] = self._walk(path)
+        return known
+
+    def _walk(self, path: str) -> str:
+        done: list[str] = []
+        rest, links = path.split("/"), 0
+        while rest:
+            name = rest.pop(0)
+            if name == "..":
+                done = done[:-1]
+            if name in ("", ".", ".."):
+                continue
+            place = "/".join((self._root, *done, name))
+            if os.path.islink(place):
+                links += 1
+                if links > _MOST_LINKS:
+                    raise _fault(f"{path} goes over too many links")
+                target = os.readlink(place)
+                done = [] if target.startswith("/") else done
+                rest = [*target.split("/"), *rest]
+                continue
+            if not os.path.isdir(place):
+                self._clear(place)
+                os.mkdir(place, 0o755)
+            done.append(name)
+        return "/".join((self._root, *done))
+
+    def _clear(self, place: str) -> None:
+        """Make room: a later member replaces an earlier one."""
+        if os.path.isdir(place) and not os.path.islink(place):
+            shutil.rmtree(place)
+            self._real = {"": self._root}
+        elif os.path.lexists(place):
+            os.unlink(place)
+            self._real = {"": self._root}
+
+
+def _fault(text: str) -> ExecutionError:
+    return ExecutionError(f"a layer of the image is damaged: {text}", Failure.IMAGE)

@@ -1,0 +1,190 @@
+"""A mean fleet without processes: slow, forgetful, and always within the rules of `dispatch.fleet`.
+
+What goes wrong is drawn from a seed: a start may fail before or after the process exists, a process may crash before,
+during or after its work, a signal may get lost, clearing away may fail at first. What the rules forbid raises
+AssertionError: two living processes of one container, a start on a worker that has no room or does not exist.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from signal import Signals
+
+from lading.core.errors import Conflict, ExecutionError, Unavailable
+from lading.core.sizing import Resources
+from lading.dispatch.fleet import Assignment, FleetView, Process, WorkerView
+from lading.testing.pulse import Pulse
+
+ONE_WORKER = (WorkerView("w1", Resources(4, 4 << 30)),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meanness:
+    """Chances from 0 to 1."""
+
+    refuse: float = 0.0
+    """`start` raises and nothing was started."""
+    pretend: float = 0.0
+    """`start` raises though the process exists."""
+    crash: float = 0.0
+    """The process ends without having done all its work."""
+    deaf: float = 0.0
+    """A signal gets lost."""
+    stuck: float = 0.0
+    """`clean` raises Unavailable."""
+    slow: int = 0
+    """Most turns of the event loop that anything takes."""
+
+
+@dataclass(slots=True)
+class FakeProcess:
+    """What stands for one supervisor."""
+
+    assignment: Assignment | None
+    worker: str
+    alive: bool = True
+    signals: list[Signals] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+
+Work = Callable[[Assignment], Awaitable[None]]
+
+
+class FakeFleet:
+    """Implements `Fleet`.
+
+    `work` is what a supervisor does; without it processes live until `end` or a TERM. `processes` are there from
+    before, as after a restart of the dispatcher: containers with their worker and whether they live.
+    """
+
+    def __init__(
+        self,
+        workers: Sequence[WorkerView] = ONE_WORKER,
+        *,
+        work: Work | None = None,
+        seed: int = 0,
+        meanness: Meanness | None = None,
+        processes: Mapping[str, Process] | None = None,
+        known: bool = True,
+    ) -> None:
+        self.workers = tuple(workers)
+        self.started: list[str] = []
+        self.cleaned: list[str] = []
+        self.faults: list[AssertionError] = []
+        self.on_clean: Callable[[str], None] = lambda _: None
+        self.processes = {uuid: FakeProcess(None, one.worker, one.alive) for uuid, one in dict(processes or {}).items()}
+        self._known = known
+        self._work = work
+        self._random = Random(seed)
+        self._meanness = meanness or Meanness()
+        self._change = asyncio.Event()
+        self._pulse = Pulse()
+
+    def view(self) -> FleetView:
+        """What is known now."""
+        shown = {uuid: Process(one.worker, alive=one.alive) for uuid, one in self.processes.items()}
+        return FleetView(known=self._known, workers=self.workers, processes=shown if self._known else {})
+
+    async def changed(self) -> None:
+        """Wait for the next change."""
+        await self._change.wait()
+        self._change.clear()
+
+    async def start(self, assignment: Assignment) -> None:
+        """Begin a process."""
+        await self._dawdle()
+        if assignment.uuid in self.processes:
+            raise Conflict(f"{assignment.uuid}: an earlier supervisor is still there")
+        if assignment.worker not in {one.id for one in self.workers}:
+            raise ExecutionError(f"{assignment.worker}: no such worker")
+        if self._chance(self._meanness.refuse):
+            raise Unavailable("the fake fleet does not start this one")
+        one = self.processes[assignment.uuid] = FakeProcess(assignment, assignment.worker)
+        self.started.append(assignment.uuid)
+        if self._work is not None:
+            one.task = asyncio.create_task(self._run(one, assignment, self._work))
+        self._touch()
+        if self._chance(self._meanness.pretend):
+            raise Unavailable("the fake fleet does not know whether it started this one")
+
+    async def signal(self, uuid: str, number: Signals) -> None:
+        """Signal a process; TERM and KILL end it."""
+        await self._dawdle()
+        one = self.processes.get(uuid)
+        if one is None or not one.alive or self._chance(self._meanness.deaf):
+            return
+        one.signals.append(number)
+        self._touch()
+        if self._work is None and number in (Signals.SIGTERM, Signals.SIGKILL):
+            self.end(uuid)
+        elif one.task is not None:
+            one.task.cancel()
+
+    async def clean(self, uuid: str) -> None:
+        """Drop a dead process."""
+        await self._dawdle()
+        one = self.processes.get(uuid)
+        if one is not None and one.alive:
+            raise Conflict(f"{uuid}: its supervisor is alive")
+        if self._chance(self._meanness.stuck):
+            raise Unavailable("the fake fleet cannot clear this one away yet")
+        self.processes.pop(uuid, None)
+        self.on_clean(uuid)
+        self.cleaned.append(uuid)
+        self._touch()
+
+    def become_known(self) -> None:
+        """From now on the view shows the processes."""
+        self._known = True
+        self._touch()
+
+    def offer(self, *workers: WorkerView) -> None:
+        """Other workers from now on."""
+        self.workers = workers
+        self._touch()
+
+    def end(self, uuid: str) -> None:
+        """The process ends now."""
+        self.processes[uuid].alive = False
+        self._touch()
+
+    async def wait_for(self, condition: Callable[[], bool]) -> None:
+        """Wait until this holds; looked at after each change."""
+        await self._pulse.wait_for(condition)
+
+    async def close(self) -> None:
+        """End all that runs here. Raises the first AssertionError of any `work`."""
+        tasks = [one.task for one in self.processes.values() if one.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self.faults:
+            raise self.faults[0]
+
+    async def _run(self, one: FakeProcess, assignment: Assignment, work: Work) -> None:
+        try:
+            if self._chance(self._meanness.crash):
+                return
+            await self._dawdle()
+            await work(assignment)
+        except asyncio.CancelledError:
+            return
+        except AssertionError as fault:
+            self.faults.append(fault)
+        finally:
+            one.alive = False
+            self._touch()
+
+    def _touch(self) -> None:
+        self._change.set()
+        self._pulse.beat()
+
+    async def _dawdle(self) -> None:
+        for _ in range(self._random.randint(0, self._meanness.slow)):
+            await asyncio.sleep(0)
+
+    def _chance(self, chance: float) -> bool:
+        return self._random.random() < chance

@@ -1,0 +1,31 @@
+"""The arguments that `lading up` starts its children with. No secret is among them: they show in process lists."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lading.wiring.directory import DataDirectory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a child is told: its directory, the address of the server, its parent, where to say that it serves."""
+
+    directory: DataDirectory
+    listen: str
+    parent: int
+    ready: int
+
+
+def parse_options(name: str, arguments: Sequence[str] | None = None) -> Options:
+    """Read the command line of the child `name`; SystemExit when it is wrong."""
+    parser = argparse.ArgumentParser(prog=name)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--listen", required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--ready-fd", type=int, required=True)
+    found = parser.parse_args(arguments)
+    return Options(directory=DataDirectory(found.data), listen=found.listen, parent=found.parent, ready=found.ready_fd)

@@ -1,0 +1,53 @@
+"""Canonical JSON, equality and integers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lading.core import jsonvalue
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_canonical_text_reads_back_and_ignores_key_order(value: jsonvalue.Json) -> None:
+    text = jsonvalue.canonical(value)
+    assert json.loads(text) == value
+    assert jsonvalue.canonical(jsonvalue.ordered(value)) == text
+    assert jsonvalue.same(value, json.loads(text))
+
+
+def test_the_digest_of_no_secrets_is_the_documented_one() -> None:
+    assert jsonvalue.digest({}) == jsonvalue.EMPTY_OBJECT_DIGEST == "99914b932bd37a50b983c5e7c90ae93b"
+
+
+@pytest.mark.parametrize(("one", "other"), [(1, True), (0, False), (1, 1.0), (None, False), ({}, []), ("", None)])
+def test_values_of_different_types_are_not_the_same(one: object, other: object) -> None:
+    assert not jsonvalue.same(one, other)
+
+
+def test_empty_values_count_as_equal_where_that_is_asked_for() -> None:
+    assert jsonvalue.same_or_empty(None, {})
+    assert jsonvalue.same_or_empty([], {})
+    assert not jsonvalue.same_or_empty(None, 0)
+    assert jsonvalue.same_or_empty({"a": 1, "b": 2}, {"b": 2, "a": 1})
+
+
+def test_big_integers_stay_exact() -> None:
+    assert not jsonvalue.same(2**53, 2**53 + 1)
+
+
+@pytest.mark.parametrize(
+    ("given_value", "meant"),
+    [(3, 3), ("3", 3), (" -4 ", -4), (3.0, 3), (3.5, None), (True, None), ("x", None), ("--3", None), (None, None)],
+)
+def test_integers_that_clients_mean(given_value: object, meant: int | None) -> None:
+    assert jsonvalue.integer(given_value) == meant

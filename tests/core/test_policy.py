@@ -1,0 +1,18 @@
+"""The configured facts."""
+
+from __future__ import annotations
+
+from lading.core.errors import Failure
+from lading.core.policy import NO_LIMIT, RETRY_LIMITS, Policy
+
+
+def test_every_failure_class_has_a_limit_and_commands_are_not_retried() -> None:
+    assert set(RETRY_LIMITS) == set(Failure)
+    assert RETRY_LIMITS[Failure.USER] == RETRY_LIMITS[Failure.OOM] == RETRY_LIMITS[Failure.TIMEOUT] == 0
+    assert RETRY_LIMITS[Failure.PREEMPTED] == NO_LIMIT
+
+
+def test_the_defaults_are_the_documented_constants() -> None:
+    policy = Policy()
+    assert (policy.max_dispatch_attempts, policy.max_retry_attempts) == (10, 3)
+    assert policy.retry_limits is RETRY_LIMITS

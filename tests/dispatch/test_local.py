@@ -1,0 +1,188 @@
+"""The local fleet beyond the contract: a warm parent that dies, lies, or is not there."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from signal import Signals
+from typing import Any
+
+import pytest
+
+from lading.core.errors import ExecutionError, Unavailable
+from lading.core.sizing import GIB, Resources
+from lading.dispatch.fleet import Assignment, FleetView
+from lading.dispatch.local import WORKER, LocalFleet, LocalSettings
+
+PROGRAM = Path(__file__).parents[1] / "contracts" / "warm_parent.py"
+UUID = "zzzzz-dz642-000000000000001"
+ASSIGNMENT = Assignment(uuid=UUID, worker=WORKER, token="secret")
+
+
+@asynccontextmanager
+async def local(run: Path, *, parent: str = "", start: str = "", **more: Any) -> AsyncIterator[LocalFleet]:
+    behave = ("--behave", parent) if parent else ()
+    settings = LocalSettings(
+        command=(sys.executable, "-S", "-E", str(PROGRAM), *behave),
+        run_directory=run,
+        template={"behave": start},
+        capacity=Resources(2, GIB),
+        **{"restart_first": 0.01, "restart_longest": 0.05, **more},
+    )
+    async with asyncio.timeout(20), LocalFleet(settings) as fleet:
+        yield fleet
+
+
+async def until(fleet: LocalFleet, condition: Callable[[FleetView], bool]) -> None:
+    while not condition(fleet.view()):
+        await fleet.changed()
+
+
+async def ready(fleet: LocalFleet) -> None:
+    await until(fleet, lambda view: bool(view.workers))
+
+
+async def kill(fleet: LocalFleet) -> None:
+    await fleet.signal(UUID, Signals.SIGKILL)
+    await until(fleet, lambda view: not view.processes[UUID].alive)
+
+
+async def test_processes_outlive_the_fleet_and_are_adopted(tmp_path: Path) -> None:
+    async with local(tmp_path) as first:
+        await ready(first)
+        await first.start(ASSIGNMENT)
+    async with local(tmp_path) as second:
+        await until(second, lambda view: view.known)
+        assert second.view().processes[UUID].alive
+        await kill(second)
+        await second.clean(UUID)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_died_unseen_is_shown_as_exited(tmp_path: Path) -> None:
+    (tmp_path / UUID).mkdir()
+    (tmp_path / UUID / "lock").write_text("")
+    async with local(tmp_path) as fleet:
+        await ready(fleet)
+        assert not fleet.view().processes[UUID].alive
+        await fleet.clean(UUID)
+        assert fleet.view().processes == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_tidy_end_needs_no_cleaning(tmp_path: Path) -> None:
+    async with local(tmp_path, parent="no clean") as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await fleet.signal(UUID, Signals.SIGUSR1)
+        await until(fleet, lambda view: not view.processes[UUID].alive)
+        await fleet.clean(UUID)
+        assert fleet.view().processes == {}
+
+
+async def test_a_warm_parent_that_dies_while_starting_leaves_no_process_unseen(tmp_path: Path) -> None:
+    async with local(tmp_path, start="die") as fleet:
+        await ready(fleet)
+        with pytest.raises(Unavailable):
+            await fleet.start(ASSIGNMENT)
+        await until(fleet, lambda view: UUID in view.processes)
+        assert fleet.view().processes[UUID].alive
+        await kill(fleet)
+
+
+async def test_nothing_is_offered_while_the_warm_parent_is_gone(tmp_path: Path) -> None:
+    async with local(tmp_path, parent="leave") as fleet:
+        await asyncio.wait_for(_some_restarts(fleet), 10)
+        assert fleet.view().workers == ()
+        assert not fleet.view().known
+        with pytest.raises(Unavailable):
+            await fleet.start(ASSIGNMENT)
+
+
+async def _some_restarts(fleet: LocalFleet) -> None:
+    for _ in range(3):
+        await fleet.changed()
+
+
+async def test_a_refusal_is_told(tmp_path: Path) -> None:
+    async with local(tmp_path, start="refuse") as fleet:
+        await ready(fleet)
+        with pytest.raises(ExecutionError, match="told to refuse"):
+            await fleet.start(ASSIGNMENT)
+        assert fleet.view().processes == {}
+
+
+async def test_an_answer_that_comes_late_is_not_lost(tmp_path: Path) -> None:
+    async with local(tmp_path, start="late", start_timeout=0.05) as fleet:
+        await ready(fleet)
+        with pytest.raises(Unavailable, match="did not answer to start"):
+            await fleet.start(ASSIGNMENT)
+        with pytest.raises(Unavailable):
+            await fleet.start(Assignment(uuid=UUID[:-1] + "2", worker=WORKER, token=""))
+        await until(fleet, lambda view: UUID in view.processes)
+        await kill(fleet)
+
+
+async def test_a_start_without_a_descriptor_does_not_count(tmp_path: Path) -> None:
+    async with local(tmp_path, start="forget the descriptor") as fleet:
+        await ready(fleet)
+        with pytest.raises(Unavailable, match="0 descriptors for 1"):
+            await fleet.start(ASSIGNMENT)
+    async with local(tmp_path) as fleet:
+        await ready(fleet)
+        await kill(fleet)
+
+
+async def test_what_cannot_be_cleared_away_is_told(tmp_path: Path) -> None:
+    async with local(tmp_path, parent="no clean") as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await kill(fleet)
+        with pytest.raises(Unavailable, match="told not to"):
+            await fleet.clean(UUID)
+        assert UUID in fleet.view().processes
+
+
+@pytest.mark.parametrize("fault", ["no list", "silent list"])
+async def test_a_warm_parent_that_cannot_list_is_not_used(tmp_path: Path, fault: str) -> None:
+    async with local(tmp_path, parent=fault, ready_timeout=0.2, stop_timeout=0.2) as fleet:
+        await _some_restarts(fleet)
+        assert not fleet.view().known
+
+
+async def test_nonsense_is_ignored(tmp_path: Path) -> None:
+    async with local(tmp_path, parent="babble") as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await kill(fleet)
+
+
+async def test_a_program_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
+    settings = LocalSettings(
+        command=("/nonexistent/program",),
+        run_directory=tmp_path,
+        template={},
+        capacity=Resources(1, 1),
+        restart_first=0.001,
+    )
+    async with LocalFleet(settings) as fleet:
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not fleet.view().known
+
+
+async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    before = _descriptors()
+    async with local(tmp_path) as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await kill(fleet)
+        await fleet.clean(UUID)
+    assert _descriptors() == before
+
+
+def _descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

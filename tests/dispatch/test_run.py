@@ -1,0 +1,273 @@
+"""The dispatcher as a whole, against a fake server and a fake fleet."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lading.client.api import ApiClient
+from lading.client.retry import NO_RETRY
+from lading.core.container import State
+from lading.core.errors import Unauthenticated
+from lading.core.sizing import GIB, Resources
+from lading.dispatch.fleet import Assignment, Process, WorkerView
+from lading.dispatch.run import run
+from lading.dispatch.settings import Settings
+from lading.testing.containers import FakeContainers
+from lading.testing.dispatching import EVENTS_ONLY, QUICK, dispatching
+from lading.testing.fleet import FakeFleet, Meanness
+
+
+@pytest.fixture
+def server() -> FakeContainers:
+    return FakeContainers()
+
+
+@pytest.fixture
+def client(server: FakeContainers) -> ApiClient:
+    return ApiClient(server, "secret", retry=NO_RETRY)
+
+
+SMALL = WorkerView("w1", Resources(1, GIB))
+
+
+async def test_queued_containers_run_to_the_end(server: FakeContainers) -> None:
+    async def work(assignment: Assignment) -> None:
+        server.run(assignment.uuid, assignment.token)
+        server.finish(assignment.uuid, assignment.token)
+
+    fleet = FakeFleet(work=work)
+    early = server.add()
+    async with dispatching(server, fleet):
+        late = server.add()
+        for uuid in (early, late):
+            await server.until(uuid, State.COMPLETE)
+    assert set(fleet.started) == {early, late}
+
+
+async def test_an_event_leads_to_a_start_without_a_poll(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    async with dispatching(server, fleet, settings=EVENTS_ONLY):
+        uuid = server.add()
+        await server.until(uuid, State.LOCKED)
+        await fleet.wait_for(lambda: uuid in fleet.started)
+
+
+async def test_the_end_of_a_process_makes_room_at_once(server: FakeContainers) -> None:
+    fleet = FakeFleet([SMALL])
+    first, second = server.add(), server.add()
+    async with dispatching(server, fleet, settings=EVENTS_ONLY):
+        await server.until(first, State.LOCKED)
+        assert server.state(second) is State.QUEUED
+        server.run(first, "secret1")
+        server.finish(first, "secret1")
+        fleet.end(first)
+        await server.until(second, State.LOCKED)
+
+
+async def test_a_complete_container_makes_room_before_its_supervisor_ends(server: FakeContainers) -> None:
+    fleet = FakeFleet([SMALL])
+    first, second = server.add(), server.add()
+    async with dispatching(server, fleet, settings=EVENTS_ONLY):
+        await server.until(first, State.LOCKED)
+        server.run(first, "secret1")
+        server.finish(first, "secret1")
+        await server.until(second, State.LOCKED)
+        assert fleet.processes[first].alive
+
+
+async def test_priority_zero_stops_the_process(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    uuid = server.add()
+    async with dispatching(server, fleet):
+        await server.until(uuid, State.LOCKED)
+        server.run(uuid, "secret1")
+        server.change_priority(uuid, 0)
+        await server.until(uuid, State.CANCELLED)
+    assert fleet.cleaned == [uuid]
+
+
+async def test_a_supervisor_that_does_not_listen_is_killed(server: FakeContainers) -> None:
+    fleet = FakeFleet(meanness=Meanness(deaf=0.9), seed=3)
+    uuid = server.add()
+    async with dispatching(server, fleet):
+        await server.until(uuid, State.LOCKED)
+        server.change_priority(uuid, 0)
+        await server.until(uuid, State.QUEUED)
+    assert uuid in fleet.cleaned
+
+
+async def test_a_queued_container_on_hold_is_left_alone(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    held = server.add(priority=0)
+    async with dispatching(server, fleet):
+        other = server.add()
+        await server.until(other, State.LOCKED)
+        server.change_priority(held, 7)
+        await server.until(held, State.LOCKED)
+
+
+async def test_a_crashed_container_is_cleaned_then_cancelled(server: FakeContainers) -> None:
+    fleet = FakeFleet(meanness=Meanness(stuck=0.5), seed=1)
+    uuid = server.add()
+    async with dispatching(server, fleet):
+        await server.until(uuid, State.LOCKED)
+        server.run(uuid, "secret1")
+        fleet.end(uuid)
+        await server.until(uuid, State.CANCELLED)
+        assert fleet.cleaned == [uuid]
+        await server.wait_for(lambda: bool(server.logs))
+    assert server.records[uuid]["runtime_status"]["failure"] == "infrastructure"
+    assert server.logs[0]["object_uuid"] == uuid
+    assert server.logs[0]["event_type"] == "dispatch"
+
+
+async def test_a_supervisor_that_ends_before_running_is_tried_again(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    uuid = server.add()
+    async with dispatching(server, fleet):
+        await server.until(uuid, State.LOCKED)
+        fleet.end(uuid)
+        await server.until(uuid, State.QUEUED)
+        await server.until(uuid, State.LOCKED)
+    assert server.locks[uuid] == 2
+
+
+async def test_a_new_dispatcher_adopts_what_runs_and_clears_up_what_died(server: FakeContainers) -> None:
+    alive, dead, unlocked = server.add(), server.add(), server.add()
+    server.hold(alive, State.RUNNING)
+    server.hold(dead, State.RUNNING)
+    server.hold(unlocked, State.LOCKED)
+    fleet = FakeFleet(processes={alive: Process("w1"), dead: Process("w1", alive=False)})
+    async with dispatching(server, fleet):
+        await server.until(dead, State.CANCELLED)
+        await server.wait_for(lambda: server.locks.get(unlocked) == 1)
+        assert server.state(alive) is State.RUNNING
+    assert fleet.cleaned == [dead]
+    assert fleet.processes[alive].alive
+
+
+async def test_nothing_happens_while_the_processes_are_unknown(server: FakeContainers, client: ApiClient) -> None:
+    running = server.add()
+    server.hold(running, State.RUNNING)
+    fleet = FakeFleet(processes={running: Process("w1")}, known=False)
+    task = asyncio.create_task(run(client, fleet, QUICK, events=server.events()))
+    await server.wait_for(lambda: bool(server.calls))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert server.calls == ["GET api_client_authorizations/current"]
+    fleet.become_known()
+    await server.wait_for(lambda: "GET containers" in server.calls)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert server.state(running) is State.RUNNING
+
+
+async def test_cancelling_leaves_processes_and_records_as_they_are(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    uuid = server.add()
+    async with dispatching(server, fleet):
+        await server.until(uuid, State.LOCKED)
+        server.run(uuid, "secret1")
+    assert server.state(uuid) is State.RUNNING
+    assert fleet.processes[uuid].signals == []
+
+
+async def test_a_process_without_a_record_is_stopped(server: FakeContainers) -> None:
+    fleet = FakeFleet(processes={"zzzzz-dz642-999999999999999": Process("w1")})
+    async with dispatching(server, fleet):
+        await fleet.wait_for(lambda: not fleet.processes)
+    assert fleet.cleaned == ["zzzzz-dz642-999999999999999"]
+
+
+async def test_a_container_cancelled_by_an_admin_is_stopped(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    uuid = server.add()
+    async with dispatching(server, fleet):
+        await server.until(uuid, State.LOCKED)
+        server.set_state(uuid, State.CANCELLED)
+        await fleet.wait_for(lambda: not fleet.processes)
+    assert fleet.cleaned == [uuid]
+
+
+async def test_what_another_dispatcher_runs_is_not_ours(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    uuid = server.add()
+    server.hold(uuid, State.RUNNING, by="zzzzz-gj3su-other0000000000")
+    async with dispatching(server, fleet):
+        await server.until(server.add(), State.LOCKED)
+    assert server.state(uuid) is State.RUNNING
+    assert uuid not in fleet.started
+
+
+async def test_reasons_are_posted_and_taken_back(server: FakeContainers) -> None:
+    fleet = FakeFleet([SMALL])
+    huge = server.add(vcpus=64)
+    unsized = server.add(runtime_constraints={"vcpus": 0})
+    async with dispatching(server, fleet):
+        await server.until_told("Too large for this dispatcher")
+        assert "Cannot be sized" in server.statuses[unsized]
+        fleet.offer(WorkerView("w2", Resources(64, GIB)))
+        await server.until(huge, State.LOCKED)
+        server.run(huge, "secret1")
+        await server.wait_for(lambda: server.statuses[huge] == "")
+
+
+async def test_a_lost_lock_is_normal(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    async with dispatching(server, fleet):
+        uuid = server.add()
+        server.hold(uuid, State.LOCKED, by="zzzzz-gj3su-other0000000000")
+        await server.until(server.add(), State.LOCKED)
+    assert fleet.started == [two for two in fleet.started if two != uuid]
+
+
+async def test_a_failed_start_is_given_back_and_tried_again(server: FakeContainers) -> None:
+    fleet = FakeFleet(meanness=Meanness(refuse=0.5), seed=4)
+    async with dispatching(server, fleet):
+        uuid = server.add()
+        await server.until(uuid, State.LOCKED)
+        await fleet.wait_for(lambda: uuid in fleet.started)
+
+
+async def test_a_missed_event_is_made_up_for(server: FakeContainers) -> None:
+    fleet = FakeFleet()
+    async with dispatching(server, fleet, settings=EVENTS_ONLY):
+        await server.until(server.add(), State.LOCKED)
+        missed = server.add()
+        server.interrupt_events()
+        await server.until(missed, State.LOCKED)
+
+
+async def test_it_waits_for_the_api(server: FakeContainers, client: ApiClient) -> None:
+    server.down = True
+    uuid = server.add()
+    task = asyncio.create_task(run(client, FakeFleet(), QUICK, events=server.events()))
+    await server.wait_for(lambda: len(server.calls) > 2)
+    server.down = False
+    await server.until(uuid, State.LOCKED)
+    server.down = True
+    missed = server.add()
+    await server.wait_for(lambda: server.calls[-2:] == ["GET containers"] * 2)
+    server.down = False
+    await server.until(missed, State.LOCKED)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_refused_token_is_fatal(client: ApiClient, server: FakeContainers) -> None:
+    server.refuse_token = True
+    with pytest.raises(Unauthenticated):
+        await run(client, FakeFleet(), QUICK, events=server.events())
+
+
+async def test_a_long_queue_is_read_in_windows(server: FakeContainers) -> None:
+    async def work(assignment: Assignment) -> None:
+        server.run(assignment.uuid, assignment.token)
+        server.finish(assignment.uuid, assignment.token)
+
+    uuids = [server.add() for _ in range(40)]
+    async with dispatching(server, FakeFleet(work=work), settings=Settings(window=8, poll_interval=3600)):
+        for uuid in uuids:
+            await server.until(uuid, State.COMPLETE)
