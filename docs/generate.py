@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lading import config
-from lading.core import diagrams
+from lading.core import diagrams, records, schema
 
 HERE = Path(__file__).parent
 NOTE = "<!-- Written by `make docs`; edit the declarations, not this page. -->\n\n"
@@ -31,7 +31,7 @@ def _section(section: Any, prefix: str) -> Iterator[str]:
     yield "| key | default | meaning |"
     yield "|---|---|---|"
     for one in dataclasses.fields(section):
-        default = one.default_factory() if one.default is dataclasses.MISSING else one.default  # type: ignore[misc]
+        default = one.default_factory() if one.default is dataclasses.MISSING else one.default  # type: ignore[operator]
         if dataclasses.is_dataclass(default):
             inner.append((one.name, type(default)))
             continue
@@ -68,7 +68,28 @@ def states() -> str:
     return "\n".join(lines)
 
 
-PAGES = {"configuration.md": configuration, "states.md": states}
+def reference() -> str:
+    """The reference of every record type, its attributes and calls."""
+    lines = [
+        NOTE + "# API reference\n",
+        "The Arvados v1 API below `/arvados/v1/`. One table of record types gives the routes, the discovery document",
+        "at `/discovery/v1/apis/arvados/v1/rest` and OpenAPI at `/arvados/v1/openapi.json`.\n",
+    ]
+    for kind in records.RECORDS:
+        lines += [f"## {kind.plural}\n", f"{kind.doc}\n", "| call | what it does |", "|---|---|"]
+        lines += [f"| `{one.method} {_path(kind, one)}` | {one.doc} |" for one in kind.actions]
+        lines += ["", "| attribute | type | meaning |", "|---|---|---|"]
+        lines += [f"| `{one.name}` | {one.type} | {one.doc} |" for one in kind.fields if not one.hidden]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _path(kind: schema.RecordType, action: schema.Action) -> str:
+    member = "/{uuid}" if action.scope is schema.Scope.MEMBER else ""
+    return f"/{kind.plural}{member}" + (f"/{action.path}" if action.path else "") + ("/..." if action.rest else "")
+
+
+PAGES = {"api.md": reference, "configuration.md": configuration, "states.md": states}
 
 
 def main() -> int:

@@ -23,7 +23,12 @@ ADMIN = Caller(token_uuid="another", is_admin=True)
 OWN = Caller(token_uuid="own")
 SUPERVISOR = Caller(token_uuid="supervisor")
 TOKENS = NewTokens(auth_uuid="own", supervisor_uuid="supervisor")
-HELD_BY = {"locked_by_uuid": "holder", "auth_uuid": "own", "supervisor_auth_uuid": "supervisor", "lock_count": 1}
+HELD_BY: dict[str, Any] = {
+    "locked_by_uuid": "holder",
+    "auth_uuid": "own",
+    "supervisor_auth_uuid": "supervisor",
+    "lock_count": 1,
+}
 
 
 def held(state: str, **changes: Any) -> Container:

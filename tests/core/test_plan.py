@@ -174,7 +174,7 @@ def test_every_waiting_container_can_say_why(snapshot: Snapshot) -> None:
 
 @given(snapshots(), st.randoms(use_true_random=False))
 def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
-    """It starts at the latest when all that was there or went before it has ended, though nothing that passed it ends."""
+    """It starts when all that was there or went before it has ended, though nothing that passed it ever ends."""
     queue = tuple(
         Entry(uuid=one.uuid, priority=one.priority, created_at="", need=one.need, seen=20.0) for one in snapshot.queue
     )

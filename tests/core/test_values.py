@@ -8,6 +8,13 @@ from lading.core import values
 from lading.core.errors import Invalid
 from lading.core.jsonvalue import Json
 
+
+def test_what_error_messages_show_of_a_clients_text() -> None:
+    assert values.printable("/in") == "/in"
+    assert values.printable("a\nb") == r"'a\nb'"
+    assert len(values.printable("x" * 500)) == 80
+
+
 GOOD: list[tuple[values.Check, Json, Json]] = [
     (values.text, "a", "a"),
     (values.flag, True, True),

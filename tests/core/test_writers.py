@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lading.core import writers
@@ -11,7 +13,12 @@ from lading.core.jsonvalue import Json
 from lading.core.writers import Caller, Role
 from lading.testing.records import make_container
 
-HELD_BY = {"locked_by_uuid": "holder", "auth_uuid": "own", "supervisor_auth_uuid": "supervisor", "lock_count": 1}
+HELD_BY: dict[str, Any] = {
+    "locked_by_uuid": "holder",
+    "auth_uuid": "own",
+    "supervisor_auth_uuid": "supervisor",
+    "lock_count": 1,
+}
 CALLERS = {
     Role.OWN: Caller(token_uuid="own"),
     Role.SUPERVISOR: Caller(token_uuid="supervisor"),

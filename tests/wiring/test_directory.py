@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Conflict, Invalid
-from lading.wiring.directory import DataDirectory, make_secrets, write_private
+from lading.wiring.directory import DataDirectory, default_data_directory, make_secrets, write_private
 
 ENTROPY = bytes(range(256)) * 2
 
@@ -84,3 +84,10 @@ def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:
 def test_places(directory: DataDirectory) -> None:
     places = (directory.socket, directory.database, directory.certificate, directory.key, directory.env)
     assert all(place.parent == directory.root for place in places)
+
+
+def test_where_data_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_data_directory() == tmp_path / "lading"
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert default_data_directory() == Path.home() / ".local/share/lading"

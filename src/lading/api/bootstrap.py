@@ -27,9 +27,7 @@ async def bootstrap(services: Services, tokens: FirstTokens) -> None:
     """Make what is missing; what is there stays as it is."""
     system = services.system_user
     async with services.database.writing() as tx:
-        await _ensure(
-            tx, services, USERS, {"uuid": system, "username": "root", "first_name": "root", "is_admin": True}
-        )
+        await _ensure(tx, services, USERS, {"uuid": system, "username": "root", "first_name": "root", "is_admin": True})
         admin = {"uuid": tokens.admin_uuid, "username": "admin", "first_name": "admin", "is_admin": True}
         await _ensure(tx, services, USERS, admin)
         await _ensure(

@@ -22,7 +22,7 @@ from lading.core.filters import Column, Compare, Either, Expression, check_selec
 from lading.core.records import COLLECTIONS
 from lading.core.schema import Record, Type
 from lading.core.timestamps import format_time, parse_time
-from lading.store import records
+from lading.store import contents, records
 from lading.store.database import Transaction
 
 LARGE: Final = 1 << 18
@@ -306,12 +306,7 @@ async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
     name = record["name"]
     if name is None or record["is_trashed"]:
         return
-    taken = [
-        one["uuid"]
-        for one in await records.matching(tx, COLLECTIONS, owner_uuid=record["owner_uuid"], name=name, is_trashed=0)
-        if one["uuid"] != record["uuid"]
-    ]
-    if not taken:
+    if not await contents.name_taken(tx, record["owner_uuid"], name, besides=record["uuid"]):
         return
     if not ensure:
         raise Invalid(

@@ -144,19 +144,6 @@ async def apply(
     return new
 
 
-async def update_record(call: Call, kind: RecordType) -> Answer:
-    """Change the attributes of a record that has no rules of its own."""
-    select = check_select(call.params.get("select"), kind)
-    async with call.services.database.writing() as tx:
-        old = await find_readable(tx, call.services, kind, call.uuid, call.caller)
-        access.check_writable(call.caller, old)
-        changes = check_attributes(call, kind, old)
-        if changes.get("owner_uuid", old["owner_uuid"]) != old["owner_uuid"]:
-            await check_owner(tx, call, changes["owner_uuid"])
-        new = await apply(tx, call.services, kind, old, changes, user_uuid=call.caller.user_uuid)
-    return Answer(body=show(kind, new, select))
-
-
 async def delete_record(call: Call, kind: RecordType) -> Answer:
     """Remove a record."""
     async with call.services.database.writing() as tx:

@@ -1,7 +1,8 @@
 """The spool of live logs: what a running container has written so far, one directory for each container.
 
 A supervisor appends with the offset that it believes in. An append that overlaps what is there is cut, one that would
-leave a gap is refused: a repeated or reordered request does no harm. Once the final log is saved the spool goes.
+leave a gap is refused: a repeated or reordered request does no harm. Once the final log is saved the spool goes; that
+of a container whose log never was saved stays readable for a while.
 """
 
 from __future__ import annotations
@@ -53,6 +54,13 @@ class Spool:
     def remove(self, container_uuid: str) -> None:
         """Forget the container's files."""
         shutil.rmtree(self._directory / container_uuid, ignore_errors=True)
+
+    def expire(self, before: float) -> int:
+        """Forget containers whose files were last written before a moment (seconds since 1970); how many."""
+        old = [one for one in self._directory.glob("*/") if one.stat().st_mtime < before]
+        for directory in old:
+            shutil.rmtree(directory, ignore_errors=True)
+        return len(old)
 
     def _file(self, container_uuid: str, name: str) -> Path:
         if not _NAME.fullmatch(name):

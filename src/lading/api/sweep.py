@@ -1,4 +1,4 @@
-"""The sweep: collections whose time in the trash is over go for good, and so do tokens that ended a day ago."""
+"""The sweep: collections whose time in the trash is over go for good, as do ended tokens and forgotten live logs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ async def sweep(services: Services) -> None:
     yesterday = format_time(services.clock() - timedelta(days=1))
     async with services.database.writing() as tx:
         marked, deleted, ended = await trash.sweep(tx, now=services.now(), tokens_before=yesterday)
-    if marked or deleted or ended:
-        event(_logger, "swept", trashed=marked, deleted=deleted, tokens=ended)
+    lifetime = services.config.Collections.DefaultTrashLifetime
+    spools = await asyncio.to_thread(services.spool.expire, services.clock().timestamp() - lifetime)
+    if marked or deleted or ended or spools:
+        event(_logger, "swept", trashed=marked, deleted=deleted, tokens=ended, spools=spools)
 
 
 async def sweep_for_ever(services: Services) -> None:

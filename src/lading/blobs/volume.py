@@ -85,8 +85,10 @@ class DirectoryVolume:
         """What is known of a block; see Volume."""
         try:
             found = await asyncio.to_thread(self._path(hash).stat)
+        except FileNotFoundError as error:
+            raise self._absent(hash) from error
         except OSError as error:
-            raise _failure(error, hash) from error
+            raise _failure(error, self._directory) from error
         return Stored(hash, found.st_size, found.st_mtime_ns)
 
     async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
@@ -112,10 +114,8 @@ class DirectoryVolume:
                 self._write(path, data)
             # Also when another writer has put it there: it may not have come to this yet.
             _sync_folder(path.parent)
-        except FileNotFoundError as error:
-            raise Unavailable(f"{self._directory}: {error.filename} has gone; was the volume removed?") from error
         except OSError as error:
-            raise _failure(error, hash) from error
+            raise _failure(error, self._directory) from error
 
     def _write(self, path: Path, data: bytes | bytearray) -> None:
         descriptor, aside = tempfile.mkstemp(dir=self._aside)
@@ -143,11 +143,19 @@ class DirectoryVolume:
     def _get(self, hash: str) -> bytes:
         try:
             data = self._path(hash).read_bytes()
+        except FileNotFoundError as error:
+            raise self._absent(hash) from error
         except OSError as error:
-            raise _failure(error, hash) from error
+            raise _failure(error, self._directory) from error
         if hashlib.md5(data, usedforsecurity=False).hexdigest() != hash:
             raise Corrupt(f"{hash}: the {len(data)} bytes kept at {self._path(hash)} do not match the hash")
         return data
+
+    def _absent(self, hash: str) -> NotFound | Unavailable:
+        # A disk that is not mounted must not look like lost data.
+        if self._aside.is_dir():
+            return NotFound(f"{hash}: no such block")
+        return Unavailable(f"{self._directory}: the volume has gone; is its disk mounted?")
 
     def _folders(self, prefix: str) -> list[str]:
         if len(prefix) >= _PREFIX:
@@ -155,14 +163,14 @@ class DirectoryVolume:
         try:
             names = [path.name for path in self._directory.iterdir()]
         except OSError as error:
-            raise _failure(error, prefix) from error
+            raise _failure(error, self._directory) from error
         return sorted(name for name in names if len(name) == _PREFIX and name.startswith(prefix) and name != "tmp")
 
     def _free(self) -> int:
         try:
             disk = os.statvfs(self._directory)
         except OSError as error:
-            raise _failure(error, str(self._directory)) from error
+            raise _failure(error, self._directory) from error
         return max(0, disk.f_bavail * disk.f_frsize - self._reserve)
 
 
@@ -196,7 +204,7 @@ def _list_folder(folder: Path, prefix: str) -> list[Stored]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise _failure(error, prefix) from error
+        raise _failure(error, folder) from error
     return sorted(found, key=lambda stored: stored.hash)
 
 
@@ -210,9 +218,7 @@ def _remove_leftovers(folder: Path) -> None:
             path.unlink()
 
 
-def _failure(error: OSError, what: str) -> NotFound | Full | Unavailable:
-    if isinstance(error, FileNotFoundError):
-        return NotFound(f"{what}: no such block")
+def _failure(error: OSError, where: Path) -> Full | Unavailable:
     if error.errno in _NO_ROOM:
-        return Full(f"{what}: no room is left on the disk; free some space")
-    return Unavailable(f"{what}: the volume failed: {error.strerror}")
+        return Full(f"{where}: no room is left on the disk; free some space")
+    return Unavailable(f"{where}: the volume failed: {error.strerror}")

@@ -26,7 +26,7 @@ def put(paths: tuple[Path, ...], name: str | None, as_json: bool) -> None:
     Of a single directory the content is stored, of several paths each under its own name. What is stored already is
     not sent again.
     """
-    label = paths[0].resolve().name
+    label = deposits.label_of(paths[0])
 
     async def action(session: Session) -> deposits.Deposit:
         return await deposits.deposit(session, deposits.arrange(paths), name=name, label=label, is_quiet=as_json)

@@ -67,6 +67,11 @@ async def deposit(
     return _deposit(record, was_there=bool(found))
 
 
+def label_of(path: Path) -> str:
+    """The name of a path as its collection's: that of the directory for `.`."""
+    return path.absolute().name or path.resolve().name or "files"
+
+
 def arrange(paths: Sequence[Path]) -> dict[str, Path]:
     """Where each path goes in a collection: the content of a single directory at the top, else each by its name.
 
@@ -79,7 +84,7 @@ def arrange(paths: Sequence[Path]) -> dict[str, Path]:
         return {"": paths[0]}
     placed: dict[str, Path] = {}
     for path in paths:
-        name = path.absolute().name or path.resolve().name
+        name = label_of(path)
         if name in placed:
             raise Invalid(f"{path}: {placed[name]} has the same name; put them one at a time, or in one directory")
         placed[name] = path

@@ -52,8 +52,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     lines = [list(headings), *([_one_line(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
     for number, line in enumerate(lines):
-        cells = [_paint(cell.ljust(width), number == 0) for cell, width in zip(line, widths, strict=True)]
-        click.echo("  ".join(cells).rstrip())
+        padded = [cell.ljust(width) for cell, width in zip(line[:-1], widths, strict=False)]
+        click.echo("  ".join(_paint(cell, number == 0) for cell in (*padded, line[-1])))
 
 
 def fields(pairs: Iterable[tuple[str, str]]) -> None:

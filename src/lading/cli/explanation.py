@@ -25,22 +25,19 @@ def show_preview(answer: Explanation) -> None:
 
 def show_why(answer: Explanation) -> None:
     """The answer of `container_requests/{uuid}/why`: how far it is, and the decision behind it."""
+    container = answer["container"] or {}
+    decision = answer["decision"]
     display.fields(
         (
-            ("request", _text(answer.get("uuid"))),
-            ("state", _text(answer.get("state"))),
-            (
-                "container",
-                " ".join(filter(None, (_text(answer.get("container_uuid")), _text(answer.get("container_state"))))),
-            ),
-            ("waiting", _text(answer.get("scheduling_status"))),
-            ("outcome", _text(answer.get("outcome"))),
+            ("request", _text(answer["request_uuid"])),
+            ("outcome", _text(answer["outcome"])),
+            ("waiting", _text(answer["scheduling_status"])),
+            ("container", _text(container.get("uuid"))),
+            ("tried before", ", ".join(answer["attempted_container_uuids"] or ())),
+            ("decision", _decision(decision) if decision else ""),
         )
     )
-    for resolution in answer.get("decisions") or ():
-        click.echo()
-        click.echo(_decision(resolution))
-        show_trail(resolution)
+    show_trail(decision or {})
 
 
 def show_trail(resolution: Explanation) -> None:
@@ -61,7 +58,10 @@ def show_trail(resolution: Explanation) -> None:
             ),
         )
     near = resolution.get("nearest")
-    if near:
+    if near and not near["differences"]:
+        click.echo()
+        click.echo(f"nearest earlier container: {near['container_uuid']} ({near['state']}), the same in every field")
+    elif near:
         click.echo()
         click.echo(f"nearest earlier container: {near['container_uuid']} ({near['state']}), which differs in")
         display.table(

@@ -153,4 +153,5 @@ class Follower:
 def reason(container: Record) -> str:
     """Why a container was cancelled, in one sentence."""
     status = container.get("runtime_status") or {}
-    return str(status.get("error") or "it was cancelled").rstrip(".")
+    sentence = str(status.get("error") or "it was cancelled")
+    return sentence.removeprefix(f"{container['uuid']}: ").rstrip(".")

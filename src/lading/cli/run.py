@@ -143,7 +143,7 @@ async def _run(session: Session, wish: Wish, output: Path | None, as_json: bool)
         place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
         display.note(f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}")
     if as_json:
-        display.emit_json({"exit_code": code, "request": outcome.request, "container": outcome.container})
+        display.emit_json(summary(outcome, code))
     return code
 
 
@@ -189,6 +189,23 @@ def exit_code(outcome: Outcome) -> int:
 def is_reused(request: Record, container: Record) -> bool:
     """Whether the container was there before the request."""
     return parse_time(container["created_at"]) < parse_time(request["created_at"])
+
+
+def summary(outcome: Outcome, code: int) -> dict[str, Any]:
+    """The outcome for programs; `output` and `log` are portable data hashes."""
+    request, container = outcome.request, outcome.container or {}
+    return {
+        "uuid": request["uuid"],
+        "container_uuid": container.get("uuid"),
+        "state": container.get("state"),
+        "exit_code": code,
+        "output": container.get("output"),
+        "output_uuid": request["output_uuid"],
+        "log": container.get("log"),
+        "reused": bool(container) and is_reused(request, container),
+        "seconds": run_time(container) if container else 0.0,
+        "runtime_status": container.get("runtime_status") or {},
+    }
 
 
 def report(outcome: Outcome, *, is_interrupted: bool) -> None:

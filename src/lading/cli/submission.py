@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from lading.cli.deposits import arrange, deposit
+from lading.cli.deposits import arrange, deposit, label_of
 from lading.cli.references import LAST, Reference, find_collection, parse_reference
 from lading.cli.session import Session
 from lading.client.images.links import list_images
@@ -125,7 +125,7 @@ async def store_inputs(session: Session, inputs: Sequence[Input], *, is_quiet: b
 
 async def _store(session: Session, path: Path, *, is_quiet: bool) -> dict[str, object]:
     sources = arrange([path])
-    stored = await deposit(session, sources, label=path.absolute().name, is_quiet=is_quiet)
+    stored = await deposit(session, sources, label=label_of(path), is_quiet=is_quiet)
     mount: dict[str, object] = {"kind": "collection", "portable_data_hash": stored.portable_data_hash}
     return mount if "" in sources else {**mount, "path": next(iter(sources))}
 

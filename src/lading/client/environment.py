@@ -6,6 +6,7 @@ only ever sent to the host that it was named with.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from lading.core.errors import Invalid
 
 _HOST, _TOKEN, _INSECURE = "ARVADOS_API_HOST", "ARVADOS_API_TOKEN", "ARVADOS_API_HOST_INSECURE"
 _YES = ("1", "true", "yes")
+_ADDRESS = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _AUTHORITIES = Path("/etc/arvados/ca-certificates.crt")
 
 
@@ -50,8 +52,11 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
         raise Invalid(f"no server: start one with 'lading up', or set {_HOST} and {_TOKEN}")
     if not token:
         raise Invalid(f"no token for {host}: set {_TOKEN} beside {_HOST}")
+    address = host.removeprefix("https://").rstrip("/")
+    if not _ADDRESS.fullmatch(address):
+        raise Invalid(f"{_HOST}={host}: not a host; write HOST or HOST:PORT")
     return Server(
-        address=host.removeprefix("https://").rstrip("/"),
+        address=address,
         token=token,
         insecure=named.get(_INSECURE, "").lower() in _YES,
         authorities=_AUTHORITIES if _AUTHORITIES.exists() else None,

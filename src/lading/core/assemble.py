@@ -26,7 +26,7 @@ def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> 
         if line.startswith(f"./{escape(keep)}") and not any(_inside(line, prefix) for prefix, _ in placed)
     ]
     for prefix, text in placed:
-        kept += _NAME.sub(lambda _, prefix=prefix: prefix, text).splitlines(keepends=True)  # type: ignore[misc]
+        kept += _NAME.sub(prefix.replace("\\", r"\\"), text).splitlines(keepends=True)
     return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
 
 

@@ -67,8 +67,8 @@ def convert(found: Field, value: JSON) -> JSON:
 def moment(name: str, value: JSON) -> str:
     """A timestamp as it is stored. Raises Invalid naming the field."""
     try:
-        return format_time(parse_time(value))
-    except (ValueError, TypeError, OverflowError):
+        return format_time(parse_time(_string(name, value)))
+    except (ValueError, OverflowError):
         raise Invalid(f"{name}: {value!r} is not a timestamp, such as 2026-01-31T12:00:00Z") from None
 
 

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from lading.core.errors import Invalid
 from lading.core.jsonvalue import Json, JsonObject, integer, ordered_object
 from lading.core.policy import Policy
+from lading.core.values import printable
 
 GIB = 1 << 30
 CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
@@ -28,6 +29,7 @@ _NO_CUDA: Mapping[str, Json] = MappingProxyType({"device_count": 0, "driver_vers
 _SIZES = ("ram", "vcpus", "keep_cache_ram", "keep_cache_disk")
 _UNOFFERED = MappingProxyType({"internet": "network access is given by API", "clock": "no such capability"})
 _DOTTED = re.compile(r"\d+\.\d+")
+_TOO_BIG = 1 << 63
 _STACKS = (None, "", "cuda", "rocm")
 
 
@@ -53,7 +55,7 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
             raise Invalid(f"Runtime constraints [{key}]: this capability is not offered yet: {why}")
     unexpected = sorted(constraints.keys() - {*_SIZES, "API", "gpu", "cuda"})
     if unexpected:
-        raise Invalid(f"Runtime constraints contains unexpected keys [{', '.join(unexpected)}]")
+        raise Invalid(f"Runtime constraints contains unexpected keys [{printable(', '.join(unexpected))}]")
     if not isinstance(constraints["API"], bool):
         raise Invalid("Runtime constraints [API]: must be true or false")
     for key in _SIZES:
@@ -109,7 +111,7 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
     """Check filled parameters. Raises Invalid naming the key, or for preemptible at commit when nothing is."""
     unexpected = sorted(parameters.keys() - {"max_run_time", "partitions", "preemptible", "supervisor"})
     if unexpected:
-        raise Invalid(f"Scheduling parameters contains unexpected keys [{', '.join(unexpected)}]")
+        raise Invalid(f"Scheduling parameters contains unexpected keys [{printable(', '.join(unexpected))}]")
     for key in ("preemptible", "supervisor"):
         if not isinstance(parameters[key], bool):
             raise Invalid(f"Scheduling parameters [{key}]: must be true or false")
@@ -141,7 +143,7 @@ def _whole(value: Json) -> Json:
 
 
 def _is_size(value: Json, *, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < _TOO_BIG
 
 
 def _are_strings(value: Json) -> bool:
@@ -153,7 +155,7 @@ def _check_size(key: str, value: Json, *, least: int) -> None:
         raise Invalid(f"Runtime constraints [{key}]: a range is not offered yet; give one number")
     if not _is_size(value, least=least):
         kind = "a positive integer" if least else "an integer, 0 or more"
-        raise Invalid(f"Runtime constraints [{key}]={value!r} must be {kind}")
+        raise Invalid(f"Runtime constraints [{key}]={printable(repr(value))} must be {kind}")
 
 
 def _check_gpu(gpu: Json) -> None:
@@ -183,12 +185,12 @@ def _check_cuda(cuda: Json) -> None:
 def _check_keys(name: str, given: Mapping[str, Json], known: Mapping[str, Json]) -> None:
     unexpected = sorted(given.keys() - known.keys())
     if unexpected:
-        raise Invalid(f"Runtime constraints [{name}] contains unexpected keys [{', '.join(unexpected)}]")
+        raise Invalid(f"Runtime constraints [{name}] contains unexpected keys [{printable(', '.join(unexpected))}]")
 
 
 def _check_dotted(name: str, value: Json) -> None:
     if not isinstance(value, str) or _DOTTED.fullmatch(value) is None:
-        raise Invalid(f"Runtime constraints [{name}]={value!r} must be a version such as 11.4")
+        raise Invalid(f"Runtime constraints [{name}]={printable(repr(value))} must be a version such as 11.4")
 
 
 def _devices(gpu: Json) -> bool:

@@ -415,8 +415,8 @@ def _operand(found: Field, value: JSON) -> JSON:
 
 def _moment(value: JSON, name: str) -> str:
     try:
-        return format_time(parse_time(value))
-    except (ValueError, TypeError, OverflowError):
+        return format_time(parse_time(_text(value, name, "=")))
+    except (ValueError, OverflowError):
         raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': not a timestamp") from None
 
 

@@ -216,7 +216,8 @@ def _find(table: str, name: str, *, fields: int) -> list[str] | None:
     lines = [line.split(":") for line in table.splitlines()]
     usable = [line for line in lines if len(line) >= fields and all(one.isdigit() for one in line[2:fields])]
     by_name = [line for line in usable if line[0] == name]
-    return (by_name or [line for line in usable if line[2] == name] or [None])[0]
+    found = by_name or [line for line in usable if line[2] == name]
+    return found[0] if found else None
 
 
 def _groups_of(table: str, name: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lading.core.errors import Invalid
+from lading.core.values import printable
 
 REPO_TAG = "docker_image_repo+tag"
 IMAGE_HASH = "docker_image_hash"
@@ -79,4 +80,4 @@ def is_image(files: Sequence[str], *, formats: Sequence[str]) -> bool:
 
 def not_found(text: str) -> str:
     """The sentence for an image that no readable collection or link names."""
-    return f'docker image "{text}" not found; add it with `lading image add`, or name another one'
+    return f'docker image "{printable(text)}" not found; add it with `lading image add`, or name another one'

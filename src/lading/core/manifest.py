@@ -143,7 +143,7 @@ def _scan(text: str) -> Iterator[_Scanned]:
 def _scan_line(line: str) -> _Scanned:
     words = line.split(" ")
     name = unescape(words[0])
-    if name != "." and (not name.startswith("./") or "\0" in name or _ELEMENTS.search(name, 2)):
+    if name != "." and (not name.startswith("./") or "\0" in name or _ELEMENTS.search(name[2:])):
         raise Malformed(f"manifest: {_shown(words[0])} is no stream name; expected '.' or './directory'")
     blocks, size, at = [], 0, 1
     for word in words[1:]:

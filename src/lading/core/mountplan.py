@@ -127,9 +127,7 @@ class MountPlan:
         return tuple(dict.fromkeys(one.pdh for one in sources if isinstance(one, Collection)))
 
 
-def plan(
-    mounts: Mapping[str, Json], *, secret_mounts: Mapping[str, Json], output_path: str, scratch: str
-) -> MountPlan:
+def plan(mounts: Mapping[str, Json], *, secret_mounts: Mapping[str, Json], output_path: str, scratch: str) -> MountPlan:
     """How to give a container its mounts, with every made file below the host directory `scratch`.
 
     Raises ExecutionError(USER) naming the target when the mounts cannot be carried out.

@@ -21,6 +21,7 @@ from types import MappingProxyType
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH, Infix, is_uuid
 from lading.core.jsonvalue import Json, JsonObject, ordered_object, same
+from lading.core.values import printable
 
 
 class Kind(StrEnum):
@@ -88,7 +89,7 @@ def validate(mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], *, o
         _check_target("Secret mounts", target, ("stdin",))
         _check_spec("Secret mounts", target, spec, (Kind.JSON, Kind.TEXT))
         if target in mounts:
-            raise Invalid(f"Secret mounts [{target}]: conflict with non-secret mounts")
+            raise Invalid(f"Secret mounts [{printable(target)}]: conflict with non-secret mounts")
     if output_path not in mounts:
         raise Invalid("Output path must be a mount target")
 
@@ -122,26 +123,30 @@ def _check_target(table: str, target: str, streams: tuple[str, ...]) -> None:
         return
     if not target.startswith("/"):
         allowed = f"{', '.join(streams)} or an absolute path"
-        raise Invalid(f"{table} [{target}]: invalid target: must be {allowed}")
+        raise Invalid(f"{table} [{printable(target)}]: invalid target: must be {allowed}")
     if "\0" in target or any(part in ("", ".", "..") for part in target[1:].split("/")):
-        raise Invalid(f"{table} [{target!r}]: invalid target: an absolute path has no '.', '..' or empty element")
+        raise Invalid(
+            f"{table} [{printable(target)}]: invalid target: an absolute path has no '.', '..' or empty element"
+        )
 
 
 def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) -> None:
+    where = f"{table} [{printable(target)}]"
     if not isinstance(spec, dict):
-        raise Invalid(f"{table} [{target}]: must be an object with a kind")
+        raise Invalid(f"{where}: must be an object with a kind")
     kind = spec.get("kind")
-    where = f"{table} [{target}]"
     if isinstance(kind, str) and kind in _UNOFFERED:
         raise Invalid(f"{where}[kind]: unsupported value {kind}: {_UNOFFERED[kind]}")
     if kind not in kinds:
-        raise Invalid(f"{where}[kind]: unsupported value {kind!r}; here it must be {' or '.join(kinds)}")
+        raise Invalid(
+            f"{where}[kind]: unsupported value {printable(str(kind))!r}; here it must be {' or '.join(kinds)}"
+        )
     keys = _KEYS[Kind(str(kind))]
     for key, value in spec.items():
         if key == "kind" or _is_zero(value):
             continue
         if key not in keys:
-            raise Invalid(f"{where}[{key}]: parameter is not supported for a {kind} mount")
+            raise Invalid(f"{where}[{printable(key)}]: parameter is not supported for a {kind} mount")
         if not _has_type(value, keys[key]):
             raise Invalid(f"{where}[{key}]: incompatible value type: {keys[key]} required")
     _check_values(where, spec, Kind(str(kind)))

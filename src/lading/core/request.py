@@ -33,7 +33,7 @@ from lading.core.errors import IllegalTransition, Invalid
 from lading.core.jsonvalue import Json, JsonObject, canonical, same, same_or_empty
 from lading.core.policy import Policy
 from lading.core.request_rules import UNOFFERED, check_offered, stored, validate, with_runner_rule
-from lading.core.values import as_object, humanised
+from lading.core.values import as_object, humanised, printable
 
 
 class State(StrEnum):
@@ -320,7 +320,7 @@ def _known(sent: Mapping[str, Json]) -> JsonObject:
         if name in IGNORED or name in UNOFFERED:
             continue
         if name not in PHASES:
-            raise Invalid(f"unknown attribute '{name}' for ContainerRequest.")
+            raise Invalid(f"unknown attribute '{printable(name)}' for ContainerRequest.")
         known[name] = value
     return known
 
@@ -345,13 +345,13 @@ def _check_server_fields(blank: ContainerRequest, sent: Mapping[str, Json], pare
 
 def _initial_state(uuid: str, named: str) -> State:
     if named not in INITIAL:
-        raise IllegalTransition(uuid, "nothing", named)
+        raise IllegalTransition(uuid, "nothing", printable(named))
     return State(named)
 
 
 def _next_state(request: ContainerRequest, named: str) -> State:
     if named not in TRANSITIONS[request.state]:
-        raise IllegalTransition(request.uuid, request.state, named)
+        raise IllegalTransition(request.uuid, request.state, printable(named))
     return State(named)
 
 

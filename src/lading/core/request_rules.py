@@ -18,7 +18,7 @@ from lading.core import values as attributes
 from lading.core.errors import Invalid
 from lading.core.jsonvalue import Json, JsonObject
 from lading.core.policy import Policy
-from lading.core.values import as_object, humanised
+from lading.core.values import as_object, humanised, printable
 
 UNOFFERED: Mapping[str, str] = MappingProxyType(
     {
@@ -143,7 +143,7 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     classes = record["output_storage_classes"]
     unknown = [one for one in classes if one not in policy.storage_classes] if isinstance(classes, list) else []
     if unknown:
-        raise Invalid(f"Output storage classes: {unknown[0]!r} is not a configured storage class")
+        raise Invalid(f"Output storage classes: {printable(str(unknown[0]))!r} is not a configured storage class")
 
 
 def _check_nul(name: str, value: Json) -> None:

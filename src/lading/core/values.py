@@ -25,6 +25,12 @@ def humanised(name: str) -> str:
     return name.replace("_", " ").capitalize()
 
 
+def printable(text: str) -> str:
+    """A client's text for an error message: on one line, and not endless."""
+    shown = text if text.isprintable() else repr(text)
+    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+
+
 def text(name: str, value: Json) -> Json:
     """A string."""
     if not isinstance(value, str):
@@ -132,7 +138,7 @@ def environment(name: str, value: Json) -> Json:
         if not key or "\0" in key or "=" in key:
             raise Invalid(f"{humanised(name)} [{key!r}]: a name cannot be empty nor contain NUL or '='")
         if not isinstance(item, str):
-            raise Invalid(f"{humanised(name)} [{key}]: incompatible value type: string required")
+            raise Invalid(f"{humanised(name)} [{printable(key)}]: incompatible value type: string required")
         if "\0" in item:
-            raise Invalid(f"{humanised(name)} [{key}]: a value cannot contain NUL")
+            raise Invalid(f"{humanised(name)} [{printable(key)}]: a value cannot contain NUL")
     return value

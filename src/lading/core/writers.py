@@ -19,7 +19,7 @@ from lading.core import values as attributes
 from lading.core.container import FIELDS, HIDDEN, Container, State
 from lading.core.errors import Forbidden, Invalid
 from lading.core.jsonvalue import Json, JsonObject, same
-from lading.core.values import humanised
+from lading.core.values import humanised, printable
 
 IGNORED = frozenset(
     {"kind", "etag", "href", "created_at", "modified_at", "modified_by_user_uuid", "modified_by_client_uuid"}
@@ -158,7 +158,7 @@ def differing(container: Container, changes: Mapping[str, Json]) -> JsonObject:
         if name in IGNORED or name == "owner_uuid":
             continue
         if name not in FIELDS or name in HIDDEN:
-            raise Invalid(f"unknown attribute '{name}' for Container.")
+            raise Invalid(f"unknown attribute '{printable(name)}' for Container.")
         stored = getattr(container, name)
         if same(value, stored):
             continue

@@ -63,10 +63,6 @@ class Ledger:
         """The action is over."""
         self._busy.pop(uuid, None)
 
-    def busy(self, uuid: str) -> bool:
-        """Whether an action is under way."""
-        return uuid in self._busy
-
     def began(self, uuid: str) -> float:
         """When this loop started it; minus infinity for one that it found running."""
         return self._began.get(uuid, float("-inf"))

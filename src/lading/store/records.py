@@ -17,7 +17,7 @@ import msgspec
 from lading.core.filters import Column, Compare, Expression, Query
 from lading.core.records import RECORDS
 from lading.core.schema import JSON, Field, Record, RecordType, Type
-from lading.store.database import Database, Dialect, Row, Transaction, Value
+from lading.store.database import Dialect, Row, Transaction, Value
 from lading.store.query import Writer, order_by
 
 _Decoder: TypeAlias = Callable[[Value], JSON] | None
@@ -186,12 +186,6 @@ async def update(
 async def delete(tx: Transaction, kind: RecordType, uuid: str) -> bool:
     """Remove a record; whether it was there."""
     return await tx.execute(f"DELETE FROM {kind.plural} WHERE uuid = ?", (uuid,)) > 0
-
-
-async def load(database: Database, kind: RecordType, uuid: str) -> Record | None:
-    """`get` in a transaction of its own."""
-    async with database.reading() as tx:
-        return await get(tx, kind, uuid)
 
 
 def equals(kind: RecordType, name: str, value: JSON) -> Expression:

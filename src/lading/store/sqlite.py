@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from lading.core.errors import Full, Invalid, Unavailable
-from lading.store.database import Row, Value
+from lading.store.database import Dialect, Row, Value
 
 CHECKPOINT_EVERY = 500
 _TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
@@ -81,7 +81,7 @@ class SqliteDatabase:
 
     def __init__(self, path: Path) -> None:
         """Open or make the file. Raises Invalid when it cannot be used."""
-        self.dialect = SqliteDialect()
+        self.dialect: Dialect = SqliteDialect()
         self._path = path
         try:
             self._writer = _Transaction(_connect(path))
@@ -212,7 +212,9 @@ class _Translated:
         """Nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or not isinstance(error, sqlite3.Error):
+        if isinstance(error, OverflowError):
+            raise Invalid(f"a number is too large: {error}") from error
+        if not isinstance(error, sqlite3.Error):
             return
         if isinstance(error, sqlite3.IntegrityError):
             raise Invalid(f"duplicate key value violates unique constraint: {error}") from error

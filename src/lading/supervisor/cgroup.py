@@ -24,7 +24,7 @@ PERIOD = 100_000
 LEAST_RAM = 16 << 20
 """A smaller limit could not even hold the start of a process (dispatch-contract A.11)."""
 MOST_PROCESSES = 32_768
-_CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio")
+_CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "io")
 _KILL_TIME = 10.0
 
 
@@ -80,7 +80,11 @@ class Cgroup:
             except OSError as error:
                 self._drop(folder)
                 notes.append(f"cgroup {folder} cannot be made: {error.strerror}")
-        wanted = (("memory", ram, self._limit_ram), ("cpu", vcpus, self._limit_cpu), ("pids", MOST_PROCESSES, self._limit_pids))
+        wanted = (
+            ("memory", ram, self._limit_ram),
+            ("cpu", vcpus, self._limit_cpu),
+            ("pids", MOST_PROCESSES, self._limit_pids),
+        )
         for controller, amount, limit in wanted:
             if amount and controller not in self._paths:
                 notes.append(f"no cgroup controller for {controller} here: the limit of {amount} is not enforced")

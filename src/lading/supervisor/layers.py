@@ -120,7 +120,9 @@ class LayerStore:
                     for member, diff_id in zip(saved.layers, config.diff_ids, strict=True)
                 )
         except tarfile.TarError as error:
-            raise ExecutionError(f"the image is not a tar archive as docker save makes it: {error}", Failure.IMAGE) from error
+            raise ExecutionError(
+                f"the image is not a tar archive as docker save makes it: {error}", Failure.IMAGE
+            ) from error
         return config, size
 
     def _unpack_layer(self, tar: tarfile.TarFile, member: str, diff_id: str) -> int:
@@ -138,7 +140,8 @@ class LayerStore:
                 found = unpack_layer(source, aside)
             if found != digest:
                 raise ExecutionError(
-                    f"the image's layer {member} has sha256:{found}, but its configuration says {diff_id}", Failure.IMAGE
+                    f"the image's layer {member} has sha256:{found}, but its configuration says {diff_id}",
+                    Failure.IMAGE,
                 )
             aside.rename(target)
         finally:

@@ -32,6 +32,15 @@ def leave_mount_namespace() -> None:
     _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
 
 
+def has_own_mounts() -> bool:
+    """Whether what this process mounts stays hidden from the process that started it."""
+    try:
+        theirs = Path(f"/proc/{os.getppid()}/ns/mnt").readlink()
+    except OSError:
+        return True
+    return Path("/proc/self/ns/mnt").readlink() != theirs
+
+
 def mount(source: str, target: str, kind: str, options: str) -> None:
     """mount(2). Raises OSError naming the target."""
     _check(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), 0, os.fsencode(options)), target)
@@ -68,11 +77,15 @@ def mounts_below(directory: str) -> list[str]:
     return [one for one in reversed(points) if one == directory or one.startswith(directory + "/")]
 
 
-def remove_directory(directory: Path) -> None:
+def remove_directory(directory: Path, *, last: str = "") -> None:
     """Remove a directory and everything in it, first unmounting what is mounted there. Nothing there is no error.
 
-    Raises OSError when something stays.
+    The file named `last` goes last. Raises OSError when something stays.
     """
+    if last and directory.is_dir():
+        for one in directory.iterdir():
+            if one.name != last:
+                remove_directory(one) if one.is_dir() else one.unlink()
     for point in mounts_below(str(directory)):
         unmount(point)
     if directory.is_symlink():

@@ -71,4 +71,3 @@ class LiveView:
 
     def _unsent(self) -> int:
         return sum(self._log.size(name) - self._sent.get(name, 0) for name in LIVE)
-

@@ -70,3 +70,8 @@ def read_holder(run_directory: Path) -> Holder | None:
         return msgspec.json.decode((run_directory / NAME).read_bytes(), type=Holder)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def release(descriptor: int) -> None:
+    """Let the lock go."""
+    os.close(descriptor)

@@ -55,7 +55,9 @@ def unpack_layer(source: IO[bytes], target: Path) -> str:
     start = source.read(4)
     source.seek(0)
     if start == _ZSTD:
-        raise ExecutionError("a layer of the image is compressed with zstd; save the image with plain layers", Failure.IMAGE)
+        raise ExecutionError(
+            "a layer of the image is compressed with zstd; save the image with plain layers", Failure.IMAGE
+        )
     plain: _Readable = gzip.GzipFile(fileobj=source) if start.startswith(_GZIP) else source
     stream = _Hashing(plain)
     target.mkdir(mode=0o755)
@@ -142,7 +144,9 @@ class _Layer:
         os.chown(place, member.uid, member.gid, follow_symlinks=False)
         for name, value in member.pax_headers.items():
             if name.startswith(_XATTR):
-                os.setxattr(place, name.removeprefix(_XATTR), value.encode("utf-8", "surrogateescape"), follow_symlinks=False)
+                os.setxattr(
+                    place, name.removeprefix(_XATTR), value.encode("utf-8", "surrogateescape"), follow_symlinks=False
+                )
         if not member.issym():
             os.chmod(place, member.mode & 0o7777)
         moment = int(float(member.mtime) * 1_000_000_000)

@@ -208,7 +208,7 @@ class Usage:
 
 def _listed(text: str) -> dict[str, str]:
     """Path by controller in /proc/PID/cgroup; version 2 is listed under ""."""
-    found = {}
+    found: dict[str, str] = {}
     for line in text.splitlines():
         _, names, path = line.split(":", 2)
         found.update((name, path) for name in names.split(","))
@@ -233,4 +233,8 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def _show(value: float) -> str:
-    return str(int(value)) if value == int(value) and abs(value) > 1000 or value == 0 else f"{value:.4f}".rstrip("0").rstrip(".")
+    return (
+        str(int(value))
+        if value == int(value)
+        else f"{value:.4f}".rstrip("0").rstrip(".")
+    )

@@ -30,3 +30,274 @@ The run directory is locked (flock on `lock`) before the fork and for the superv
 a starting container for a dead one. USR1 and USR2 have handlers before that, so no probe can kill it
 (dispatch-contract A.3): handlers and not SIG_IGN, which the container's command would inherit.
 """
+
+from __future__ import annotations
+
+import argparse
+import array
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lading import telemetry
+from lading.core import ids
+from lading.core.errors import LadingError
+from lading.supervisor import assignment, lockfile
+from lading.supervisor.cleaning import clean, describe
+from lading.supervisor.engines import find_engines
+from lading.supervisor.process import ignore_probes, run_one
+from lading.supervisor.run import EngineMaker
+
+MESSAGE_SIZE = 1 << 18
+_MOST_DESCRIPTORS = 200
+_START_TIME = 1.0
+_SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in ("TERM", "INT", "QUIT", "USR1", "USR2", "KILL")}
+_logger = logging.getLogger("lading.zygote")
+Message = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Child:
+    """A process that this one forked. `cleaning` is the request that it answers, None for a supervisor.
+
+    `reader` is where a cleaning process says what it could not do.
+    """
+
+    pid: int
+    pidfd: int
+    uuid: str
+    cleaning: Message | None = None
+    reader: int = -1
+
+
+@dataclass(slots=True)
+class Zygote:
+    """The warm parent."""
+
+    connection: socket.socket
+    run_root: Path
+    engines: EngineMaker
+    _children: dict[int, _Child] = field(default_factory=dict)
+    _poll: select.poll = field(default_factory=select.poll)
+
+    def serve(self) -> None:
+        """Answer requests until the other end closes."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE_SIZE)
+        self._poll.register(self.connection, select.POLLIN)
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor != self.connection.fileno():
+                    self._reap(descriptor)
+                    continue
+                data = self.connection.recv(MESSAGE_SIZE)
+                if not data:
+                    return
+                try:
+                    self._answer(data)
+                except (BrokenPipeError, ConnectionResetError):
+                    return
+
+    def _answer(self, data: bytes) -> None:
+        request: Message = {}
+        try:
+            request = msgspec.json.decode(data, type=dict[str, Any])
+            handlers = {"start": self._start, "signal": self._signal, "list": self._list, "clean": self._clean}
+            handlers[request["op"]](request)
+        except (msgspec.DecodeError, KeyError, LadingError, OSError) as error:
+            text = error.message if isinstance(error, LadingError) else f"{type(error).__name__}: {error}"
+            self._send({"op": "error", "id": request.get("id"), "error": " ".join(text.split())})
+
+    def _send(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        self.connection.sendmsg([msgspec.json.encode(message)], rights)
+
+    # Requests.
+
+    def _start(self, request: Message) -> None:
+        given = request.get("assignment")
+        uuid = str(given.get("container_uuid", "")) if isinstance(given, dict) else ""
+        try:
+            told = assignment.convert(given)
+            run_directory = Path(told.run_directory)
+            if run_directory.parent != self.run_root or run_directory.name != uuid:
+                raise LadingError(f"run_directory must be {self.run_root / uuid}")
+            lock = lockfile.acquire(run_directory)
+        except (LadingError, OSError) as error:
+            text = error.message if isinstance(error, LadingError) else str(error)
+            self._send({"op": "refused", "id": request.get("id"), "uuid": uuid, "error": " ".join(text.split())})
+            return
+        try:
+            pid = self._fork(lambda: run_one(told, lock, engines=self.engines))
+        finally:
+            # The child holds the lock through its own copy of the descriptor.
+            lockfile.release(lock)
+        child = self._adopt(pid, uuid)
+        self._send({"op": "started", "id": request.get("id"), "uuid": uuid, "pid": pid}, (child.pidfd,))
+
+    def _signal(self, request: Message) -> None:
+        number, directory = _SIGNALS[request["signal"]], self._directory(request)
+        holder = _holder(directory)
+        delivered = False
+        if holder is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder.PID, number)
+                delivered = True
+        self._send({"op": "signalled", "id": request.get("id"), "uuid": request["uuid"], "delivered": delivered})
+
+    def _list(self, request: Message) -> None:
+        live: list[tuple[str, int, int]] = []
+        dead: list[str] = []
+        names = sorted(one.name for one in self.run_root.iterdir()) if self.run_root.is_dir() else []
+        for uuid in names:
+            if not ids.is_uuid(uuid, ids.Infix.CONTAINER):
+                continue
+            holder = _holder(self.run_root / uuid)
+            pidfd = _open_process(holder.PID) if holder is not None else -1
+            if holder is None or pidfd < 0:
+                dead.append(uuid)
+            else:
+                live.append((uuid, holder.PID, pidfd))
+        try:
+            for part, last in _parts(live):
+                answer: Message = {"op": "listed", "id": request.get("id"), "more": not last}
+                answer["live"] = [{"uuid": uuid, "pid": pid} for uuid, pid, _ in part]
+                answer["dead"] = dead if last else []
+                self._send(answer, tuple(pidfd for _, _, pidfd in part))
+        finally:
+            for _, _, pidfd in live:
+                os.close(pidfd)
+
+    def _clean(self, request: Message) -> None:
+        directory = self._directory(request)
+        if not directory.exists():
+            self._send_cleaned(request, "")
+            return
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            child = self._adopt(self._fork(lambda: _clean_one(directory, writing, engines=self.engines)), str(request["uuid"]))
+        finally:
+            os.close(writing)
+        child.cleaning, child.reader = request, reading
+
+    def _send_cleaned(self, request: Message, error: str) -> None:
+        self._send({"op": "cleaned", "id": request.get("id"), "uuid": request["uuid"], "error": error})
+
+    def _directory(self, request: Message) -> Path:
+        uuid = str(request["uuid"])
+        if not ids.is_uuid(uuid, ids.Infix.CONTAINER):
+            raise LadingError(f"{uuid!r} is not the uuid of a container")
+        return self.run_root / uuid
+
+    # Children.
+
+    def _fork(self, work: Callable[[], int]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 70
+        try:
+            os.setsid()
+            self.connection.close()
+            for child in self._children.values():
+                os.close(child.pidfd)
+                if child.reader >= 0:
+                    os.close(child.reader)
+            code = work()
+        except Exception:
+            _logger.exception("a forked process failed")
+        finally:
+            logging.shutdown()
+            os._exit(code)
+
+    def _adopt(self, pid: int, uuid: str) -> _Child:
+        child = _Child(pid, os.pidfd_open(pid), uuid)
+        self._children[child.pidfd] = child
+        self._poll.register(child.pidfd, select.POLLIN)
+        return child
+
+    def _reap(self, pidfd: int) -> None:
+        child = self._children.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(child.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if child.cleaning is None:
+            if code:
+                _logger.info("container=%s supervisor ended with %s", child.uuid, code)
+            return
+        with os.fdopen(child.reader, "rb") as reader:
+            said = reader.read().decode(errors="replace")
+        self._send_cleaned(child.cleaning, said or (f"the cleaning process ended with {code}" if code else ""))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve on the descriptor given on the command line."""
+    parser = argparse.ArgumentParser(prog="lading.supervisor.zygote")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--run", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    telemetry.configure()
+    ignore_probes()
+    os.set_inheritable(given.fd, False)
+    engines = find_engines()
+    engines.preload()
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=given.fd) as connection:
+        Zygote(connection, given.run.absolute(), engines.make).serve()
+    return 0
+
+
+def _clean_one(directory: Path, writing: int, *, engines: EngineMaker) -> int:
+    try:
+        asyncio.run(clean(directory, engines=engines))
+    except (LadingError, OSError) as error:
+        os.write(writing, describe(error).encode())
+        return 1
+    return 0
+
+
+def _holder(directory: Path) -> lockfile.Holder | None:
+    """The live supervisor of a run directory; None when there is none.
+
+    One that was forked a moment ago may not have written its number yet.
+    """
+    until = time.monotonic() + _START_TIME
+    while lockfile.is_held(directory):
+        holder = lockfile.read_holder(directory)
+        if holder is not None:
+            return holder
+        if time.monotonic() > until:
+            break
+        time.sleep(0.001)
+    return None
+
+
+def _open_process(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
+
+
+def _parts(live: list[tuple[str, int, int]]) -> Iterator[tuple[list[tuple[str, int, int]], bool]]:
+    """The list in pieces that fit one message each, and whether it is the last."""
+    for start in range(0, max(len(live), 1), _MOST_DESCRIPTORS):
+        yield live[start : start + _MOST_DESCRIPTORS], start + _MOST_DESCRIPTORS >= len(live)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -49,20 +49,24 @@ def local_settings(directory: DataDirectory, config: Config, *, address: str) ->
 
 
 async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[], None]) -> None:
-    """Dispatch to this machine until TERM or INT; containers go on."""
+    """Dispatch to this machine until cancelled; containers go on."""
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
     settings = Settings(poll_interval=config.Local.PollInterval)
-    loop = asyncio.get_running_loop()
     async with (
         HttpTransport(unix_socket=directory.socket) as transport,
         LocalFleet(local_settings(directory, config, address=listen)) as fleet,
     ):
         client = ApiClient(transport, secrets.dispatch_token)
-        work = asyncio.create_task(run(client, fleet, settings, events=events(client), on_ready=on_ready))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, work.cancel)
-        await asyncio.gather(work, return_exceptions=False)
+        await run(client, fleet, settings, events=events(client), on_ready=on_ready)
+
+
+async def _run(options: Options) -> None:
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    await serve(options.directory, options.listen, on_ready=lambda: report_ready(options.ready))
 
 
 def main(options: Options) -> int:
@@ -70,7 +74,7 @@ def main(options: Options) -> int:
     end_with_parent(options.parent)
     configure()
     try:
-        asyncio.run(serve(options.directory, options.listen, on_ready=lambda: report_ready(options.ready)))
+        asyncio.run(_run(options))
     except asyncio.CancelledError:
         return 0
     except LadingError as error:

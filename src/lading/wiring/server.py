@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -63,8 +64,8 @@ def combine(api: App, blocks: App) -> App:
     return app
 
 
-async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[], None]) -> None:
-    """Serve until TERM or INT. Raises Unavailable when the address cannot be had."""
+async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
+    """Serve until `stop` is set. Raises Unavailable when the address cannot be had."""
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
     database = SqliteDatabase(directory.database)
@@ -74,7 +75,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         api = _make_api(database, volume, config, directory)
         await api.bootstrap(_first_tokens(secrets))
         blocks = make_block_app([volume], config.Collections, clock=time.time, check_token=api.check_token)
-        await _listen(combine(api, blocks), api, directory, listen, on_ready)
+        await _listen(combine(api, blocks), api, directory, listen, stop, on_ready)
     finally:
         await database.close()
 
@@ -93,13 +94,20 @@ def _make_api(database: SqliteDatabase, volume: Volume, config: Config, director
 def _first_tokens(secrets: Secrets) -> FirstTokens:
     return FirstTokens(
         admin_uuid=secrets.admin_uuid,
-        admin_token=secrets.admin_token,
-        dispatch_token=secrets.dispatch_token,
+        admin_token_uuid=secrets.admin_token_uuid,
+        admin_secret=secrets.admin_token_secret,
+        dispatch_token_uuid=secrets.dispatch_token_uuid,
+        dispatch_secret=secrets.dispatch_token_secret,
     )
 
 
 async def _listen(
-    app: App, api: Application, directory: DataDirectory, listen: str, on_ready: Callable[[], None]
+    app: App,
+    api: Application,
+    directory: DataDirectory,
+    listen: str,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
 ) -> None:
     common: dict[str, Any] = {
         "loop": "none",
@@ -114,10 +122,6 @@ async def _listen(
     }
     public = _Server(uvicorn.Config(app, ssl_certfile=directory.certificate, ssl_keyfile=str(directory.key), **common))
     local = _Server(uvicorn.Config(app, **common))
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
     with _tcp_socket(listen) as tcp, _unix_socket(directory) as unix:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(public.serve([tcp]), name="https")
@@ -151,40 +155,52 @@ def _tcp_socket(listen: str) -> socket.socket:
     host, port = parse_listen(listen)
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        made = socket.socket(family, kind, protocol)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+        with contextlib.ExitStack() as undo:
+            made = undo.enter_context(socket.socket(family, kind, protocol))
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(_BACKLOG)
+            undo.pop_all()
+            return made
     except OSError as error:
         raise Unavailable(f"cannot listen on {listen}: {error.strerror}; choose another --listen HOST:PORT") from error
-    made.listen(_BACKLOG)
-    return made
 
 
 def _unix_socket(directory: DataDirectory) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     directory.socket.unlink(missing_ok=True)
     try:
-        made.bind(str(directory.socket))
+        with contextlib.ExitStack() as undo:
+            made = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            made.bind(str(directory.socket))
+            directory.socket.chmod(0o600)
+            made.listen(_BACKLOG)
+            undo.pop_all()
+            return made
     except OSError as error:
         raise Unavailable(
             f"cannot listen on {directory.socket}: {error}; choose a --data with a shorter path"
         ) from error
-    directory.socket.chmod(0o600)
-    made.listen(_BACKLOG)
-    return made
 
 
 def main(options: Options) -> int:
     """Run the server process; its exit code. A failure is one line on standard error."""
     end_with_parent(options.parent)
     configure()
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(serve(options.directory, options.listen, on_ready=lambda: report_ready(options.ready)))
+            runner.run(_run(options))
     except LadingError as error:
         print(error.message, file=sys.stderr)  # noqa: T201 - the parent repeats the last line of this log
         return 1
     return 0
+
+
+async def _run(options: Options) -> None:
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await serve(options.directory, options.listen, stop=stop, on_ready=lambda: report_ready(options.ready))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -9,6 +9,7 @@ import posixpath
 import subprocess
 import tarfile
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
@@ -162,14 +163,9 @@ def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: 
             f"{source}: compressed with {program}, which this machine lacks; run 'apt install {program}'"
         ) from None
     assert process.stdin is not None
-    try:
+    with suppress(BrokenPipeError), process.stdin as pipe:
         while size > 0 and (data := file.read(min(_CHUNK, size))):
-            process.stdin.write(data)
+            pipe.write(data)
             size -= len(data)
-        process.stdin.close()
-    except BrokenPipeError:
-        pass
-    finally:
-        code = process.wait()
-    if code != 0:
+    if process.wait() != 0:
         raise Malformed(f"{source}: damaged: {program} cannot uncompress it")

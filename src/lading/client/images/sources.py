@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import platform
 from collections.abc import Sequence
+from http import HTTPStatus
 from pathlib import Path
 
 from lading.client.images.archive import NormalImage, Parts, write_archive
@@ -83,9 +84,9 @@ async def save_from_docker(name: str, target: Path, *, socket: Path = DOCKER_SOC
                 while data := await stream.read(1 << 20):
                     await asyncio.to_thread(file.write, data)
     except aiodocker.DockerError as error:
-        raise NotFound(f"{name}: no such file or directory, and Docker says: {error.message}") from error
-    except OSError as error:
-        raise NotFound(f"{name}: no such file or directory, and Docker at {socket} does not answer: {error}") from error
+        has_none = error.status == HTTPStatus.NOT_FOUND
+        said = "has no image of that name" if has_none else f"at {socket} does not answer: {error.message}"
+        raise NotFound(f"{name}: no such file or directory, and Docker {said}") from error
     finally:
         await docker.close()
     return target

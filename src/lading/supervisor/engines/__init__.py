@@ -1,15 +1,18 @@
 """Container engines: one small protocol, found by entry point group `lading.engines`.
 
-An engine object serves one container. The supervisor calls check, prepare, create, run in this order, `stop` from
-another task at any time, and `remove` at the end whatever happened. `remove` is also called by another process after
-a crash, on a fresh object made from the same settings: it must find what was left by the settings alone.
+An engine object serves one container. The supervisor calls check, prepare, create, run in this order, and `remove` at
+the end whatever happened. `remove` is also called by another process after a crash, on a fresh object made from the
+same settings: it must find what was left by the settings alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
 from lading.core.errors import ExecutionError, Failure
@@ -105,10 +108,10 @@ class Engine(Protocol):
         """Make the container, all but started. No user code runs. Raises ExecutionError."""
         ...
 
-    async def run(self, *, stop_grace: float) -> Exit:
-        """Start the command and wait for its end. Cancelled: stops it first. Raises ExecutionError when it cannot start.
+    async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
+        """Start the command and wait for its end. Raises ExecutionError when it cannot be started.
 
-        `stop_grace` is the seconds between TERM and KILL when the task is cancelled.
+        When `stop` is set the command gets TERM, and KILL after `stop_grace` seconds; its end is then returned.
         """
         ...
 
@@ -122,17 +125,36 @@ GROUP = "lading.engines"
 AUTOMATIC = "auto"
 
 
-def make_engine(name: str, settings: EngineSettings) -> Engine:
-    """The engine called `name`; `auto` is native where this machine can run it, else docker.
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """The engines of this installation by name. Looking for them reads many files, so a warm parent does it once."""
 
-    Raises ExecutionError(NODE) naming the engines there are.
-    """
-    found = {one.name: one for one in entry_points(group=GROUP)}
-    if name == AUTOMATIC:
-        name = "native" if os.geteuid() == 0 and shutil.which("crun") else "docker"
-    if name not in found:
-        raise ExecutionError(
-            f"container engine {name!r} is not installed; there are: {', '.join(sorted(found)) or 'none'}", Failure.NODE
-        )
-    factory: EngineFactory = found[name].load()
-    return factory(settings)
+    found: Mapping[str, EntryPoint]
+
+    def make(self, name: str, settings: EngineSettings) -> Engine:
+        """The engine called `name`; `auto` is native where this machine can run it, else docker.
+
+        Raises ExecutionError(NODE) naming the engines there are.
+        """
+        name = choose_engine() if name == AUTOMATIC else name
+        if name not in self.found:
+            known = ", ".join(sorted(self.found)) or "none"
+            raise ExecutionError(f"container engine {name!r} is not installed; there are: {known}", Failure.NODE)
+        factory: EngineFactory = self.found[name].load()
+        return factory(settings)
+
+    def preload(self) -> None:
+        """Import the engine that `auto` stands for, so that a process forked from this one need not."""
+        chosen = self.found.get(choose_engine())
+        if chosen is not None:
+            chosen.load()
+
+
+def find_engines() -> Engines:
+    """What is registered in the entry point group `lading.engines`."""
+    return Engines({one.name: one for one in entry_points(group=GROUP)})
+
+
+def choose_engine() -> str:
+    """What `auto` means on this machine."""
+    return "native" if os.geteuid() == 0 and shutil.which("crun") else "docker"

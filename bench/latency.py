@@ -1,0 +1,40 @@
+"""How long one container waits: Queued to user code, and Queued to Complete, one at a time.
+
+User code says itself when it began: the container runs `date +%s%N` and the saved log has what it printed. Queued is
+the record's creation time, Complete is when a client has heard of it; all three are on the clock of this machine.
+"""
+
+from __future__ import annotations
+
+from bench.figures import Figure, durations
+from bench.requests import Outcome, Watch, inspect, lines_of, submit
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+
+COMMAND = ["date", "+%s%N"]
+P50_LIMIT = 80.0
+_WARM_UP = 5
+
+
+async def measure(client: ApiClient, watch: Watch, image: str, *, count: int) -> list[Figure]:
+    """Both latencies over `count` containers, after some that warm up caches and do not count."""
+    blocks = BlockClient(client.transport, client.token)
+    starts, ends = [], []
+    for number in range(_WARM_UP + count):
+        uuid = await submit(client, image, COMMAND)
+        outcome = await inspect(client, blocks, uuid, heard=await watch.end(uuid))
+        if number >= _WARM_UP:
+            starts.append(_user_code(outcome) - outcome.queued)
+            ends.append(outcome.heard - outcome.queued)
+    return [
+        durations("Queued to user code, one at a time", starts, p50_limit=P50_LIMIT),
+        durations("Queued to Complete, one at a time", ends, note="log and output saved, end heard by a client"),
+    ]
+
+
+def _user_code(outcome: Outcome) -> float:
+    """When the container says that it ran. Raises RuntimeError when its saved log does not say it."""
+    printed = lines_of(outcome, "stdout.txt")
+    if len(printed) != 1 or not printed[0].isdigit():
+        raise RuntimeError(f"the saved log lacks what the container printed; it has {outcome.log}")
+    return int(printed[0]) / 1e9

@@ -1,0 +1,71 @@
+"""A `lading up` of the benchmark's own, reached as any user would: HTTPS, a token, the Python client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from lading.client.api import ApiClient
+from lading.client.environment import find_server
+
+PROGRAMS = ("sh", "date")
+_LADING = (sys.executable, "-m", "lading")
+
+
+@contextlib.contextmanager
+def serving(data: Path) -> Iterator[dict[str, str]]:
+    """A running `lading up` with its data in `data`; yields the environment for its clients.
+
+    Raises RuntimeError with its last words when it does not start.
+    """
+    listen = f"127.0.0.1:{_free_port()}"
+    with (data.parent / "up.log").open("w+") as log:
+        up = subprocess.Popen(
+            [*_LADING, "up", "--data", str(data), "--listen", listen], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+        try:
+            assert up.stdout is not None
+            if not up.stdout.readline():
+                log.seek(0)
+                raise RuntimeError(f"lading up did not start: {log.read().strip()[-500:]}")
+            yield _environment(data / "env")
+        finally:
+            up.terminate()
+            up.wait(60)
+            if up.stdout is not None:
+                up.stdout.close()
+
+
+def add_image(environment: dict[str, str]) -> str:
+    """Make an image of this machine's `sh` and `date`; its portable data hash."""
+    command = [*_LADING, "image", "add", "--from-host", *PROGRAMS, "--name", "bench:1", "--json"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"lading image add failed: {done.stderr.strip()[-500:]}")
+    return str(json.loads(done.stdout)["pdh"])
+
+
+@contextlib.asynccontextmanager
+async def connected(environment: dict[str, str]) -> AsyncIterator[ApiClient]:
+    """A client of the server that the environment names."""
+    server = await asyncio.to_thread(find_server, environment, Path("/nonexistent"))
+    async with server.transport() as transport:
+        yield ApiClient(transport, server.token)
+
+
+def _environment(path: Path) -> dict[str, str]:
+    lines = (line.removeprefix("export ") for line in path.read_text().splitlines())
+    return os.environ | dict(line.split("=", 1) for line in lines)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

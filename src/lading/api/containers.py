@@ -1,0 +1,232 @@
+"""Containers: written by those who run them, locked and unlocked by dispatchers (api-contract 1.5, 2)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from lading.api import generic
+from lading.api.exchange import Answer, Call
+from lading.api.ledger import Ledger
+from lading.api.shape import show
+from lading.core import access, attributes, lifecycle, recipe, writers
+from lading.core.container import FINAL, Container
+from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.filters import check_number, check_select
+from lading.core.ids import Infix
+from lading.core.lifecycle import NewTokens
+from lading.core.recipe import Recipe
+from lading.core.records import CONTAINERS, TOKENS
+from lading.core.schema import Record
+from lading.core.writers import Caller
+from lading.store import contents, records
+from lading.store.database import Transaction
+
+_LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
+_RECIPE: Final = tuple(one.name for one in dataclasses.fields(Recipe))
+
+
+async def list_containers(call: Call) -> Answer:
+    """A page of containers."""
+    return await generic.list_records(call, CONTAINERS)
+
+
+async def get_container(call: Call) -> Answer:
+    """One container."""
+    select = check_select(call.params.get("select"), CONTAINERS)
+    async with call.services.database.reading() as tx:
+        record = await _find(tx, call)
+    return Answer(body=show(CONTAINERS, record, select))
+
+
+async def current_container(call: Call) -> Answer:
+    """The container whose token calls."""
+    if call.caller.container_uuid is None:
+        raise NotFound("Token is not associated with a container.")
+    call.uuid = call.caller.container_uuid
+    return await get_container(call)
+
+
+async def create_container(call: Call) -> Answer:
+    """A container without a request, made by an admin."""
+    access.check_admin(call.caller, "make containers")
+    services = call.services
+    given = attributes.check(
+        call.attributes(CONTAINERS),
+        CONTAINERS,
+        stored=None,
+        admin=False,
+        cluster=services.config.ClusterID,
+    )
+    for name in given.keys() - set(_RECIPE):
+        if given[name] != CONTAINERS.by_name[name].default:
+            raise Invalid(f"{name}: cannot be set when a container is made")
+    made_of = recipe.of_container(Container.from_record({**given, "uuid": ""}))
+    if not made_of.command or not made_of.container_image or not made_of.output_path:
+        raise Invalid("command, container_image and output_path: can't be blank")
+    container = recipe.new_container(made_of, uuid=services.new_uuid(Infix.CONTAINER), now=services.now())
+    async with services.database.writing() as tx:
+        row = await Ledger(tx, services, user_uuid=call.caller.user_uuid).add_container(container)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def update_container(call: Call) -> Answer:
+    """What its supervisor, its own token or an admin reports."""
+    services = call.services
+    select = check_select(call.params.get("select"), CONTAINERS)
+    given = call.attributes(CONTAINERS)
+    async with services.database.writing() as tx:
+        row = await _find(tx, call)
+        container = Container.from_record(row)
+        change = lifecycle.update(
+            container,
+            given,
+            caller=_caller(call),
+            now=services.now(),
+            max_attempts=services.policy.max_dispatch_attempts,
+            tokens=_new_tokens(call) if given.get("state") == "Locked" else None,
+            output_readable=await _output_readable(tx, call, given),
+        )
+        row = await _carry_out(tx, call, row, change)
+    return Answer(body=show(CONTAINERS, row, select))
+
+
+async def delete_container(call: Call) -> Answer:
+    """Remove a container that has ended."""
+    access.check_admin(call.caller, "delete containers")
+    async with call.services.database.writing() as tx:
+        row = await _find(tx, call)
+        if row["state"] not in FINAL:
+            raise Invalid(f"State: a container that is {row['state']} cannot be deleted; cancel it first")
+        await generic.remove(tx, call, CONTAINERS, row)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def lock_container(call: Call) -> Answer:
+    """Take a queued container; the answer has the token for its supervisor."""
+    async with call.services.database.writing() as tx:
+        row = await _find(tx, call)
+        change = lifecycle.lock(Container.from_record(row), caller=_caller(call), tokens=_new_tokens(call))
+        row = await _carry_out(tx, call, row, change)
+    token = row["supervisor_auth_uuid"]
+    shown = show(CONTAINERS, row, _LOCKED)
+    return Answer(body={**shown, "supervisor_token": f"v2/{token}/{call.services.container_secret(token)}"})
+
+
+async def unlock_container(call: Call) -> Answer:
+    """Give a locked container back."""
+    services = call.services
+    async with services.database.writing() as tx:
+        row = await _find(tx, call)
+        change = lifecycle.unlock(
+            Container.from_record(row),
+            caller=_caller(call),
+            now=services.now(),
+            max_attempts=services.policy.max_dispatch_attempts,
+        )
+        row = await _carry_out(tx, call, row, change)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def get_auth(call: Call) -> Answer:
+    """The container's own token, for the one who locked it and its supervisor."""
+    services = call.services
+    async with services.database.reading() as tx:
+        row = await _find(tx, call)
+        container = Container.from_record(row)
+        writers.check_may_read_auth(container, _caller(call))
+        uuid, secret = _auth_token(call, container)
+        token = await records.get(tx, TOKENS, uuid)
+    if token is None:
+        raise NotFound(f"Path not found: container {call.uuid} has no token")
+    return Answer(body={**show(TOKENS, token), "api_token": secret})
+
+
+async def update_priority(call: Call) -> Answer:
+    """Compute the priority anew."""
+    access.check_admin(call.caller, "recompute priorities")
+    async with call.services.database.writing() as tx:
+        await _find(tx, call)
+        ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
+        ledger.stale([call.uuid])
+        await ledger.settle()
+        row = await _find(tx, call)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def get_secret_mounts(call: Call) -> Answer:
+    """The secret mounts, for the container's own token only."""
+    async with call.services.database.reading() as tx:
+        row = await _find(tx, call)
+    writers.check_may_read_secrets(Container.from_record(row), _caller(call))
+    return Answer(body={"secret_mounts": row["secret_mounts"]})
+
+
+async def append_live(call: Call) -> Answer:
+    """Add what the container has written to one of its live logs."""
+    async with call.services.database.reading() as tx:
+        row = await _find(tx, call)
+    role = writers.role_of(Container.from_record(row), _caller(call))
+    if role not in (writers.Role.SUPERVISOR, writers.Role.HOLDER):
+        raise Forbidden("Forbidden: live logs are written by the container's supervisor")
+    offset = check_number(call.params, "offset", 0)
+    return Answer(body={"length": call.services.spool.append(call.uuid, call.rest, call.raw, offset=offset)})
+
+
+async def _find(tx: Transaction, call: Call) -> Record:
+    caller = call.caller
+    if call.uuid in (caller.container_uuid, caller.supervises):
+        row = await records.get(tx, CONTAINERS, call.uuid)
+        if row is not None:
+            return row
+    return await generic.find_readable(tx, call.services, CONTAINERS, call.uuid, caller)
+
+
+def _caller(call: Call) -> Caller:
+    caller = call.caller
+    return Caller(token_uuid=caller.token_uuid, is_admin=caller.is_admin, is_own=caller.container_uuid == call.uuid)
+
+
+def _new_tokens(call: Call) -> NewTokens:
+    services = call.services
+    return NewTokens(auth_uuid=services.new_uuid(Infix.TOKEN), supervisor_uuid=services.new_uuid(Infix.TOKEN))
+
+
+async def _carry_out(tx: Transaction, call: Call, row: Record, change: lifecycle.Change) -> Record:
+    ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
+    row = await ledger.change_container(row, change)
+    await ledger.settle()
+    return row
+
+
+async def _output_readable(tx: Transaction, call: Call, given: Record) -> bool:
+    output = given.get("output")
+    if not isinstance(output, str):
+        return True
+    owner = None if call.caller.is_admin else call.caller.user_uuid
+    return await contents.has_content(tx, output, call.services.now(), owner_uuid=owner, trashed=True)
+
+
+def _auth_token(call: Call, container: Container) -> tuple[str, str]:
+    if container.auth_uuid is not None:
+        return container.auth_uuid, call.services.container_secret(container.auth_uuid)
+    parts = (container.runtime_token or "").split("/")
+    if len(parts) < 3:
+        raise NotFound(f"Path not found: container {container.uuid} has no token")
+    return parts[1], parts[2]
+
+
+HANDLERS: Final = {
+    "containers.list": list_containers,
+    "containers.get": get_container,
+    "containers.create": create_container,
+    "containers.update": update_container,
+    "containers.delete": delete_container,
+    "containers.lock": lock_container,
+    "containers.unlock": unlock_container,
+    "containers.auth": get_auth,
+    "containers.update_priority": update_priority,
+    "containers.secret_mounts": get_secret_mounts,
+    "containers.current": current_container,
+    "containers.live": append_live,
+}

@@ -1,0 +1,267 @@
+"""Carrying out what `core` decides about containers and requests, in one transaction.
+
+A `Ledger` lives as long as one transaction. It applies changes with compare-and-set, writes the trail, and carries out
+effects in the order in which they are listed: tokens, log collections, retries, finalisation, the cascade to children.
+Priorities are settled once, at the end. Source: api-contract 1.3, 1.7, 1.8, 1.11; the docstrings of `core`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from lading.api import audit
+from lading.api.keeping import keep
+from lading.api.services import Services, hash_secret
+from lading.core import access, finalise, lifecycle, priority, request, retry
+from lading.core.container import FINAL, LIVE, Container
+from lading.core.effects import (
+    CancelChildren,
+    ContainerEffect,
+    Finish,
+    MintTokens,
+    RefreshLog,
+    Reprioritise,
+    ReprioritiseChildren,
+    RevokeTokens,
+)
+from lading.core.errors import Conflict
+from lading.core.finalise import Keeps
+from lading.core.jsonvalue import JsonObject
+from lading.core.records import CONTAINERS, REQUESTS, TOKENS
+from lading.core.request import ContainerRequest
+from lading.core.schema import Record, RecordType
+from lading.store import containers, records, tokens
+from lading.store.database import Transaction
+
+_KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
+ABANDONED: Final = "No request wants this container any more."
+
+
+class Ledger:
+    """The changes of one transaction on behalf of one user."""
+
+    def __init__(self, tx: Transaction, services: Services, *, user_uuid: str) -> None:
+        self.tx = tx
+        self.services = services
+        self.user_uuid = user_uuid
+        self.now = services.now()
+        self._stale: dict[str, None] = {}
+
+    async def container(self, uuid: str) -> Record | None:
+        """A container's row."""
+        return await records.get(self.tx, CONTAINERS, uuid)
+
+    async def change_container(self, old: Record, change: lifecycle.Change) -> Record:
+        """Store a container's change and carry out its effects; the new row. Raises Conflict when it came too late."""
+        new = await self._store_container(old, change.changed, expected=change.expected)
+        for effect in change.effects:
+            await self._carry_out(effect, change.container, Container.from_record(old))
+        return new
+
+    async def change_request(self, old: Record, change: request.Change) -> Record:
+        """Store a request's change; what its effects make stale is settled later. The new row."""
+        new = old
+        if change.changed:
+            new = await self._write(REQUESTS, old, change.changed, change.expected)
+        self.note(change)
+        return new
+
+    def note(self, change: request.Change) -> None:
+        """Remember whose priority a change may have changed."""
+        for effect in change.effects:
+            if isinstance(effect, Reprioritise):
+                self.stale(effect.container_uuids)
+
+    def stale(self, container_uuids: Iterable[str]) -> None:
+        """The priorities of these containers are to be computed anew."""
+        self._stale |= dict.fromkeys(container_uuids)
+
+    async def add_container(self, container: Container) -> Record:
+        """Store a new container."""
+        row: Record = {
+            **container.to_record(),
+            "owner_uuid": self.services.system_user,
+            "created_at": self.now,
+            "modified_at": self.now,
+            "modified_by_user_uuid": self.services.system_user,
+        }
+        await records.insert(self.tx, CONTAINERS, row)
+        await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
+        return row
+
+    async def finalise(self, subject: ContainerRequest, container: Container | None, *, reused: bool) -> request.Change:
+        """End a request: keep its collections, charge who asked for it. The change of the request, not yet stored."""
+        parent = None
+        if subject.requesting_container_uuid is not None:
+            row = await self.container(subject.requesting_container_uuid)
+            parent = Container.from_record(row) if row else None
+        end = finalise.finalise(subject, container, now=self.now, parent=parent, reused=reused)
+        kept: JsonObject = {}
+        for plan in end.collections:
+            uuid = await keep(self.tx, self.services, plan, user_uuid=self.user_uuid)
+            if uuid is not None and plan.keeps in _KEPT_IN:
+                kept[_KEPT_IN[plan.keeps]] = uuid
+        if end.parent_uuid is not None and parent is not None:
+            await self._charge(end.parent_uuid, parent.subrequests_cost + end.parent_cost)
+        return request.with_values(end.change, kept) if kept else end.change
+
+    async def abandon(self, container_uuid: str) -> None:
+        """Cancel a container that has not started and that no Committed request points at."""
+        row = await self.container(container_uuid)
+        if row is None:
+            return
+        container = Container.from_record(row)
+        wanting = await self._committed(container_uuid)
+        if request.is_abandoned(container.state, (subject for _, subject in wanting)):
+            await self.change_container(row, lifecycle.cancel(container, now=self.now, reason=ABANDONED))
+
+    async def settle(self) -> None:
+        """Bring the priorities of all containers that became stale, and of those below them, up to date."""
+        if not self._stale:
+            return
+        due = dict(self._stale)
+        self._stale.clear()
+        frontier = list(due)
+        while frontier:
+            below = await containers.wanted_below(self.tx, frontier)
+            frontier = [uuid for uuid in below if uuid not in due]
+            due |= dict.fromkeys(frontier)
+        rows = {row["uuid"]: row for row in await records.among(self.tx, CONTAINERS, "uuid", due)}
+        recompute = [uuid for uuid, row in rows.items() if row["state"] in LIVE]
+        wanting = [
+            ContainerRequest.from_record(row)
+            for row in await records.among(self.tx, REQUESTS, "container_uuid", recompute)
+            if row["state"] == request.State.COMMITTED
+        ]
+        priorities = {uuid: row["priority"] for uuid, row in rows.items()}
+        parents = {subject.requesting_container_uuid for subject in wanting} - {None, *priorities}
+        for row in await records.among(self.tx, CONTAINERS, "uuid", (uuid for uuid in parents if uuid)):
+            priorities[row["uuid"]] = row["priority"]
+        for uuid, value in priority.propagate(priorities, wanting, recompute=recompute).items():
+            await self._store_container(rows[uuid], {"priority": value}, expected={})
+
+    async def parent_priorities(self, subject: ContainerRequest) -> dict[str, int | None]:
+        """The priority of the container that made a request."""
+        uuid = subject.requesting_container_uuid
+        row = await self.container(uuid) if uuid else None
+        return {row["uuid"]: row["priority"]} if row else {}
+
+    async def _carry_out(self, effect: ContainerEffect, after: Container, before: Container) -> None:
+        match effect:
+            case MintTokens():
+                await self._mint(effect)
+            case RevokeTokens(token_uuids):
+                for uuid in token_uuids:
+                    await tokens.expire(self.tx, uuid, self.now)
+            case RefreshLog():
+                await self._refresh_logs(after)
+            case Finish():
+                await self._finish(after, before)
+            case CancelChildren(uuid):
+                await self._cancel_children(uuid)
+            case ReprioritiseChildren(uuid):
+                self.stale(await containers.wanted_below(self.tx, [uuid]))
+
+    async def _mint(self, effect: MintTokens) -> None:
+        system = self.services.system_user
+        if effect.auth_uuid is not None:
+            await self._token(effect.auth_uuid, effect.user_uuid or system, effect.scopes, None)
+        scopes = access.supervisor_scopes(effect.container_uuid)
+        await self._token(effect.supervisor_uuid, system, scopes, effect.container_uuid)
+
+    async def _token(self, uuid: str, owner: str, scopes: tuple[str, ...], container_uuid: str | None) -> None:
+        row: Record = {
+            "uuid": uuid,
+            "owner_uuid": owner,
+            "created_at": self.now,
+            "modified_at": self.now,
+            "modified_by_user_uuid": self.user_uuid,
+            "scopes": list(scopes),
+            "secret_hash": hash_secret(self.services.container_secret(uuid)),
+            "container_uuid": container_uuid,
+        }
+        await records.insert(self.tx, TOKENS, row)
+
+    async def _refresh_logs(self, container: Container) -> None:
+        for row, subject in await self._committed(container.uuid):
+            plan = finalise.refresh_log(subject, container, now=self.now)
+            uuid = await keep(self.tx, self.services, plan, user_uuid=self.user_uuid) if plan else None
+            if uuid is not None and uuid != subject.log_uuid:
+                await self._write(REQUESTS, row, {"log_uuid": uuid}, {})
+
+    async def _finish(self, after: Container, before: Container) -> None:
+        wanting = await self._committed(after.uuid)
+        rows = {subject.uuid: row for row, subject in wanting}
+        left = {subject.uuid: subject for _, subject in wanting}
+        again = retry.plan(
+            after,
+            left.values(),
+            before=before,
+            parents=await self._parents(left.values()),
+            uuid=self.services.new_uuid(CONTAINERS.infix),
+            now=self.now,
+            policy=self.services.policy,
+        )
+        if again is not None:
+            await self.add_container(again.container)
+            for change in again.changes:
+                subject = left.pop(change.request.uuid)
+                plan = finalise.attempt_log(subject, after, now=self.now)
+                uuid = await keep(self.tx, self.services, plan, user_uuid=self.user_uuid) if plan else None
+                await self.change_request(
+                    rows[subject.uuid], request.with_values(change, {"log_uuid": uuid}) if uuid else change
+                )
+        for subject in left.values():
+            await self.change_request(rows[subject.uuid], await self.finalise(subject, after, reused=False))
+        self.tx.after_commit(lambda: self._forget(after))
+
+    def _forget(self, ended: Container) -> None:
+        self.services.statuses.put(ended.uuid, "")
+        if ended.log is not None:
+            self.services.spool.remove(ended.uuid)
+
+    async def _parents(self, subjects: Iterable[ContainerRequest]) -> dict[str, Container]:
+        wanted = {one.requesting_container_uuid for one in subjects} - {None}
+        rows = await records.among(self.tx, CONTAINERS, "uuid", (uuid for uuid in wanted if uuid))
+        return {row["uuid"]: Container.from_record(row) for row in rows}
+
+    async def _cancel_children(self, container_uuid: str) -> None:
+        rows = await records.matching(
+            self.tx, REQUESTS, requesting_container_uuid=container_uuid, state=request.State.COMMITTED
+        )
+        for row in rows:
+            # An earlier child may have ended this one meanwhile.
+            fresh = await records.get(self.tx, REQUESTS, row["uuid"])
+            if fresh is not None and fresh["state"] == request.State.COMMITTED:
+                await self.cancel(fresh)
+
+    async def cancel(self, row: Record) -> Record:
+        """Cancel a request, and its container if that has not started and nobody else wants it."""
+        subject = ContainerRequest.from_record(row)
+        container = await self.container(subject.container_uuid) if subject.container_uuid else None
+        state = Container.from_record(container).state if container else None
+        new = await self.change_request(row, request.cancel(subject, container_state=state))
+        if subject.container_uuid is not None and new["state"] == request.State.FINAL and state not in FINAL:
+            await self.abandon(subject.container_uuid)
+        return new
+
+    async def _committed(self, container_uuid: str) -> list[tuple[Record, ContainerRequest]]:
+        rows = await records.matching(self.tx, REQUESTS, container_uuid=container_uuid, state=request.State.COMMITTED)
+        return [(row, ContainerRequest.from_record(row)) for row in rows]
+
+    async def _charge(self, container_uuid: str, cost: float) -> None:
+        row = await self.container(container_uuid)
+        if row is not None:
+            await self._store_container(row, {"subrequests_cost": cost}, expected={})
+
+    async def _store_container(self, old: Record, changed: JsonObject, *, expected: JsonObject) -> Record:
+        return await self._write(CONTAINERS, old, changed, expected) if changed else old
+
+    async def _write(self, kind: RecordType, old: Record, changed: JsonObject, expected: JsonObject) -> Record:
+        real: Record = {**changed, "modified_at": self.now, "modified_by_user_uuid": self.user_uuid}
+        if not await records.update(self.tx, kind, old["uuid"], real, expected=expected):
+            raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
+        new = {**old, **real}
+        await audit.changed(self.tx, self.services, kind, old, new, user_uuid=self.user_uuid)
+        return new

@@ -1,0 +1,120 @@
+"""Logs of a request's containers as files: from the spool while one runs, from the saved log afterwards.
+
+`log/<container uuid>/<path>`; a directory answers the files in it. A single range of bytes is served (206), as clients
+follow a growing file by asking for what comes after what they have. Source: api-contract 2.1, log endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+from lading.api.exchange import Answer, Call
+from lading.api.services import Services
+from lading.core import filetree
+from lading.core.assemble import subtree
+from lading.core.container import HELD, Container
+from lading.core.errors import NotFound, from_status
+from lading.core.finalise import LOG_DIRECTORY
+from lading.core.records import COLLECTIONS
+from lading.core.schema import Record
+from lading.store import records
+from lading.store.database import Transaction
+
+PART: Final = 1 << 18
+_RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+async def serve(tx: Transaction, call: Call, row: Record, container: Container | None) -> Answer:
+    """Answer a path below `log/` of the request `row`, whose present container is `container`. Raises NotFound."""
+    uuid, _, path = call.rest.partition("/")
+    path = path.strip("/")
+    known = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
+    if not uuid:
+        return Answer(body={"items": [{"name": one} for one in known if one]})
+    if uuid not in known:
+        raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
+    if container is not None and container.uuid == uuid and container.state in HELD:
+        return _serve_live(call, uuid, path)
+    saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
+    text = subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
+    if not text and call.services.spool.names(uuid):
+        return _serve_live(call, uuid, path)
+    return _serve_saved(call, filetree.from_manifest(text), path)
+
+
+def _serve_live(call: Call, uuid: str, path: str) -> Answer:
+    spool = call.services.spool
+    if not path:
+        return Answer(body={"items": [{"name": name} for name in spool.names(uuid)]})
+    file = spool.path(uuid, path)
+    if file is None:
+        raise NotFound(f"Path not found: no log {path[:80]!r} yet")
+    start, end, size, partial = _span(call, file.stat().st_size)
+    return _answer(_read_file(file, start, end), start, end, size, partial=partial)
+
+
+def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
+    found = filetree.find(tree, path)
+    if found is None and not path:
+        return Answer(body={"items": []})
+    if isinstance(found, filetree.Tree):
+        return Answer(body={"items": [{"name": name} for name in sorted(found.entries)]})
+    if found is None:
+        raise NotFound(f"Path not found: no log {path[:80]!r}")
+    start, end, size, partial = _span(call, found.size)
+    return _answer(_read_blocks(call.services, found, start, end), start, end, size, partial=partial)
+
+
+def _answer(stream: AsyncIterator[bytes], start: int, end: int, size: int, *, partial: bool) -> Answer:
+    headers = {
+        "Content-Type": "text/plain; charset=utf-8",
+        "Content-Length": str(end - start),
+        "Accept-Ranges": "bytes",
+    }
+    if partial:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    return Answer(stream=stream, status=206 if partial else 200, headers=headers)
+
+
+def _span(call: Call, size: int) -> tuple[int, int, int, bool]:
+    """Begin and end of what is asked for, the size of the file, and whether a range was asked for."""
+    match = _RANGE.fullmatch(call.headers.get("range", ""))
+    if match is None or match.groups() == ("", ""):
+        return 0, size, size, False
+    first, last = match.groups()
+    start = int(first) if first else max(0, size - int(last))
+    end = min(size, int(last) + 1) if first and last else size
+    if start >= size or end <= start:
+        raise from_status(416, f"Range: bytes {start}- are not there: the file has {size}")
+    return start, end, size, True
+
+
+async def _read_file(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
+    def part(at: int) -> bytes:
+        with path.open("rb") as file:
+            file.seek(at)
+            return file.read(min(PART, end - at))
+
+    while start < end:
+        try:
+            data = await asyncio.to_thread(part, start)
+        except FileNotFoundError:
+            return
+        if not data:
+            return
+        yield data
+        start += len(data)
+
+
+async def _read_blocks(services: Services, file: filetree.File, start: int, end: int) -> AsyncIterator[bytes]:
+    at = 0
+    for segment in file.segments:
+        low, high = max(start, at), min(end, at + segment.length)
+        if low < high:
+            block = await services.blocks.get(segment.locator)
+            yield block[segment.offset + low - at : segment.offset + high - at]
+        at += segment.length

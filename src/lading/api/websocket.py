@@ -1,0 +1,201 @@
+"""Events over a websocket (api-contract 7): subscribe, replay of what was missed, then each event that may be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from lading.api.audit import LISTENED, make_event
+from lading.api.authentication import authenticate, find_token
+from lading.api.bus import Event, Listener
+from lading.api.generic import find_readable
+from lading.api.services import Services
+from lading.core import access
+from lading.core.access import Principal
+from lading.core.errors import LadingError, NotFound
+from lading.core.filters import Column, Compare, Expression, Order, Query
+from lading.core.records import BY_INFIX, CONTAINERS, LOGS, TOKENS
+from lading.core.schema import JSON, Record, Type
+from lading.core.timestamps import format_time, parse_time
+from lading.store import records
+
+PING: Final = 60.0
+REPLAY: Final = timedelta(minutes=10)
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_COMPARISONS: Final[dict[str, Callable[[str, str], bool]]] = {
+    "=": lambda one, other: one == other,
+    "<": lambda one, other: one < other,
+    "<=": lambda one, other: one <= other,
+    ">": lambda one, other: one > other,
+    ">=": lambda one, other: one >= other,
+}
+
+
+async def serve_websocket(
+    services: Services,
+    scope: MutableMapping[str, Any],
+    receive: Callable[[], Awaitable[MutableMapping[str, Any]]],
+    send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+) -> None:
+    """One connection, until either side ends it."""
+    socket = WebSocket(scope, receive, send)
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    try:
+        principal = await authenticate(
+            services, find_token(headers, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
+        )
+        if principal is None or scope["path"].rstrip("/") != "/websocket":
+            raise NotFound
+        access.check_scope(principal, "GET", "/websocket")
+    except LadingError:
+        await socket.close(4401)
+        return
+    await socket.accept()
+    with services.bus.listen() as listener:
+        session = _Session(services, socket, principal, listener)
+        reading = asyncio.ensure_future(session.read())
+        writing = asyncio.ensure_future(session.write())
+        done, pending = await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        for task in done:
+            task.result()
+
+
+class _Session:
+    """What one connection has subscribed to."""
+
+    def __init__(self, services: Services, socket: WebSocket, principal: Principal, listener: Listener) -> None:
+        self._services = services
+        self._socket = socket
+        self._principal = principal
+        self._listener = listener
+        self._subscriptions: list[list[JSON]] = []
+        self._sent = 0
+        self._last = 0
+
+    async def read(self) -> None:
+        """Carry out what the client asks for."""
+        while True:
+            try:
+                text = await self._socket.receive_text()
+            except (WebSocketDisconnect, KeyError):
+                return
+            try:
+                await self._answer(_decode(text))
+            except (msgspec.DecodeError, ValueError):
+                await self._send({"status": 400})
+
+    async def write(self) -> None:
+        """Pass events on; a sign of life when there are none."""
+        while not self._listener.lost:
+            try:
+                event = await asyncio.wait_for(self._listener.get(), PING)
+            except TimeoutError:
+                await self._send({})
+                continue
+            if event.id > self._last and self._is_wanted(event) and await self._may_read(event):
+                await self._pass_on(event)
+        await self._socket.close(1013)
+
+    async def _answer(self, message: JSON) -> None:
+        filters = message.get("filters") or [] if isinstance(message, dict) else None
+        if not isinstance(filters, list) or not all(isinstance(one, list) and len(one) == 3 for one in filters):
+            raise ValueError("filters")
+        method = message.get("method")
+        if method == "unsubscribe":
+            self._subscriptions.remove(filters)
+        elif method != "subscribe":
+            raise ValueError("method")
+        await self._send({"status": 200})
+        if method == "subscribe":
+            self._subscriptions.append(filters)
+            last = message.get("last_log_id")
+            if isinstance(last, int) and not isinstance(last, bool):
+                await self._replay(last)
+
+    async def _replay(self, last: int) -> None:
+        database = self._services.database
+        since = format_time(self._services.clock() - REPLAY)
+        where: tuple[Expression, ...] = (
+            Compare(Column("id", Type.INTEGER), ">", last),
+            Compare(Column("event_at", Type.TIME), ">", since),
+        )
+        names = tuple(one.name for one in LOGS.columns)
+        query = Query(where=where, order=(Order("id"),), select=names, limit=10_000)
+        async with database.reading() as tx:
+            rows = await records.search(tx, database.dialect, LOGS, query)
+        for row in rows:
+            event = make_event(row, _shown(row["properties"]))
+            if (
+                BY_INFIX.get(event.object_uuid[6:11]) is not TOKENS
+                and self._is_wanted(event)
+                and await self._may_read(event)
+            ):
+                await self._pass_on(event)
+            self._last = max(self._last, event.id)
+
+    def _is_wanted(self, event: Event) -> bool:
+        return any(all(_matches(one, event) for one in filters) for filters in self._subscriptions)
+
+    async def _may_read(self, event: Event) -> bool:
+        if self._principal.is_admin:
+            return True
+        kind = BY_INFIX.get(event.object_uuid[6:11])
+        if kind is not CONTAINERS or event.event_type == "delete":
+            return event.object_owner_uuid == self._principal.user_uuid
+        async with self._services.database.reading() as tx:
+            try:
+                await find_readable(tx, self._services, kind, event.object_uuid, self._principal)
+            except NotFound:
+                return False
+        return True
+
+    async def _pass_on(self, event: Event) -> None:
+        self._sent += 1
+        await self._send(
+            {
+                "msgID": self._sent,
+                "id": event.id,
+                "uuid": event.uuid,
+                "object_uuid": event.object_uuid,
+                "object_owner_uuid": event.object_owner_uuid,
+                "object_kind": event.object_kind,
+                "event_type": event.event_type,
+                "event_at": event.event_at,
+                "properties": event.properties,
+            }
+        )
+
+    async def _send(self, message: Record) -> None:
+        await self._socket.send_text(_encode(message).decode())
+
+
+def _shown(properties: Record) -> Record:
+    if "text" in properties:
+        return properties
+    return {
+        side: {name: properties[side][name] for name in LISTENED if name in properties[side]}
+        for side in ("old_attributes", "new_attributes")
+        if side in properties
+    }
+
+
+def _matches(one: JSON, event: Event) -> bool:
+    attribute, operator, operand = one
+    if attribute == "event_type" and operator == "in" and isinstance(operand, list):
+        return event.event_type in operand
+    if attribute == "created_at" and operator in _COMPARISONS and isinstance(operand, str):
+        try:
+            return _COMPARISONS[operator](event.event_at, format_time(parse_time(operand)))
+        except ValueError:
+            return True
+    return True

@@ -1,0 +1,62 @@
+"""How a container's life ended, and what the record is told about it (api-contract 2.5, dispatch-contract A.13)."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lading.core.container import Container, State
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import Exit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How it ended. `state` None: the container is somebody else's, nothing may be written."""
+
+    state: State | None
+    exit_code: int | None = None
+    failure: Failure | None = None
+    error: str = ""
+    warning: str = ""
+
+
+def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
+    """The end of a container that could not be run, or whose output could not be saved."""
+    return Ending(state=State.CANCELLED, exit_code=exit_code, failure=error.failure, error=error.message)
+
+
+def judge(exit_: Exit, container: Container, *, stopped: bool, timed_out: bool) -> Ending:
+    """What the end of the command means.
+
+    `stopped`: it was told to stop; `timed_out`: because its time was over.
+    """
+    if timed_out:
+        limit = container.scheduling_parameters.get("max_run_time")
+        error = f"stopped after its max_run_time of {limit} s; ask for more time"
+        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.TIMEOUT, error=error)
+    if stopped:
+        return Ending(state=State.CANCELLED, exit_code=exit_.code)
+    ram = container.runtime_constraints.get("ram")
+    sentence = f"the kernel killed a process because the container used all of its {ram} bytes of ram"
+    if exit_.out_of_memory and exit_.code != 0:
+        error = f"{sentence}; ask for more"
+        return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.OOM, error=error)
+    return Ending(state=State.COMPLETE, exit_code=exit_.code, warning=sentence if exit_.out_of_memory else "")
+
+
+def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The new runtime_status with what the container itself had put there; None when there is nothing to say."""
+    said = {"error": ending.error, "warning": ending.warning, "failure": str(ending.failure or "")}
+    added = {name: text for name, text in said.items() if text}
+    return {**before, **added} if added else None
+
+
+def signal_name(code: int) -> str:
+    """` (SIGKILL)` for an exit code that stands for a signal, else nothing."""
+    try:
+        return f" ({signal.Signals(code - 128).name})" if code > 128 else ""
+    except ValueError:
+        return ""

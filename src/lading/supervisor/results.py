@@ -1,0 +1,109 @@
+"""Saving output and log, and the last write to the record.
+
+What is wrong with an output shows when it is planned, before the log's last line, the final state, is written. Then
+output and log are stored at the same time, as neither needs the other; should the output fail only now, the log is
+written once more with what really came of it. When the server refuses the end itself, the container is Cancelled
+with the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from lading.core.container import State
+from lading.core.errors import ExecutionError, Failure, Invalid, RequestError
+from lading.core.output import OutputPlan
+from lading.supervisor.capture import plan_capture, save_files, save_output
+from lading.supervisor.ending import Ending, failed, runtime_status
+from lading.supervisor.logs import Log
+from lading.supervisor.session import Session
+from lading.supervisor.staging import Inputs, Stage
+
+_logger = logging.getLogger("lading.supervisor")
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Where the results of one container are and where they go. `stage` and `inputs` None: it never got that far."""
+
+    session: Session
+    log: Log
+    stage: Stage | None = None
+    inputs: Inputs | None = None
+
+    async def save(self, ending: Ending, *, started: bool) -> None:
+        """Store everything and report the end. Raises LadingError when the server cannot be told."""
+        ending, plan = await self._plan(ending, started=started)
+        self._last_words(ending)
+        output, log = await asyncio.gather(self._store_output(plan), self._store_log(), return_exceptions=True)
+        if isinstance(output, ExecutionError | RequestError) and ending.state is State.COMPLETE:
+            ending = failed(_as_output_error(output), exit_code=ending.exit_code)
+            self._last_words(ending)
+            log = await self._store_log()
+        elif isinstance(output, BaseException):
+            if not isinstance(output, ExecutionError | RequestError):
+                raise output
+            output = None
+        if isinstance(log, BaseException):
+            raise log
+        await self._report(ending, output=output if isinstance(output, str) else None, log=log)
+
+    async def _plan(self, ending: Ending, *, started: bool) -> tuple[Ending, OutputPlan | str | None]:
+        """What is to be saved; the portable data hash when the container has saved it itself."""
+        if not started or self.stage is None:
+            return ending, None
+        container = self.session.container
+        if container.runtime_constraints.get("API") is True:
+            own = await self.session.read("output")
+            if own:
+                return ending, str(own)
+        try:
+            plan = await plan_capture(self.stage, container.output_glob)
+        except (ExecutionError, OSError) as error:
+            if ending.state is State.COMPLETE:
+                return failed(_as_output_error(error), exit_code=ending.exit_code), None
+            self.log.say(str(error))
+            return ending, None
+        for note in plan.notes:
+            self.log.say(note)
+        return ending, plan
+
+    def _last_words(self, ending: Ending) -> None:
+        for text in (ending.warning, ending.error):
+            if text:
+                self.log.say(text)
+        self.log.say(str(ending.state))
+
+    async def _store_output(self, plan: OutputPlan | str | None) -> str | None:
+        if plan is None or self.inputs is None or isinstance(plan, str):
+            return plan if isinstance(plan, str) else None
+        manifest = await save_output(plan, inputs=self.inputs, blocks=self.session.blocks)
+        return await self.session.save_output(manifest)
+
+    async def _store_log(self) -> str:
+        manifest = await save_files(self.log.directory, blocks=self.session.blocks)
+        return await self.session.save_log(manifest)
+
+    async def _report(self, ending: Ending, *, output: str | None, log: str) -> None:
+        changes: dict[str, object] = {"state": ending.state, "log": log}
+        if ending.exit_code is not None:
+            changes["exit_code"] = ending.exit_code
+        if output is not None and ending.state is State.COMPLETE:
+            changes["output"] = output
+        if ending.error or ending.warning:
+            changes["runtime_status"] = runtime_status(ending, await self.session.read("runtime_status") or {})
+        try:
+            await self.session.report_end(changes)
+        except Invalid as error:
+            _logger.error("container=%s end refused: %s", self.session.container.uuid, error.message)
+            refused = Ending(state=State.CANCELLED, failure=Failure.INFRASTRUCTURE, error=error.message)
+            await self.session.report_end({"state": State.CANCELLED, "runtime_status": runtime_status(refused, {})})
+
+
+def _as_output_error(error: BaseException) -> ExecutionError:
+    """Data that cannot be read or stored: whoever made the output is told why."""
+    if isinstance(error, ExecutionError):
+        return error
+    return ExecutionError(f"the output cannot be saved: {error}", Failure.USER)

@@ -1,0 +1,72 @@
+"""A tiny image for tests: a few programs of this machine with the libraries they need, as docker save would write it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+PROGRAMS = ("/bin/dash", "/bin/cat", "/bin/mkdir", "/bin/ln", "/bin/ls", "/bin/sleep", "/bin/sync", "/bin/dd", "/bin/true")
+_LIBRARY = re.compile(r"/[^ ]+")
+
+
+def make_layer(entries: Mapping[str, bytes | str | None], *, modes: Mapping[str, int] | None = None) -> bytes:
+    """A layer archive: bytes are files (0755), text is the target of a symbolic link, None is a directory."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content in entries.items():
+            member = tarfile.TarInfo(name)
+            member.mode = (modes or {}).get(name, 0o755)
+            if content is None:
+                member.type = tarfile.DIRTYPE
+            elif isinstance(content, str):
+                member.type, member.linkname = tarfile.SYMTYPE, content
+            else:
+                member.size = len(content)
+            tar.addfile(member, io.BytesIO(content) if isinstance(content, bytes) else None)
+    return buffer.getvalue()
+
+
+def make_archive(layers: Iterable[bytes], settings: Mapping[str, object] | None = None) -> tuple[str, bytes]:
+    """The image id (`sha256:<hex>`) and the archive, in docker-save layout, of these layers, lowest first."""
+    layers = list(layers)
+    diff_ids = ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Env": ["PATH=/bin"], **(settings or {})},
+            "rootfs": {"type": "layers", "diff_ids": diff_ids},
+            "history": [{"created": "1970-01-01T00:00:00Z"} for _ in layers],
+        }
+    ).encode()
+    name = hashlib.sha256(config).hexdigest()
+    files = {f"{number}/layer.tar": layer for number, layer in enumerate(layers)}
+    manifest = json.dumps([{"Config": f"{name}.json", "RepoTags": None, "Layers": list(files)}]).encode()
+    return f"sha256:{name}", make_layer({**files, f"{name}.json": config, "manifest.json": manifest})
+
+
+def tiny_image(
+    *, programs: Iterable[str] = PROGRAMS, settings: Mapping[str, object] | None = None
+) -> tuple[str, bytes]:
+    """The id and the archive of an image with some programs of this machine, `/bin/sh` and a user `nobody`."""
+    files: dict[str, bytes | str | None] = {"bin": None, "etc": None, "tmp": None, "dev": None, "proc": None, "sys": None}
+    for program in programs:
+        for path in (program, *_libraries(program)):
+            for folder in reversed(Path(path).parents[:-1]):
+                files.setdefault(str(folder)[1:], None)
+            files[path[1:]] = Path(path).read_bytes()
+    files["bin/sh"] = "dash"
+    files["etc/passwd"] = b"root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"
+    files["etc/group"] = b"root:x:0:\nnogroup:x:65534:\n"
+    return make_archive([make_layer(files, modes={"tmp": 0o1777})], settings)
+
+
+def _libraries(program: str) -> list[str]:
+    listed = subprocess.run(["/usr/bin/ldd", program], capture_output=True, text=True, check=True).stdout
+    return [match[0] for line in listed.splitlines() if (match := _LIBRARY.search(line))]

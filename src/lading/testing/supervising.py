@@ -1,0 +1,231 @@
+"""A small server, as an ASGI application: what one supervisor sees of the API and of the block store, and mean.
+
+It keeps containers, collections and blocks in memory, refuses what the real one refuses (writes with the wrong token,
+after the end, an output that is no collection), counts every call, and can be told to fail: `faults` maps
+`"METHOD kind"` to the statuses of the next answers to such calls, 0 dropping the connection's answer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import msgspec
+
+from lading.core import manifest as manifests
+from lading.core.ids import is_pdh
+
+CONTAINER = "zzzzz-dz642-000000000000001"
+SUPERVISOR_TOKEN = "v2/zzzzz-gj3su-supervisor00001/" + "s" * 50
+AUTH_UUID = "zzzzz-gj3su-containerauth01"
+AUTH_SECRET = "c" * 50
+_NEXT = {"Locked": ("Queued", "Running", "Cancelled"), "Running": ("Complete", "Cancelled")}
+Fields = dict[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+
+@dataclass
+class FakeServer:
+    """The server. `containers` by uuid, `collections` by uuid, `blocks` by hash."""
+
+    containers: dict[str, Fields] = field(default_factory=dict)
+    collections: dict[str, Fields] = field(default_factory=dict)
+    blocks: dict[str, bytes] = field(default_factory=dict)
+    secrets: dict[str, Fields] = field(default_factory=dict)
+    live: dict[str, bytes] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
+    faults: dict[str, list[int]] = field(default_factory=dict)
+    on_call: Callable[[str], None] = lambda call: None
+
+    def add_container(self, uuid: str = CONTAINER, **changes: Any) -> Fields:
+        """A Locked container that runs nothing in particular."""
+        record: Fields = {
+            "uuid": uuid,
+            "state": "Locked",
+            "command": ["true"],
+            "container_image": "",
+            "cwd": ".",
+            "environment": {},
+            "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
+            "output_path": "/out",
+            "output_glob": [],
+            "runtime_constraints": {"API": False, "ram": 64 << 20, "vcpus": 1},
+            "scheduling_parameters": {"max_run_time": 0},
+            "runtime_status": {},
+            "output": None,
+            "priority": 1,
+        }
+        self.containers[uuid] = {**record, **changes}
+        return self.containers[uuid]
+
+    def add_collection(self, files: Mapping[str, bytes]) -> str:
+        """Store files (no directories above one level) as a collection; its portable data hash."""
+        streams: dict[str, list[tuple[str, bytes]]] = {}
+        for path, data in files.items():
+            folder, _, name = path.rpartition("/")
+            streams.setdefault(f"./{folder}" if folder else ".", []).append((name, data))
+        text = ""
+        for stream, members in sorted(streams.items()):
+            whole = b"".join(data for _, data in members)
+            tokens, at = [], 0
+            for name, data in members:
+                tokens.append(f"{at}:{len(data)}:{manifests.escape(name)}")
+                at += len(data)
+            text += " ".join([manifests.escape(stream), self.add_block(whole), *tokens]) + "\n"
+        return str(self._store(text)["portable_data_hash"])
+
+    def add_block(self, data: bytes) -> str:
+        """Store a block; its locator."""
+        digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        self.blocks[digest] = data
+        return f"{digest}+{len(data)}"
+
+    def files(self, pdh: str) -> dict[str, bytes]:
+        """The files of a collection, whole."""
+        record = self._collection(pdh)
+        if record is None:
+            raise KeyError(pdh)
+        found: dict[str, bytes] = {}
+        for stream in manifests.parse(record["manifest_text"]).streams:
+            data = b"".join(self.blocks.get(str(one)[:32], b"") for one in stream.locators)
+            for token in stream.files:
+                path = f"{stream.name}/{token.name}".removeprefix("./")
+                found[path] = found.get(path, b"") + data[token.position : token.position + token.length]
+        return found
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """ASGI."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            body += message.get("body", b"")
+            if not message.get("more_body"):
+                break
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        token = headers.get("authorization", "").partition(" ")[2]
+        call = _Call(scope["method"], unquote(scope["path"]), scope["query_string"].decode(), bytes(body), token)
+        status, answer = self._answer(call)
+        data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"%d" % len(data))]})
+        await send({"type": "http.response.body", "body": data})
+
+    def _answer(self, call: _Call) -> tuple[int, object]:
+        kind = call.kind
+        name = f"{call.method} {kind}"
+        self.calls.append(name)
+        self.on_call(name)
+        queue = self.faults.get(name)
+        if queue:
+            status = queue.pop(0)
+            if status:
+                return status, {"errors": [f"told to answer {status}"]}
+        handler = {
+            "block": self._block,
+            "collections": self._collections,
+            "containers": self._containers,
+            "auth": self._auth,
+            "secret_mounts": self._secret_mounts,
+            "live": self._live,
+        }[kind]
+        return handler(call)
+
+    def _block(self, call: _Call) -> tuple[int, object]:
+        digest = call.path[1:33]
+        if call.method == "PUT":
+            return 200, f"{self.add_block(call.body)}+A{'0' * 40}@ffffffff\n".encode()
+        return (200, self.blocks[digest]) if digest in self.blocks else (404, b"not found\n")
+
+    def _collections(self, call: _Call) -> tuple[int, object]:
+        if call.method == "GET":
+            record = self._collection(call.parts[3])
+            return (200, record) if record else _fault(404, "Path not found")
+        attributes = msgspec.json.decode(call.body)["collection"]
+        if call.method == "PUT":
+            self.collections[call.parts[3]].update(self._described(attributes["manifest_text"]))
+            return 200, self.collections[call.parts[3]]
+        record = self._store(attributes["manifest_text"])
+        record.update(name=attributes["name"], is_trashed=attributes.get("is_trashed", False))
+        return 200, record
+
+    def _containers(self, call: _Call) -> tuple[int, object]:
+        record = self.containers.get(call.parts[3])
+        if record is None:
+            return _fault(404, "Path not found")
+        if call.token != SUPERVISOR_TOKEN or record["state"] not in _NEXT:
+            return _fault(401, "Not logged in")
+        if call.method == "PUT":
+            changes = msgspec.json.decode(call.body)["container"]
+            state = changes.get("state", record["state"])
+            if state != record["state"] and state not in _NEXT[record["state"]]:
+                return _fault(422, f"State cannot change from {record['state']} to {state}")
+            if changes.get("output") and self._collection(changes["output"]) is None:
+                return _fault(422, "Output collection must exist and be readable by current user.")
+            if state != record["state"]:
+                self.states.append(state)
+            record.update(changes)
+        return 200, record
+
+    def _auth(self, call: _Call) -> tuple[int, object]:
+        if call.token != SUPERVISOR_TOKEN:
+            return _fault(403, "Not locked by your token")
+        return 200, {"uuid": AUTH_UUID, "api_token": AUTH_SECRET}
+
+    def _secret_mounts(self, call: _Call) -> tuple[int, object]:
+        if call.token != f"v2/{AUTH_UUID}/{AUTH_SECRET}/{call.parts[3]}":
+            return _fault(403, "Token is not associated with this container.")
+        return 200, {"secret_mounts": self.secrets.get(call.parts[3], {})}
+
+    def _live(self, call: _Call) -> tuple[int, object]:
+        name, offset = call.parts[5], int(parse_qs(call.query)["offset"][0])
+        had = self.live.get(name, b"")
+        if offset > len(had):
+            return _fault(409, "a gap")
+        self.live[name] = had[:offset] + call.body
+        return 200, {"length": len(self.live[name])}
+
+    def _collection(self, key: str) -> Fields | None:
+        if is_pdh(key):
+            return next((one for one in self.collections.values() if one["portable_data_hash"] == key), None)
+        return self.collections.get(key)
+
+    def _described(self, text: str) -> Fields:
+        return {"manifest_text": text, "portable_data_hash": manifests.portable_data_hash(text)}
+
+    def _store(self, text: str) -> Fields:
+        uuid = f"zzzzz-4zz18-{len(self.collections):015d}"
+        self.collections[uuid] = {"uuid": uuid, **self._described(text)}
+        return self.collections[uuid]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One request."""
+
+    method: str
+    path: str
+    query: str
+    body: bytes
+    token: str
+
+    @property
+    def parts(self) -> list[str]:
+        """The elements of the path: "", arvados, v1 are left out."""
+        return self.path.split("/")[1:]
+
+    @property
+    def kind(self) -> str:
+        """Which handler it is for."""
+        if not self.path.startswith("/arvados/"):
+            return "block"
+        return self.parts[4] if len(self.parts) > 4 else self.parts[2]
+
+
+def _fault(status: int, text: str) -> tuple[int, object]:
+    return status, {"errors": [text]}
+
+

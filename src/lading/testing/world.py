@@ -1,0 +1,294 @@
+"""A whole API in one process: SQLite in a directory, a clock that moves by hand, seeded randomness, blocks in memory.
+
+`async with world(tmp_path) as it:` gives the application, tokens of the admin and of the dispatcher, and short ways to
+call it. Clients take `it.app` through an ASGI transport.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlencode
+
+import msgspec
+
+from lading.api.app import Application, make_app
+from lading.api.bootstrap import FirstTokens
+from lading.config import Config, load
+from lading.core import ids, locator
+from lading.core.errors import NotFound
+from lading.core.schema import JSON, Record
+from lading.core.timestamps import format_time
+from lading.store import schema
+from lading.store.sqlite import SqliteDatabase
+
+CLUSTER = "zzzzz"
+START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_ADMIN = "a" * 50
+_DISPATCH = "d" * 50
+
+
+class Clock:
+    """A clock that moves a millisecond each time it is read, and otherwise by hand."""
+
+    def __init__(self) -> None:
+        self.moment = START
+
+    def __call__(self) -> datetime:
+        """The present time."""
+        self.moment += timedelta(milliseconds=1)
+        return self.moment
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.moment += timedelta(seconds=seconds)
+
+
+class MemoryBlocks:
+    """Blocks by hash, for saved logs."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[str, bytes] = {}
+
+    def put(self, data: bytes) -> str:
+        """Store a block; its locator without signature."""
+        name = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        self._blocks[name] = data
+        return f"{name}+{len(data)}"
+
+    async def get(self, locator: str, /) -> bytes:
+        """The block. Raises NotFound."""
+        try:
+            return self._blocks[locator.partition("+")[0]]
+        except KeyError:
+            raise NotFound(f"no block {locator}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """The answer to a call."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> JSON:
+        """The body as JSON."""
+        return msgspec.json.decode(self.body)
+
+    @property
+    def error(self) -> str:
+        """The text of a refusal."""
+        return "; ".join(self.json["errors"])
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    """The application with what surrounds it."""
+
+    app: Application
+    config: Config
+    database: SqliteDatabase
+    clock: Clock
+    blocks: MemoryBlocks
+    admin: str
+    dispatcher: str
+    root: Path
+    cluster: str = CLUSTER
+    images: dict[str, str] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: JSON = None,
+        *,
+        token: str | None = None,
+        params: Mapping[str, JSON] | None = None,
+        headers: Mapping[str, str] | None = None,
+        raw: bytes | None = None,
+    ) -> Reply:
+        """Call the application; `path` is below /arvados/v1/ unless it starts with a slash; the admin calls by default."""
+        full = path if path.startswith("/") else f"/arvados/v1/{path}"
+        query = urlencode({name: _param(value) for name, value in (params or {}).items()})
+        sent = {"authorization": f"Bearer {self.admin if token is None else token}", **(headers or {})}
+        payload = raw if raw is not None else (b"" if body is None else msgspec.json.encode(body))
+        return await call_asgi(self.app, method, full, query=query, headers=sent, body=payload)
+
+    async def ok(self, method: str, path: str, body: JSON = None, **more: object) -> JSON:
+        """The JSON of a call that must succeed."""
+        reply = await self.request(method, path, body, **more)  # type: ignore[arg-type]
+        if reply.status >= 300:
+            raise AssertionError(f"{method} {path}: {reply.status} {reply.body.decode()}")
+        return reply.json
+
+    async def user(self, name: str) -> str:
+        """The token of a user, made if need be."""
+        if name not in self.tokens:
+            user = await self.ok("POST", "users", {"user": {"username": name, "email": f"{name}@example.org"}})
+            token = await self.ok("POST", "api_client_authorizations", {"owner_uuid": user["uuid"]})
+            self.tokens[name] = f"v2/{token['uuid']}/{token['api_token']}"
+        return self.tokens[name]
+
+    def manifest(self, files: Mapping[str, bytes]) -> str:
+        """An unsigned manifest of some files, their blocks stored."""
+        lines = [f". {self.blocks.put(data)} 0:{len(data)}:{name}\n" for name, data in sorted(files.items())]
+        return "".join(lines)
+
+    def signed(self, manifest_locator: str, token: str, *, expiry: datetime | None = None) -> str:
+        """A locator signed for a token."""
+        until = int((expiry or self.clock.moment + timedelta(days=1)).timestamp())
+        settings = self.config.Collections
+        return locator.signed(
+            manifest_locator,
+            token=token,
+            expiry=until,
+            ttl=int(settings.BlobSigningTTL),
+            key=settings.BlobSigningKey,
+        )
+
+    async def collection(self, files: Mapping[str, bytes], *, token: str | None = None, **attributes: JSON) -> Record:
+        """Store a collection of some files."""
+        text = self.manifest(files)
+        if token is not None:
+            words = [self.signed(word, token) if _is_locator(word) else word for word in text.split(" ")]
+            text = " ".join(words)
+        found: Record = await self.ok("POST", "collections", {"manifest_text": text, **attributes}, token=token)
+        return found
+
+    async def ensure_image(self, token: str | None = None) -> str:
+        """The portable data hash of an image that requests of this token's user can name."""
+        owner = token or self.admin
+        if owner not in self.images:
+            made = await self.collection({f"sha256:{'0' * 64}.tar": b"an image"}, token=token)
+            self.images[owner] = made["portable_data_hash"]
+        return self.images[owner]
+
+    async def spec(self, *command: str, token: str | None = None, **more: JSON) -> Record:
+        """The attributes of a request that is ready to be committed."""
+        return {
+            "command": list(command) or ["true"],
+            "container_image": await self.ensure_image(token),
+            "output_path": "/out",
+            "mounts": {"/out": {"kind": "tmp", "capacity": 1000}},
+            "runtime_constraints": {"vcpus": 1, "ram": 1 << 28},
+            "priority": 1,
+            "state": "Committed",
+            **more,
+        }
+
+    async def submit(self, *command: str, token: str | None = None, **more: JSON) -> Record:
+        """Commit a request."""
+        spec = await self.spec(*command, token=token, **more)
+        found: Record = await self.ok("POST", "container_requests", {"container_request": spec}, token=token)
+        return found
+
+    async def lock(self, container_uuid: str) -> str:
+        """Lock a container as the dispatcher; the supervisor's token."""
+        locked = await self.ok("POST", f"containers/{container_uuid}/lock", token=self.dispatcher)
+        return str(locked["supervisor_token"])
+
+    async def container_token(self, container_uuid: str) -> str:
+        """The container's own token."""
+        auth = await self.ok("GET", f"containers/{container_uuid}/auth", token=self.dispatcher)
+        return f"v2/{auth['uuid']}/{auth['api_token']}"
+
+    async def run(self, container_uuid: str, *, exit_code: int = 0, **more: JSON) -> Record:
+        """Lock a container, run it and let it end with a log and an output."""
+        supervisor = await self.lock(container_uuid)
+        path = f"containers/{container_uuid}"
+        await self.ok("PUT", path, {"state": "Running"}, token=supervisor)
+        log = await self.collection({"crunch-run.txt": container_uuid.encode()}, is_trashed=True)
+        output = await self.collection({"out.txt": b"output"}, is_trashed=True)
+        final = {
+            "state": "Complete",
+            "exit_code": exit_code,
+            "log": log["portable_data_hash"],
+            "output": output["portable_data_hash"],
+            **more,
+        }
+        found: Record = await self.ok("PUT", path, final, token=supervisor)
+        return found
+
+
+@asynccontextmanager
+async def world(root: Path, **overrides: JSON) -> AsyncIterator[World]:
+    """A fresh world below an empty directory; `overrides` are configuration keys."""
+    settings = {
+        "ClusterID": CLUSTER,
+        "SystemRootToken": "s" * 50,
+        "ManagementToken": "m" * 50,
+        "ExternalURL": "https://127.0.0.1:9440/",
+        "Collections": {"BlobSigningKey": "k" * 50},
+        **overrides,
+    }
+    config = load(None, settings)
+    database = SqliteDatabase(root / "db.sqlite")
+    clock, blocks, source = Clock(), MemoryBlocks(), random.Random(7)  # a fake: seeded on purpose
+    try:
+        await schema.prepare(database, now=format_time(START))
+        app = make_app(database, config, clock=clock, entropy=source.randbytes, blocks=blocks, live=root / "live")
+        first = FirstTokens(
+            admin_uuid=f"{CLUSTER}-{ids.Infix.USER}-{'a' * 15}",
+            admin_token_uuid=f"{CLUSTER}-{ids.Infix.TOKEN}-{'a' * 15}",
+            admin_secret=_ADMIN,
+            dispatch_token_uuid=f"{CLUSTER}-{ids.Infix.TOKEN}-{'d' * 15}",
+            dispatch_secret=_DISPATCH,
+        )
+        await app.bootstrap(first)
+        yield World(
+            app=app,
+            config=config,
+            database=database,
+            clock=clock,
+            blocks=blocks,
+            admin=f"v2/{first.admin_token_uuid}/{_ADMIN}",
+            dispatcher=f"v2/{first.dispatch_token_uuid}/{_DISPATCH}",
+            root=root,
+        )
+    finally:
+        await database.close()
+
+
+async def call_asgi(
+    app: Application, method: str, path: str, *, query: str = "", headers: Mapping[str, str], body: bytes = b""
+) -> Reply:
+    """One HTTP exchange with an ASGI application."""
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "client": ("127.0.0.1", 1),
+    }
+    sent: list[Record] = []
+
+    async def receive() -> Record:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Record) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)  # type: ignore[arg-type]
+    return Reply(
+        status=sent[0]["status"],
+        headers={name.decode(): value.decode("latin-1") for name, value in sent[0]["headers"]},
+        body=b"".join(message.get("body", b"") for message in sent[1:]),
+    )
+
+
+def _param(value: JSON) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def _is_locator(word: str) -> bool:
+    return len(word) > 33 and word[32] == "+"

@@ -1,0 +1,199 @@
+"""Reading, routing, refusing: the shell around all handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lading.api.app import OWNED_PATHS, system_clock
+from lading.core.errors import Unauthenticated
+from lading.testing.world import World, call_asgi, world
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/arvados/v1/nope", 404),
+        ("GET", "/nope", 404),
+        ("GET", "/arvados/v1/collections/x/nope", 404),
+        ("GET", "/arvados/v1/collections/x/trash/more", 404),
+        ("DELETE", "/arvados/v1/collections", 405),
+        ("GET", "/arvados/v1/containers/x/lock", 405),
+        ("POST", "/arvados/v1/users/current", 405),
+    ],
+)
+async def test_paths_that_are_not_there(it: World, method: str, path: str, status: int) -> None:
+    reply = await it.request(method, path)
+    assert reply.status == status
+    assert reply.error.startswith("API endpoint not found")
+
+
+async def test_errors_are_one_line_with_the_request_id(it: World) -> None:
+    reply = await it.request("GET", "collections/zzzzz-4zz18-000000000000000", headers={"x-request-id": "req-mine"})
+    assert reply.status == 404
+    assert reply.error.endswith("(req-mine)")
+    assert reply.headers["x-request-id"] == "req-mine"
+    made = await it.request("GET", "users/current", headers={"x-request-id": "x" * 2000})
+    assert made.headers["x-request-id"].startswith("req-")
+
+
+@pytest.mark.parametrize("token", ["nonsense", "v2/zzzzz-gj3su-aaaaaaaaaaaaaaa/wrong", "v2/x/y", "v2/a/b/c/d"])
+async def test_wrong_tokens(it: World, token: str) -> None:
+    reply = await it.request("GET", "users/current", token=token)
+    assert reply.status == 401
+    assert "Not logged in" in reply.error
+    assert "www-authenticate" in reply.headers
+
+
+async def test_no_token(it: World) -> None:
+    for path in ("users/current", "containers/current", "collections"):
+        assert (await it.request("GET", path, token="")).status == 401
+
+
+async def test_options_and_head(it: World) -> None:
+    reply = await it.request("OPTIONS", "collections", token="")
+    assert (reply.status, reply.body, reply.headers["access-control-max-age"]) == (200, b"", "86486400")
+    head = await it.request("HEAD", "users/current")
+    assert (head.status, head.body) == (200, b"")
+    assert int(head.headers["content-length"]) > 100
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "fault"),
+    [
+        (b"{", 400, "not JSON"),
+        (b'{"a": "\xff"}', 400, "not JSON"),
+        (b"[1]", 400, "must be a JSON object"),
+        (b'{"collection": 5}', 400, "collection: must be an object"),
+        (b"[" * 100_000, 400, "not JSON"),
+    ],
+)
+async def test_bodies_that_cannot_be_read(it: World, body: bytes, status: int, fault: str) -> None:
+    reply = await it.request("POST", "collections", raw=body)
+    assert reply.status == status
+    assert fault in reply.error
+
+
+async def test_a_body_that_is_too_large(tmp_path: Path) -> None:
+    async with world(tmp_path, API={"MaxRequestSize": 100}) as it:
+        named = await it.request("POST", "collections", raw=b"x", headers={"content-length": "101"})
+        assert named.status == 413
+        assert "at most 100" in named.error
+        assert (await it.request("POST", "collections", raw=b'{"name":"x"}')).status == 200
+        parts = [
+            {"type": "http.request", "body": b" " * 60, "more_body": True},
+            {"type": "http.request", "body": b" " * 60, "more_body": True},
+        ]
+        assert await _status(it, parts) == 413
+
+
+async def test_a_body_in_parts(it: World) -> None:
+    parts = [
+        {"type": "http.request", "body": b'{"name":', "more_body": True},
+        {"type": "http.request", "body": b'"x"}', "more_body": False},
+    ]
+    assert await _status(it, parts) == 200
+
+
+async def _status(it: World, parts: list[dict[str, Any]]) -> int:
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/arvados/v1/collections",
+        "query_string": b"",
+        "headers": [(b"authorization", b"Bearer " + it.admin.encode())],
+    }
+    await it.app(scope, receive, send)
+    return int(sent[0]["status"])
+
+
+async def test_method_override(it: World) -> None:
+    for headers, body in (
+        ({"content-type": "application/x-www-form-urlencoded"}, b"_method=GET&limit=1&select=[%22uuid%22]"),
+        ({"content-type": "application/x-www-form-urlencoded", "x-http-method-override": "GET"}, b"limit=1"),
+    ):
+        reply = await it.request("POST", "users", raw=body, headers=headers)
+        assert (reply.status, reply.json["limit"]) == (200, 1)
+
+
+async def test_scopes_and_inactive_users(it: World) -> None:
+    user = await it.ok("POST", "users", {"username": "u", "is_active": False})
+    scopes = ["GET /arvados/v1/users/current", "GET /arvados/v1/links"]
+    token = await it.ok("POST", "api_client_authorizations", {"owner_uuid": user["uuid"], "scopes": scopes})
+    secret = token["api_token"]
+    assert (await it.request("GET", "users/current", token=secret)).status == 200
+    assert "not active" in (await it.request("GET", "links", token=secret)).error
+    reply = await it.request("GET", "collections", token=secret)
+    assert (reply.status, "scopes" in reply.error) == (403, True)
+
+
+async def test_a_fault_of_ours_is_a_500(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(type(it.app.services), "now", lambda self: broken())
+    reply = await it.request("GET", "collections")
+    assert reply.status == 500
+    assert "internal error" in reply.error
+
+
+async def test_check_token(it: World) -> None:
+    await it.app.check_token(it.admin)
+    for wrong in ("", "x"):
+        with pytest.raises(Unauthenticated):
+            await it.app.check_token(wrong)
+
+
+async def test_lifespan(it: World) -> None:
+    messages = [{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message["type"])
+
+    await it.app({"type": "lifespan"}, receive, send)
+    await it.app({"type": "other"}, receive, send)
+    assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+
+
+async def test_requests_that_are_cancelled_stay_cancelled(it: World) -> None:
+    waiting = asyncio.Event()
+
+    async def receive() -> Any:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/x", "query_string": b"", "headers": []}
+    task = asyncio.create_task(it.app(scope, receive, send))
+    await waiting.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_what_is_owned() -> None:
+    assert "/websocket" in OWNED_PATHS
+    assert system_clock().tzinfo is not None
+
+
+async def test_slashes_are_collapsed(it: World) -> None:
+    headers = {"authorization": f"OAuth2 {it.admin}"}
+    reply = await call_asgi(it.app, "GET", "//arvados//v1/users/current", headers=headers)
+    assert reply.status == 200

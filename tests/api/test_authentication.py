@@ -1,0 +1,68 @@
+"""Every form of token, and tokens that have ended."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from lading.api.authentication import authenticate, find_token
+from lading.testing.world import World
+
+
+def test_where_tokens_are_found() -> None:
+    basic = base64.b64encode(b"user:secret").decode()
+    assert find_token({"authorization": "Bearer  x"}, {}) == "x"
+    assert find_token({"authorization": "OAuth2 x"}, {}) == "x"
+    assert find_token({"authorization": f"Basic {basic}"}, {}) == "secret"
+    assert find_token({"authorization": "Basic %%%"}, {}) == ""
+    assert find_token({}, {"api_token": "x"}) == "x"
+    assert find_token({}, {"oauth_token": "x"}) == "x"
+    assert find_token({}, {"api_token": ["x"]}) == ""
+
+
+async def test_forms(it: World) -> None:
+    bare = it.admin.split("/")[2]
+    for token in (it.admin, bare):
+        assert (await it.ok("GET", "users/current", token=token))["username"] == "admin"
+    for token in ("s" * 50, f"v2/zzzzz-gj3su-000000000000000/{'s' * 50}"):
+        user = await it.ok("GET", "users/current", token=token)
+        assert user["uuid"] == "zzzzz-tpzed-000000000000000"
+    assert await authenticate(it.app.services, "") is None
+
+
+async def test_tokens_end(it: World) -> None:
+    token = await it.ok("POST", "api_client_authorizations", {"expires_at": "2026-01-02T03:05:00Z"})
+    assert (await it.request("GET", "users/current", token=token["api_token"])).status == 200
+    it.clock.advance(120)
+    assert (await it.request("GET", "users/current", token=token["api_token"])).status == 401
+
+
+@pytest.mark.parametrize("container", ["zzzzz-dz642-000000000000000", ""])
+async def test_the_fourth_part_must_be_right(it: World, container: str) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    await it.lock(uuid)
+    token = await it.container_token(uuid)
+    assert (await it.ok("GET", "containers/current", token=f"{token}/{uuid}"))["uuid"] == uuid
+    assert (await it.request("GET", "users/current", token=f"{token}/{container}")).status == 401
+
+
+async def test_a_runtime_token_is_the_containers(it: World) -> None:
+    token = await it.user("someone")
+    await it.ensure_image(token)
+    request = await it.submit(runtime_token=token)
+    uuid = request["container_uuid"]
+    await it.lock(uuid)
+    auth = await it.ok("GET", f"containers/{uuid}/auth", token=it.dispatcher)
+    assert f"v2/{auth['uuid']}/{auth['api_token']}" == token
+    assert (await it.ok("GET", "containers/current", token=f"{token}/{uuid}"))["runtime_user_uuid"] == auth[
+        "owner_uuid"
+    ]
+    assert "runtime_token" not in request
+
+
+async def test_a_runtime_token_must_be_alive(it: World) -> None:
+    image = {"runtime_token": "v2/zzzzz-gj3su-000000000000009/nope"}
+    for token in (image, {"runtime_token": "nonsense"}):
+        reply = await it.request("POST", "container_requests", await it.spec(**token))
+        assert (reply.status, "Runtime token failed validation" in reply.error) == (422, True)

@@ -1,0 +1,47 @@
+"""The spool of live logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.api import live
+from lading.api.live import Spool
+from lading.core.errors import Conflict, Invalid, TooLarge
+
+
+def test_appends_may_be_repeated(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "live")
+    assert spool.append("c", "a.txt", b"hello ", offset=0) == 6
+    assert spool.append("c", "a.txt", b"lo world", offset=3) == 11
+    assert spool.append("c", "a.txt", b"hell", offset=0) == 11
+    path = spool.path("c", "a.txt")
+    assert path is not None
+    assert path.read_bytes() == b"hello world"
+    assert spool.names("c") == ["a.txt"]
+
+
+def test_gaps_bad_names_and_giants_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path)
+    with pytest.raises(Conflict, match="leaves a gap"):
+        spool.append("c", "a", b"x", offset=1)
+    for name in ("../a", ".hidden", "", "a/b", "a" * 101):
+        with pytest.raises(Invalid, match="not a file name"):
+            spool.append("c", name, b"x", offset=0)
+        assert spool.path("c", name) is None
+    monkeypatch.setattr(live, "MAX_FILE", 3)
+    with pytest.raises(TooLarge):
+        spool.append("c", "a", b"1234", offset=0)
+
+
+def test_spools_go(tmp_path: Path) -> None:
+    spool = Spool(tmp_path)
+    for uuid in ("c", "d"):
+        spool.append(uuid, "a", b"x", offset=0)
+    spool.remove("c")
+    spool.remove("never")
+    assert spool.names("c") == []
+    assert spool.expire(0) == 0
+    assert spool.expire(1 << 40) == 1
+    assert spool.path("d", "a") is None

@@ -1,0 +1,75 @@
+"""Tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.core.schema import JSON
+from lading.testing.world import World, world
+
+PATH = "api_client_authorizations"
+
+
+async def test_the_secret_is_shown_once(it: World) -> None:
+    made = await it.ok("POST", PATH, {"scopes": ["GET /arvados/v1/users/current"]})
+    assert len(made["api_token"]) == 50
+    again = await it.ok("GET", f"{PATH}/{made['uuid']}")
+    assert "api_token" not in again
+    assert "secret_hash" not in again
+    listed = await it.ok("GET", PATH)
+    assert made["api_token"] not in str(listed)
+    async with it.database.reading() as tx:
+        rows = await tx.fetch("SELECT properties FROM logs")
+        assert made["api_token"] not in str(rows)
+
+
+async def test_current(it: World) -> None:
+    current = await it.ok("GET", f"{PATH}/current")
+    assert it.admin.endswith(current["api_token"])
+    root = await it.ok("GET", f"{PATH}/current", token="s" * 50)
+    assert root["uuid"] == "zzzzz-gj3su-000000000000000"
+    assert "api_token" not in await it.ok("GET", f"{PATH}/current", params={"remote": "x"})
+    narrow = await it.ok("POST", PATH, {"scopes": []})
+    assert (await it.ok("GET", f"{PATH}/current", token=narrow["api_token"]))["scopes"] == []
+
+
+async def test_users_make_tokens_for_themselves(it: World) -> None:
+    token = await it.user("u")
+    mine = await it.ok("POST", PATH, {}, token=token)
+    other = (await it.ok("GET", "users/current"))["uuid"]
+    assert (await it.request("POST", PATH, {"owner_uuid": other}, token=token)).status == 403
+    assert (await it.request("POST", f"{PATH}/create_system_auth", token=token)).status == 403
+    assert len((await it.ok("GET", PATH, token=token))["items"]) == 2
+    assert (await it.request("PUT", f"{PATH}/{mine['uuid']}", {"owner_uuid": other}, token=token)).status == 422
+    await it.ok("DELETE", f"{PATH}/{mine['uuid']}", token=token)
+    assert (await it.request("GET", "users/current", token=mine["api_token"])).status == 401
+
+
+async def test_system_tokens(it: World) -> None:
+    made = await it.ok("POST", f"{PATH}/create_system_auth", {"scopes": ["GET /"]})
+    assert made["owner_uuid"] == "zzzzz-tpzed-000000000000000"
+
+
+@pytest.mark.parametrize("scopes", ["all", [5], ["nonsense"], ["GET"], {"a": 1}])
+async def test_bad_scopes(it: World, scopes: JSON) -> None:
+    reply = await it.request("POST", PATH, {"scopes": scopes})
+    assert (reply.status, "scopes" in reply.error) == (422, True)
+
+
+async def test_no_token_makes_itself_stronger(it: World) -> None:
+    scopes = [f"POST /arvados/v1/{PATH}", f"PUT /arvados/v1/{PATH}/"]
+    weak = await it.ok("POST", PATH, {"scopes": scopes})
+    for body in ({}, {"scopes": ["all"]}):
+        assert (await it.request("POST", PATH, body, token=weak["api_token"])).status == 403
+    path = f"{PATH}/{weak['uuid']}"
+    assert (await it.request("PUT", path, {"scopes": ["all"]}, token=weak["api_token"])).status == 403
+    assert (await it.ok("POST", PATH, {"scopes": scopes[:1]}, token=weak["api_token"]))["scopes"] == scopes[:1]
+
+
+async def test_the_longest_life(tmp_path: Path) -> None:
+    async with world(tmp_path, API={"MaxTokenLifetime": 60}) as it:
+        made = await it.ok("POST", PATH, {"expires_at": "2030-01-01"}, token=await it.user("u"))
+        assert made["expires_at"].startswith("2026-01-02T03:05")
+        assert (await it.ok("POST", PATH, {}))["expires_at"] is None

@@ -1,0 +1,57 @@
+"""Users."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.schema import Record
+from lading.testing.world import World
+
+
+async def test_current_and_system(it: World) -> None:
+    assert (await it.ok("GET", "users/current"))["is_admin"]
+    assert (await it.ok("GET", "users/system"))["username"] == "root"
+    assert (await it.request("GET", "users/system", token=await it.user("u"))).status == 403
+
+
+async def test_users_see_themselves_only(it: World) -> None:
+    token = await it.user("u")
+    mine = await it.ok("GET", "users", token=token)
+    assert [one["username"] for one in mine["items"]] == ["u"]
+    assert mine["items_available"] == 1
+    admin = await it.ok("GET", "users/current")
+    assert (await it.request("GET", f"users/{admin['uuid']}", token=token)).status == 404
+    assert len((await it.ok("GET", "users"))["items"]) == 3
+
+
+async def test_users_change_their_names(it: World) -> None:
+    token = await it.user("u")
+    uuid = (await it.ok("GET", "users/current", token=token))["uuid"]
+    changed = await it.ok("PUT", f"users/{uuid}", {"first_name": "U", "prefs": {"a": 1}}, token=token)
+    assert changed["full_name"] == "U"
+    reply = await it.request("PUT", f"users/{uuid}", {"is_admin": True}, token=token)
+    assert (reply.status, "only admins may change is_admin" in reply.error) == (403, True)
+    assert (await it.ok("PUT", f"users/{uuid}", {"is_active": False, "email": ""}))["is_active"] is False
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "users", {"username": "admin"}, 422),
+        ("POST", "users", {"nope": 1}, 422),
+        ("PUT", "users/zzzzz-tpzed-000000000000000", {"is_admin": False}, 422),
+        ("DELETE", "users/zzzzz-tpzed-000000000000000", None, 422),
+        ("DELETE", "users/zzzzz-tpzed-000000000000001", None, 404),
+    ],
+)
+async def test_faults(it: World, method: str, path: str, body: Record, status: int) -> None:
+    assert (await it.request(method, path, body)).status == status
+
+
+async def test_only_admins_make_and_delete(it: World) -> None:
+    token = await it.user("u")
+    uuid = (await it.ok("GET", "users/current", token=token))["uuid"]
+    assert (await it.request("POST", "users", {"username": "v"}, token=token)).status == 403
+    assert (await it.request("DELETE", f"users/{uuid}", token=token)).status == 403
+    assert (await it.ok("DELETE", f"users/{uuid}"))["uuid"] == uuid
+    assert (await it.request("GET", "users/current", token=token)).status == 401

@@ -1,0 +1,94 @@
+"""put, get, ls and cat against a real API and block store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.site import Site
+
+
+def _put(site: Site, here: Path, text: str = "hello\n") -> str:
+    (here / "d" / "sub").mkdir(parents=True)
+    (here / "d" / "a.txt").write_text(text)
+    (here / "d" / "sub" / "b.txt").write_text("b")
+    return site.lading("put", "d").stdout.strip()
+
+
+def test_a_directory_goes_in_and_comes_out(site: Site, here: Path) -> None:
+    pdh = _put(site, here)
+    done = site.lading("get", pdh, "out")
+    assert (here / "out" / "a.txt").read_text() == "hello\n"
+    assert (here / "out" / "sub" / "b.txt").read_text() == "b"
+    assert "out: 2 files, 7 B" in done.stderr
+
+
+def test_what_is_there_is_not_sent_again(site: Site, here: Path) -> None:
+    pdh = _put(site, here, "again\n")
+    done = site.lading("put", "d")
+    assert done.stdout.strip() == pdh
+    assert "already stored 2 files, 7 B" in done.stderr
+    named = json.loads(site.lading("put", "--json", "--name", "other", "d").stdout)
+    assert (named["portable_data_hash"], named["name"], named["was_there"]) == (pdh, "other", True)
+    listed = json.loads(site.lading("ls", "--json").stdout)
+    assert [one["name"][:1] for one in listed if one["portable_data_hash"] == pdh] == ["o", "d"]
+
+
+def test_several_paths_by_their_names(site: Site, here: Path) -> None:
+    pdh = _put(site, here, "several\n")
+    assert site.lading("ls", pdh).stdout.split() == ["8", "B", "a.txt", "1", "B", "sub/"]
+    both = site.lading("put", "d/a.txt", "d/sub").stdout.strip()
+    assert json.loads(site.lading("ls", "-r", "--json", both).stdout) == [
+        {"path": "a.txt", "type": "file", "size": 8},
+        {"path": "sub/b.txt", "type": "file", "size": 1},
+    ]
+    (here / "e").mkdir()
+    (here / "e" / "a.txt").write_text("other")
+    assert "d/a.txt has the same name" in site.lading("put", "d/a.txt", "e/a.txt", code=1).stderr
+
+
+def test_single_files(site: Site, here: Path) -> None:
+    pdh = _put(site, here, "single\n")
+    site.lading("get", f"{pdh}/sub/b.txt")
+    assert (here / "b.txt").read_text() == "b"
+    site.lading("get", f"{pdh}/a.txt", "e.txt")
+    (here / "f").mkdir()
+    answer = json.loads(site.lading("get", "--json", f"{pdh}/a.txt", "f").stdout)
+    assert answer == {"path": "f/a.txt", "file_count": 1, "file_size_total": 7}
+    assert (here / "f" / "a.txt").read_text() == (here / "e.txt").read_text() == "single\n"
+    assert site.lading("ls", f"{pdh}/sub/b.txt").stdout.split() == ["1", "B", "sub/b.txt"]
+
+
+def test_cat(site: Site, here: Path) -> None:
+    pdh = _put(site, here, "cat\n")
+    assert site.lading("cat", f"{pdh}/a.txt", f"{pdh}/sub/b.txt").stdout == "cat\nb"
+    (one,) = json.loads(site.lading("cat", "--json", f"{pdh}/a.txt").stdout)
+    assert one == {"path": f"{pdh}/a.txt", "text": "cat\n"}
+
+
+def test_the_list_of_collections(site: Site, here: Path) -> None:
+    pdh = _put(site, here, "list\n")
+    lines = site.lading("ls").stdout.splitlines()
+    assert lines[0].split() == ["UUID", "HASH", "FILES", "SIZE", "AGE", "NAME"]
+    assert any(pdh in line and " 2 " in line for line in lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["get", "x"], 1, "x: names nothing stored"),
+        (["get", "d41d8cd98f00b204e9800998ecf8427e+1"], 2, "where to? name a directory"),
+        (["get", "00000000000000000000000000000000+1/a"], 1, "not found"),
+        (["cat", "{}/sub"], 1, "is a directory; see 'lading ls"),
+        (["cat", "{}/nosuch"], 1, "holds no nosuch; see 'lading ls"),
+        (["put", "nosuch"], 2, "'nosuch' does not exist"),
+        (["ls", "zzzzz-tpzed-000000000000000"], 1, "is neither a collection nor a request"),
+    ],
+)
+def test_mistakes_are_named(site: Site, here: Path, arguments: list[str], code: int, said: str) -> None:
+    pdh = _put(site, here)
+    done = site.lading(*(text.format(pdh) for text in arguments), code=code)
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""

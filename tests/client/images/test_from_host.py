@@ -1,0 +1,206 @@
+"""Images from programs: on a small machine made for the test, and once on this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.client.images.test_elf import _elf
+
+from lading.client.images.archive import Parts
+from lading.client.images.elf import Linkage
+from lading.client.images.from_host import Host, from_host, goarch, script_programs, this_host
+from lading.core.errors import Invalid
+
+_STATUS = "\n".join(
+    f"Package: {name}\nStatus: install ok installed\nSection: {section}\nEssential: {essential}\nDepends: {depends}\n"
+    for name, section, essential, depends in (
+        ("dash", "shells", "yes", ""),
+        ("aligner", "science", "no", "perl"),
+        ("plain", "science", "no", "libplain1"),
+        ("libplain1", "libs", "no", ""),
+        ("perl", "perl", "no", "perl-base, libperl"),
+        ("perl-base", "perl", "yes", ""),
+        ("libperl", "libs", "no", ""),
+    )
+)
+_PACKAGES = {
+    "dash": ["/bin/sh"],
+    "aligner": ["/.", "/usr/bin/align", "/usr/bin/align-core", "/usr/share/doc/aligner/README", "/etc/align.key"],
+    "plain": ["/usr/bin/plain", "/usr/bin/plain.pl", "/usr/bin/plain.py"],
+    "libplain1": ["/usr/lib/libplain.so.1", "/usr/share/libplain/data"],
+    "perl": ["/usr/bin/perldoc"],
+    "perl-base": ["/usr/bin/perl"],
+    "libperl": ["/usr/lib/perl/List.pm", "/usr/lib/perl/pod/List.pod"],
+}
+_TEXTS = {
+    "/usr/bin/align": "#!/usr/bin/perl\n",
+    "/usr/bin/perldoc": "#!/usr/bin/perl\n",
+    "/usr/bin/plain.pl": "#!/usr/bin/perl\n",
+    "/usr/bin/plain.py": "#!/usr/bin/env python3\n",
+    "/opt/own.sh": "#! /usr/bin/env -S sh -e\n",
+}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    """A machine with these packages, merged /usr, and a linker that gives one library to ELF files."""
+    root = tmp_path / "machine"
+    info = root / "var/lib/dpkg/info"
+    info.mkdir(parents=True)
+    (info.parent / "status").write_text(_STATUS)
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "bin").symlink_to("usr/bin")
+    for name, paths in _PACKAGES.items():
+        (info / f"{name}.list").write_text("\n".join(paths) + "\n")
+    files = [path for paths in _PACKAGES.values() for path in paths if path != "/."]
+    for path in (*files, *_TEXTS, "/usr/bin/env", "/lib/ld.so", "/usr/lib/libc.so.6", "/usr/lib/libgcc_s.so.1"):
+        file = root / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(_TEXTS[path].encode() if path in _TEXTS else _elf(wide=True))
+        file.chmod(0o600 if path.endswith(".key") else 0o755)
+    linked = Linkage(libraries=("/usr/lib/libc.so.6",), directories=("/opt/lib",))
+    return Host(root=root, search=("relative", "/usr/bin"), linker=lambda _loader, _path: linked, architecture="amd64")
+
+
+def _names(parts: Parts) -> set[str]:
+    with tarfile.open(parts.layers[0].path) as tar:
+        return {f"/{name}" for name in tar.getnames()}
+
+
+def test_a_script_brings_its_language_with_its_modules(host: Host, tmp_path: Path) -> None:
+    parts = from_host(["align"], tmp_path, host=host)
+    names = _names(parts)
+    assert {"/usr/bin/align", "/usr/bin/align-core", "/usr/bin/perl", "/usr/lib/perl/List.pm"} <= names
+    assert not names & {
+        "/usr/share/doc/aligner/README",
+        "/etc/align.key",
+        "/usr/lib/perl/pod/List.pod",
+        "/usr/bin/plain",
+    }
+    assert parts.notes == ("/etc/align.key: left out, only root may read it",)
+
+
+def test_a_binary_brings_libraries_one_by_one(host: Host, tmp_path: Path) -> None:
+    names = _names(from_host(["plain"], tmp_path, host=host))
+    assert {"/usr/bin/plain", "/lib/ld.so", "/usr/lib/libc.so.6", "/usr/lib/libgcc_s.so.1"} <= names
+    assert "/usr/share/libplain/data" not in names
+    assert "/usr/bin/perl" in names, "an essential interpreter of its scripts"
+    assert "/usr/lib/perl/List.pm" not in names, "but not the modules of a language that it does not depend on"
+
+
+def test_every_image_can_be_lived_in(host: Host, tmp_path: Path) -> None:
+    parts = from_host(["plain"], tmp_path, host=host)
+    with tarfile.open(parts.layers[0].path) as tar:
+        members = {f"/{member.name}": member for member in tar}
+    assert members["/tmp"].mode == 0o1777
+    assert members["/bin"].issym()
+    assert {"/etc/passwd", "/etc/group", "/proc", "/dev", "/usr/bin/sh"} <= set(members)
+    assert {member.mtime for member in members.values()} == {0}
+    environment = json.loads(parts.config)["config"]["Env"]
+    assert environment[1] == "LD_LIBRARY_PATH=/opt/lib"
+
+
+def test_the_same_programs_give_the_same_image(host: Host, tmp_path: Path) -> None:
+    first, again = tmp_path / "first", tmp_path / "again"
+    first.mkdir()
+    again.mkdir()
+    one = from_host(["plain", "align"], first, host=host)
+    os.utime(host.root / "usr/bin/plain", (1, 1))
+    two = from_host(["align", "plain", "align"], again, host=host)
+    assert (one.config, one.layers[0].diff_id) == (two.config, two.layers[0].diff_id)
+
+
+def test_a_script_of_no_package(host: Host, tmp_path: Path) -> None:
+    names = _names(from_host(["/opt/own.sh"], tmp_path, host=host))
+    assert {"/opt/own.sh", "/usr/bin/env", "/usr/bin/sh"} <= names
+
+
+@pytest.mark.parametrize("name", ["nosuch", "/opt/nosuch", "./relative", "/opt"])
+def test_what_is_no_program_is_named(host: Host, tmp_path: Path, name: str) -> None:
+    with pytest.raises(Invalid, match=f"--from-host {name}: is n"):
+        from_host([name], tmp_path, host=host)
+
+
+def test_nothing_named(host: Host, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="no program is named"):
+        from_host([], tmp_path, host=host)
+
+
+def test_a_library_that_is_not_there(host: Host, tmp_path: Path) -> None:
+    lacking = replace(host, linker=lambda _loader, path: Linkage(missing=("libx.so",) if path.name == "plain" else ()))
+    with pytest.raises(Invalid, match=r"/usr/bin/plain: this machine lacks a library it needs: libx\.so"):
+        from_host(["plain"], tmp_path, host=lacking)
+    core = replace(
+        host, linker=lambda _loader, path: Linkage(missing=("libx.so",) if path.name == "align-core" else ())
+    )
+    assert "align-core: cannot run, its library libx.so" in from_host(["align"], tmp_path, host=core).notes[1]
+
+
+def test_scripts_of_version_managers_come_last(host: Host, tmp_path: Path) -> None:
+    shims = host.root / "home/shims"
+    shims.mkdir(parents=True)
+    (shims / "plain").write_text("#!/bin/sh\n")
+    (shims / "plain").chmod(0o755)
+    parts = from_host(["plain"], tmp_path, host=replace(host, search=("/home/shims", "/usr/bin")))
+    assert "/home/shims/plain" not in _names(parts)
+
+
+def test_a_virtual_environment_comes_with_its_packages(host: Host, tmp_path: Path) -> None:
+    home = host.root / "opt/python"
+    for path in ("bin/python3.11", "lib/python3.11/os.py", "lib/python3.11/__pycache__/os.pyc"):
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_bytes(_elf(wide=True))
+        (home / path).chmod(0o755)
+    venv = host.root / "opt/venv"
+    for path, text in (("bin/tool", "#!/opt/venv/bin/python3\n"), ("pyvenv.cfg", ""), ("lib/site/tool.py", "")):
+        (venv / path).parent.mkdir(parents=True, exist_ok=True)
+        (venv / path).write_text(text)
+        (venv / path).chmod(0o755)
+    (venv / "bin/python3").symlink_to("../../python/bin/python3.11")
+    names = _names(from_host(["/opt/venv/bin/tool"], tmp_path, host=host))
+    assert {"/opt/venv/pyvenv.cfg", "/opt/venv/lib/site/tool.py", "/opt/python/lib/python3.11/os.py"} <= names
+    assert "/opt/python/lib/python3.11/__pycache__/os.pyc" not in names
+
+
+def test_links_that_lead_nowhere(host: Host, tmp_path: Path) -> None:
+    (host.root / "opt/inside").symlink_to(tmp_path / "outside")
+    (tmp_path / "outside").write_text("#!/bin/sh\n")
+    (tmp_path / "outside").chmod(0o755)
+    with pytest.raises(Invalid, match="/opt/inside: its symbolic links lead nowhere"):
+        from_host(["/opt/inside"], tmp_path, host=host)
+
+
+@pytest.mark.parametrize(
+    ("text", "programs"),
+    [
+        ("#!/bin/sh -e\n", ["/bin/sh"]),
+        ("#!/usr/bin/env -S A=1 perl -w\n", ["/usr/bin/env", "perl"]),
+        ("#!/usr/bin/env\n", ["/usr/bin/env"]),
+        ("#!\n", []),
+        ("text", []),
+    ],
+)
+def test_the_first_line_of_a_script(tmp_path: Path, text: str, programs: list[str]) -> None:
+    (tmp_path / "script").write_text(text)
+    assert script_programs(tmp_path / "script") == programs
+    assert script_programs(tmp_path / "absent") == []
+
+
+def test_this_machine_gives_one_image_twice(tmp_path: Path) -> None:
+    host = this_host(os.environ)
+    first, again = tmp_path / "first", tmp_path / "again"
+    first.mkdir()
+    again.mkdir()
+    one = from_host(["sh"], first, host=host)
+    two = from_host(["sh"], again, host=host)
+    assert one.config == two.config
+    assert "/bin/sh" in {name.replace("/usr/", "/") for name in _names(one)}
+
+
+def test_architectures_have_the_names_of_images() -> None:
+    assert (goarch("x86_64"), goarch("aarch64"), goarch("riscv64")) == ("amd64", "arm64", "riscv64")

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from lading.client.api import ApiClient, encode_params, error_of
+from lading.client.retry import NO_RETRY, RetryPolicy
+from lading.client.transport import Response
+from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, RequestError, Unavailable
+from lading.testing.asgi import AsgiTransport, FlakyTransport
+
+UUID = "zzzzz-dz642-000000000000000"
+Answer = tuple[int, bytes]
+Seen = dict[str, Any]
+
+
+class Server:
+    """Answers with what it was given, and remembers what it was asked."""
+
+    def __init__(self, *answers: Answer | Callable[[Seen], Answer]) -> None:
+        self._answers = list(answers)
+        self.seen: list[Seen] = []
+        self.pauses: list[float] = []
+
+    async def request(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | bytearray = b"", timeout: float = 0
+    ) -> Response:
+        split = urlsplit(path)
+        query = {name: values[0] for name, values in parse_qs(split.query).items()}
+        self.seen.append(
+            {"method": method, "path": split.path, "query": query, "headers": dict(headers), "body": body, "url": path}
+        )
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        status, content = answer(self.seen[-1]) if callable(answer) else answer
+        return Response(status, {}, content)
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+    def client(self, retry: RetryPolicy | None = None) -> ApiClient:
+        return ApiClient(self, "v2/a/b", retry=retry, sleep=self.sleep, chance=lambda: 0.0)  # type: ignore[arg-type]
+
+
+def _json(value: object, status: int = 200) -> Answer:
+    return status, json.dumps(value).encode()
+
+
+async def test_get_carries_the_token_a_request_id_and_the_selection() -> None:
+    server = Server(_json({"uuid": UUID}))
+    assert await server.client().get("containers", UUID, select=["uuid", "state"]) == {"uuid": UUID}
+    seen = server.seen[0]
+    assert (seen["method"], seen["path"]) == ("GET", f"/arvados/v1/containers/{UUID}")
+    assert seen["query"] == {"select": '["uuid","state"]'}
+    assert seen["headers"]["Authorization"] == "Bearer v2/a/b"
+    assert len(seen["headers"]["X-Request-Id"]) == 24
+
+
+async def test_a_plain_get_has_no_query() -> None:
+    server = Server(_json({"uuid": UUID}))
+    await server.client().get("containers", UUID)
+    assert server.seen[0]["url"] == f"/arvados/v1/containers/{UUID}"
+
+
+async def test_list() -> None:
+    server = Server(_json({"items": [{"uuid": UUID}]}))
+    filters = [["uuid", "in", [UUID]]]
+    assert await server.client().list("containers", filters=filters, limit=5, include_trash=True) == [{"uuid": UUID}]
+    query = server.seen[0]["query"]
+    assert query == {
+        "filters": f'[["uuid","in",["{UUID}"]]]', "limit": "5", "count": "none", "include_trash": "true"
+    }  # fmt: skip
+
+
+async def test_a_long_query_goes_as_a_form() -> None:
+    server = Server(_json({"items": []}))
+    await server.client().list("containers", filters=[["uuid", "in", [UUID] * 100]])
+    seen = server.seen[0]
+    assert (seen["method"], seen["query"]) == ("POST", {})
+    assert seen["headers"]["X-Http-Method-Override"] == "GET"
+    assert seen["headers"]["Content-Type"] == "application/x-www-form-urlencoded"
+    assert json.loads(parse_qs(seen["body"].decode())["filters"][0]) == [["uuid", "in", [UUID] * 100]]
+
+
+async def test_pages_follow_the_last_uuid_to_an_empty_page() -> None:
+    server = Server(
+        _json({"items": [{"uuid": "a"}, {"uuid": "b"}]}), _json({"items": [{"uuid": "c"}]}), _json({"items": []})
+    )
+    pages = server.client().pages("links", filters=[["name", "=", "x"]], select=["name"], size=2)
+    assert [[row["uuid"] for row in page] async for page in pages] == [["a", "b"], ["c"]]
+    asked = [json.loads(seen["query"]["filters"]) for seen in server.seen]
+    assert asked == [
+        [["name", "=", "x"]],
+        [["name", "=", "x"], ["uuid", ">", "b"]],
+        [["name", "=", "x"], ["uuid", ">", "c"]],
+    ]
+    assert server.seen[0]["query"]["select"] == '["name","uuid"]'
+
+
+async def test_pages_without_a_selection() -> None:
+    server = Server(_json({"items": []}))
+    assert [page async for page in server.client().pages("links")] == []
+    assert "select" not in server.seen[0]["query"]
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "path", "body"),
+    [
+        (
+            lambda api: api.create("container_requests", {"name": "x"}, ensure_unique_name=True),
+            "POST",
+            "container_requests",
+            {"container_request": {"name": "x"}, "ensure_unique_name": True},
+        ),
+        (
+            lambda api: api.update("containers", UUID, {"priority": 2**59 + 1}),
+            "PUT",
+            f"containers/{UUID}",
+            {"container": {"priority": 2**59 + 1}},
+        ),
+        (lambda api: api.delete("collections", UUID), "DELETE", f"collections/{UUID}", None),
+        (lambda api: api.action("containers", UUID, "lock"), "POST", f"containers/{UUID}/lock", None),
+        (lambda api: api.action("users", None, "current", method="GET"), "GET", "users/current", None),
+        (
+            lambda api: api.action("dispatch", None, "statuses", body={"items": {}}),
+            "POST",
+            "dispatch/statuses",
+            {"items": {}},
+        ),
+    ],
+)
+async def test_writes(call: Callable[[ApiClient], Any], method: str, path: str, body: object) -> None:
+    server = Server(_json({"uuid": UUID}))
+    assert await call(server.client()) == {"uuid": UUID}
+    seen = server.seen[0]
+    assert (seen["method"], seen["path"]) == (method, f"/arvados/v1/{path}")
+    assert (json.loads(seen["body"]) if seen["body"] else None) == body
+
+
+async def test_raw_bytes_both_ways_and_a_path_of_its_own() -> None:
+    server = Server((206, b"\xff\x00"))
+    answer = await server.client().raw(
+        "POST", "/live/x", params={"offset": 5}, headers={"Range": "bytes=1-"}, body=b"\xfe"
+    )
+    assert (answer.status, answer.body) == (206, b"\xff\x00")
+    seen = server.seen[0]
+    assert (seen["url"], seen["body"], seen["headers"]["Range"]) == ("/live/x?offset=5", b"\xfe", "bytes=1-")
+
+
+async def test_an_empty_answer_is_none() -> None:
+    assert await Server((204, b"")).client().request("POST", "/sys/trash_sweep") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(403, Forbidden), (404, NotFound), (422, Invalid), (418, RequestError), (507, Unavailable)],
+)
+async def test_errors_by_status_are_not_tried_again(status: int, kind: type[LadingError]) -> None:
+    server = Server(_json({"errors": ["first", "second (req-x)"]}, status))
+    with pytest.raises(kind, match=r"first; second \(req-x\)"):
+        await server.client().get("containers", UUID)
+    assert len(server.seen) == 1
+
+
+async def test_what_passes_is_tried_again() -> None:
+    server = Server((503, b"busy"), (500, b""), _json({"uuid": UUID}))
+    assert await server.client().get("containers", UUID) == {"uuid": UUID}
+    assert server.pauses == [0.05, 0.1]
+
+
+async def test_lost_messages_are_tried_again() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b'{"uuid":"x"}'})
+
+    flaky = FlakyTransport(AsgiTransport(app), seed=3, loss=0.4)
+    client = ApiClient(flaky, "t", retry=RetryPolicy(attempts=100), sleep=Server(_json({})).sleep)
+    for _ in range(20):
+        assert await client.get("containers", UUID) == {"uuid": "x"}
+
+
+async def test_no_retry_raises_at_once() -> None:
+    server = Server((503, b""))
+    with pytest.raises(Unavailable, match=r"GET /arvados/v1/containers/\S+: the server answered 503"):
+        await server.client(NO_RETRY).get("containers", UUID)
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[1]", b""])
+async def test_an_answer_that_is_no_record_is_unavailable(answer: bytes) -> None:
+    with pytest.raises(Unavailable, match="right address"):
+        await Server((200, answer)).client().get("containers", UUID)
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"errors": 5}', b'{"message": "x"}', b"plain\n text", b"\xff"])
+def test_errors_of_any_shape_are_one_line(body: bytes) -> None:
+    message = error_of(Response(404, {}, body), "GET /x").message
+    assert message
+    assert "\n" not in message
+
+
+def test_parameters_are_text_or_json() -> None:
+    assert encode_params({"a": "x y", "b": [1, "é"], "c": True, "d": None}) == "a=x+y&b=%5B1%2C%22%C3%A9%22%5D&c=true"

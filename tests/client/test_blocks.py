@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from lading.client.blocks import BlockCache, BlockClient, hash_block
+from lading.client.retry import NO_RETRY
+from lading.client.transport import Response
+from lading.core import locator
+from lading.core.errors import Corrupt, Full, Malformed, NotFound, TooLarge, Unavailable
+from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
+from lading.testing.asgi import FlakyTransport
+from lading.testing.blocks import BlockStore
+from lading.testing.volume import MemoryVolume
+
+FOO = "acbd18db4cc2f85cedef654fccc4a4d8"
+
+
+@pytest.fixture
+def store() -> BlockStore:
+    return BlockStore()
+
+
+@pytest.mark.parametrize("size", [1, 300_000, 2 << 20])
+async def test_what_is_put_is_got(store: BlockStore, size: int) -> None:
+    data = bytes(range(256)) * (size // 256) or b"x"
+    found = await store.client.put(data)
+    assert locator.parse(found).size == len(data)
+    assert await store.client.get(found) == data
+
+
+async def test_the_empty_block_is_not_asked_for() -> None:
+    client = BlockStore().over(FlakyTransport(BlockStore().transport, seed=0, loss=1.0))
+    assert await client.get(EMPTY_BLOCK) == b""
+
+
+async def test_lost_messages_are_sent_again(store: BlockStore) -> None:
+    client = store.over(FlakyTransport(store.transport, seed=1, loss=0.4))
+    for number in range(20):
+        data = str(number).encode()
+        assert await client.get(await client.put(data)) == data
+
+
+async def test_a_failing_volume_is_tried_again() -> None:
+    client = BlockStore(MemoryVolume(failures=0.5, seed=2)).client
+    assert await client.get(await client.put(b"foo")) == b"foo"
+
+
+async def test_errors_are_those_of_the_store(store: BlockStore) -> None:
+    absent = await store.client.put(b"foo")
+    store = BlockStore()
+    with pytest.raises(NotFound, match="no such block"):
+        await store.client.get(absent)
+    with pytest.raises(Malformed, match="no permission signature"):
+        await store.client.get(f"{FOO}+3")
+    with pytest.raises(Malformed, match="not a block locator"):
+        await store.client.get("foo")
+    with pytest.raises(Full):
+        await BlockStore(MemoryVolume(capacity=1)).client.put(b"foo")
+
+
+async def test_a_block_that_rotted_is_never_got(store: BlockStore) -> None:
+    found = await store.client.put(b"foo")
+    store.volume.rot(FOO)
+    with pytest.raises(Corrupt):
+        await store.client.get(found)
+
+
+async def test_a_block_has_at_most_64_mib(store: BlockStore) -> None:
+    with pytest.raises(TooLarge, match="cut it up"):
+        await store.client.put(bytearray(MAX_BLOCK + 1))
+
+
+class Liar:
+    """Answers every request with the same bytes."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def request(
+        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | bytearray = b"", timeout: float = 0
+    ) -> Response:
+        return Response(200, {}, self._body)
+
+    def client(self) -> BlockClient:
+        return BlockClient(self, "t", retry=NO_RETRY)  # type: ignore[arg-type]
+
+
+async def test_what_comes_is_checked() -> None:
+    with pytest.raises(Corrupt, match="do not match the hash"):
+        await Liar(b"bar").client().get(f"{FOO}+3")
+    with pytest.raises(Unavailable, match="only 2 bytes came"):
+        await Liar(b"fo").client().get(f"{FOO}+3")
+    assert await Liar(b"foo").client().get(FOO) == b"foo"
+
+
+async def test_what_the_store_says_it_kept_is_checked() -> None:
+    with pytest.raises(Corrupt, match="says it kept"):
+        await Liar(b"37b51d194a7513e45b56f6524f2d51f2+3\n").client().put(b"foo")
+
+
+async def test_hash_block() -> None:
+    assert await hash_block(b"foo") == FOO
+    assert await hash_block(bytes(1 << 20)) == "b6d81b360a5672d80c27430f39153e2c"
+
+
+class Counter(BlockClient):
+    """Counts what is asked for; the first `failures` fail."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.asked: list[str] = []
+        self._failures = failures
+
+    async def get(self, locator: str) -> bytes:
+        self.asked.append(locator)
+        await asyncio.sleep(0)
+        if len(self.asked) <= self._failures:
+            raise Unavailable("no")
+        return locator.encode()
+
+
+async def test_a_cache_asks_once_for_many() -> None:
+    blocks = Counter()
+    cache = BlockCache(blocks)
+    cache.expect("a" * 32)
+    assert await asyncio.gather(*(cache.get("a" * 32) for _ in range(5))) == [b"a" * 32] * 5
+    assert blocks.asked == ["a" * 32]
+
+
+async def test_a_cache_forgets_what_was_not_used_for_longest() -> None:
+    blocks = Counter()
+    cache = BlockCache(blocks, keep=2)
+    for name in "abacab":
+        await cache.get(name * 32)
+    assert [one[0] for one in blocks.asked] == ["a", "b", "c", "b"]
+
+
+async def test_a_cache_does_not_keep_failures() -> None:
+    cache = BlockCache(Counter(failures=1))
+    with pytest.raises(Unavailable):
+        await cache.get("a" * 32)
+    assert await cache.get("a" * 32) == b"a" * 32
+
+
+async def test_closing_a_cache_gives_up() -> None:
+    cache = BlockCache(Counter())
+    cache.expect("a" * 32)
+    await cache.close()
+    await cache.close()

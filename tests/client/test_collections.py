@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from lading.client.blocks import BlockClient
+from lading.client.collections import CollectionWriter, download, download_file, read_file, upload, upload_directory
+from lading.core import filetree, manifest
+from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound
+from lading.core.filetree import File, Segment, Tree
+from lading.core.locator import MAX_BLOCK
+from lading.testing.asgi import FlakyTransport
+from lading.testing.blocks import BlockStore
+from lading.testing.volume import MemoryVolume
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def store() -> BlockStore:
+    return BlockStore()
+
+
+@pytest.fixture
+def blocks(store: BlockStore) -> BlockClient:
+    return store.client
+
+
+def _fill(root: Path, seed: int) -> dict[str, bytes]:
+    chance = random.Random(seed)
+    sizes = [0, 1, 1000, 70_000, 300_000, 3 * MIB]
+    made = {}
+    for number in range(60):
+        folder = chance.choice(["", "d/", "d/e/", "über uns/", "colon:/"])
+        path = f"{folder}{number} file"
+        made[path] = chance.randbytes(chance.choice(sizes) if number < 20 else chance.randrange(100))
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(made[path])
+    (root / "d" / "empty").mkdir(parents=True)
+    return made
+
+
+def _read(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+async def test_a_directory_there_and_back(blocks: BlockClient, tmp_path: Path) -> None:
+    made = _fill(tmp_path / "in", 1)
+    steps: list[tuple[int, int]] = []
+    text = await upload_directory(blocks, tmp_path / "in", progress=lambda done, total: steps.append((done, total)))
+    total = sum(map(len, made.values()))
+    assert steps[-1] == (total, total)
+    assert manifest.counts(text) == (len(made), total)
+    steps.clear()
+    tree = filetree.from_manifest(text)
+    await download(blocks, tree, tmp_path / "out", progress=lambda done, total: steps.append((done, total)))
+    assert _read(tmp_path / "out") == made
+    assert (tmp_path / "out" / "d" / "empty").is_dir()
+    assert steps[-1] == (total, total)
+
+
+async def test_equal_directories_give_equal_manifests_whatever_is_lost(tmp_path: Path) -> None:
+    hashes = set()
+    for seed in (1, 2):
+        store = BlockStore(signing_key="")
+        (tmp_path / str(seed)).mkdir()
+        _fill(tmp_path / str(seed), 7)
+        blocks = store.over(FlakyTransport(store.transport, seed=seed))
+        hashes.add(manifest.portable_data_hash(await upload_directory(blocks, tmp_path / str(seed))))
+    assert len(hashes) == 1
+
+
+async def test_small_files_share_a_block_and_a_large_one_has_its_own(blocks: BlockClient, tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(b"b" * (MAX_BLOCK + 5))
+    for name in "acd":
+        (tmp_path / name).write_bytes(name.encode())
+    tree = filetree.from_manifest(await upload_directory(blocks, tmp_path))
+    sizes = {path: [segment.length for segment in file.segments] for path, file in filetree.files(tree)}
+    assert sizes == {"a": [1], "big": [MAX_BLOCK, 5], "c": [1], "d": [1]}
+    c, d, big = (filetree.get(tree, name) for name in ("c", "d", "big"))
+    assert isinstance(c, File)
+    assert isinstance(d, File)
+    assert isinstance(big, File)
+    assert c.segments[0].locator == d.segments[0].locator
+    assert b"".join([piece async for piece in read_file(blocks, big)]) == b"b" * (MAX_BLOCK + 5)
+
+
+async def test_a_directory_of_some_size_does_not_share_its_block(blocks: BlockClient) -> None:
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_bytes("a/1", b"x")
+        await writer.add_bytes("b/1", b"y" * MIB)
+        await writer.add_bytes("c/1", b"z")
+        tree = await writer.finish_tree()
+    blocks_of = [file.segments[0].locator[:32] for _, file in filetree.files(tree)]
+    assert blocks_of[0] == blocks_of[1] != blocks_of[2]
+
+
+async def test_a_full_block_is_sent_and_the_next_begun(blocks: BlockClient) -> None:
+    async with CollectionWriter(blocks) as writer:
+        for name in "abc":
+            await writer.add_bytes(name, name.encode() * (30 * MIB))
+        tree = await writer.finish_tree()
+    locators = [file.segments[0].locator for _, file in filetree.files(tree)]
+    assert locators[0] == locators[1] != locators[2]
+    assert "+62914560+" in locators[0]
+
+
+async def test_large_bytes_are_cut(blocks: BlockClient) -> None:
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_bytes("big", bytes(2 * MAX_BLOCK + 1))
+        tree = await writer.finish_tree()
+    assert [segment.length for segment in dict(filetree.files(tree))["big"].segments] == [MAX_BLOCK, MAX_BLOCK, 1]
+
+
+async def test_what_is_stored_is_added_by_reference(blocks: BlockClient) -> None:
+    known = filetree.from_manifest(". acbd18db4cc2f85cedef654fccc4a4d8+3+A1@2 0:3:foo 0:1:f\n")
+    async with CollectionWriter(blocks) as writer:
+        writer.add_tree("", known)
+        writer.add_tree("d", known)
+        writer.add_tree("d/copy", filetree.get(known, "foo"))
+        writer.add_directory("e")
+        writer.add_directory("d")
+        await writer.add_bytes("d/new", b"")
+        tree = await writer.finish_tree()
+    assert [path for path, _ in filetree.walk(tree)] == ["d", "d/copy", "d/f", "d/foo", "d/new", "e", "f", "foo"]
+    assert filetree.get(tree, "d/copy") == filetree.get(known, "foo")
+
+
+@pytest.mark.parametrize("path", ["", "/a", "../a", "known", "\udcff"])
+async def test_paths_that_cannot_be_added(blocks: BlockClient, path: str) -> None:
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_bytes("known", b"")
+        with pytest.raises(Invalid):
+            await writer.add_bytes(path, b"x")
+        with pytest.raises(Invalid):
+            writer.add_tree(path, File())
+
+
+async def test_a_file_below_a_file_is_invalid(blocks: BlockClient) -> None:
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_bytes("a", b"")
+        await writer.add_bytes("a/b", b"")
+        with pytest.raises(Invalid):
+            await writer.finish()
+
+
+async def test_a_file_that_cannot_be_read_is_named(blocks: BlockClient, tmp_path: Path) -> None:
+    async with CollectionWriter(blocks) as writer:
+        with pytest.raises(Invalid, match="absent: cannot be read"):
+            await writer.add_file("a", tmp_path / "absent")
+
+
+async def test_a_failed_put_is_raised() -> None:
+    async with CollectionWriter(BlockStore(MemoryVolume(capacity=10)).client) as writer:
+        with pytest.raises(Full):
+            for number in range(5):
+                await writer.add_bytes(str(number), bytes([number]) * (40 * MIB))
+
+
+async def test_leaving_early_gives_up_what_is_under_way(blocks: BlockClient) -> None:
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_bytes("a", bytes(40 * MIB))
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+
+async def test_files_at_their_places(blocks: BlockClient, tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("1")
+    os.truncate(tmp_path / "one", 300_000)
+    text = await upload(blocks, {"x/y": tmp_path / "one"})
+    assert manifest.counts(text) == (1, 300_000)
+
+
+async def test_nothing_is_the_empty_manifest(blocks: BlockClient, tmp_path: Path) -> None:
+    assert await upload_directory(blocks, tmp_path) == ""
+
+
+async def test_download_replaces_files_and_leaves_others(blocks: BlockClient, tmp_path: Path) -> None:
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_bytes("f", b"new")
+        tree = await writer.finish_tree()
+    (tmp_path / "f").write_text("old")
+    (tmp_path / "other").write_text("other")
+    await download(blocks, tree, tmp_path)
+    assert _read(tmp_path) == {"f": b"new", "other": b"other"}
+    await download_file(blocks, dict(filetree.files(tree))["f"], tmp_path / "g")
+    assert (tmp_path / "g").read_text() == "new"
+
+
+async def test_download_stays_inside_its_target(blocks: BlockClient, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "d").symlink_to(tmp_path / "outside")
+    with pytest.raises(Conflict, match="in the way"):
+        await download(blocks, Tree({"d": Tree({"f": File()})}), tmp_path / "target")
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+async def test_a_broken_download_leaves_no_part_of_a_file(store: BlockStore, tmp_path: Path) -> None:
+    async with CollectionWriter(store.client) as writer:
+        await writer.add_bytes("big", os.urandom(40 * MIB))
+        first = await writer.finish_tree()
+    missing = Segment("0cc175b9c0f1b6a831c399e269772661+1", 0, 1)
+    big = dict(filetree.files(first))["big"]
+    with pytest.raises(NotFound):
+        await download(BlockStore(signing_key="").client, Tree({"f": File((missing,))}), tmp_path)
+    unsigned = BlockStore(store.volume, signing_key="").client
+    with pytest.raises(NotFound):
+        await download(unsigned, Tree({"big": File((*big.segments, missing))}), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_file_beyond_its_block_is_corrupt(blocks: BlockClient) -> None:
+    found = await blocks.put(b"foo")
+    with pytest.raises(Corrupt, match="beyond this block of 3 bytes"):
+        _ = [piece async for piece in read_file(blocks, File((Segment(found, 1, 3),)))]
+
+
+async def test_reading_may_stop_early(blocks: BlockClient) -> None:
+    segments = tuple([Segment(await blocks.put(data), 0, 3) for data in (b"one", b"two", b"six")])
+    async with aclosing(read_file(blocks, File(segments))) as pieces:
+        assert await anext(pieces) == b"one"
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+
+async def test_many_small_files_are_written_in_batches(blocks: BlockClient, tmp_path: Path) -> None:
+    found = await blocks.put(b"foobar")
+    half = File((Segment(found, 0, 3), Segment(found, 3, 3), Segment(found, 0, 1)))
+    tree = Tree({f"{number:03}": half if number % 2 else File() for number in range(700)})
+    await download(blocks, tree, tmp_path)
+    assert _read(tmp_path) == {name: b"foobarf" if int(name) % 2 else b"" for name in tree.entries}

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.client import environment
+from lading.client.environment import Server, find_server
+from lading.core.errors import Invalid
+
+
+@pytest.fixture(autouse=True)
+def _no_authorities(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(environment, "_AUTHORITIES", tmp_path / "ca-certificates.crt")
+
+
+def _settings(home: Path, text: str) -> None:
+    path = home / ".config" / "arvados" / "settings.conf"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
+def _find(home: Path, **environ: str) -> Server:
+    return find_server({"HOME": str(home), **environ}, home / "data")
+
+
+def test_the_environment_comes_first(tmp_path: Path) -> None:
+    _settings(tmp_path, "ARVADOS_API_HOST=other\nARVADOS_API_TOKEN=no\n")
+    found = _find(tmp_path, ARVADOS_API_HOST="host:1", ARVADOS_API_TOKEN="t", ARVADOS_API_HOST_INSECURE="1")
+    assert found == Server(address="host:1", token="t", insecure=True)
+
+
+def test_then_the_settings_file(tmp_path: Path) -> None:
+    _settings(tmp_path, "# comment\nARVADOS_API_HOST = 'host:2'\nARVADOS_API_TOKEN=t # why\nnonsense\n#X=1\n")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "env").write_text("export ARVADOS_API_HOST=no\n")
+    assert _find(tmp_path) == Server(address="host:2", token="t")
+
+
+def test_then_the_server_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    lines = "export ARVADOS_API_HOST=127.0.0.1:9440\nexport ARVADOS_API_TOKEN=t\nexport ARVADOS_API_HOST_INSECURE=1\n"
+    (tmp_path / "data" / "env").write_text(lines)
+    assert _find(tmp_path) == Server(address="127.0.0.1:9440", token="t", insecure=True)
+
+
+def test_the_settings_file_follows_the_standard_directory(tmp_path: Path) -> None:
+    _settings(tmp_path, "ARVADOS_API_HOST=host\nARVADOS_API_TOKEN=t\n")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / ".config")}
+    assert find_server(environ, tmp_path).address == "host"
+
+
+def test_a_token_is_sent_only_to_its_own_host(tmp_path: Path) -> None:
+    _settings(tmp_path, "ARVADOS_API_HOST=host\nARVADOS_API_TOKEN=t\n")
+    assert _find(tmp_path, ARVADOS_API_HOST="host").token == "t"
+    with pytest.raises(Invalid, match="no token for elsewhere: set ARVADOS_API_TOKEN"):
+        _find(tmp_path, ARVADOS_API_HOST="elsewhere")
+
+
+def test_no_server_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="start one with 'lading up', or set ARVADOS_API_HOST"):
+        _find(tmp_path)
+
+
+@pytest.mark.parametrize("host", ["host:port", "http://host", "host/path", "user@host", "a b", "::1"])
+def test_what_is_no_host_is_said_so(tmp_path: Path, host: str) -> None:
+    with pytest.raises(Invalid, match="not a host; write HOST or HOST:PORT"):
+        _find(tmp_path, ARVADOS_API_HOST=host, ARVADOS_API_TOKEN="t")
+
+
+def test_an_address_of_version_six(tmp_path: Path) -> None:
+    assert _find(tmp_path, ARVADOS_API_HOST="[::1]:9440", ARVADOS_API_TOKEN="t").address == "[::1]:9440"
+
+
+@pytest.mark.parametrize("content", [b"ARVADOS_API_HOST='x", b"\xff\xfe"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "env").write_bytes(content)
+    with pytest.raises(Invalid, match="data/env"):
+        _find(tmp_path)
+
+
+async def test_the_transport_leads_there(tmp_path: Path) -> None:
+    (tmp_path / "ca-certificates.crt").touch()
+    found = _find(tmp_path, ARVADOS_API_HOST="https://host:1/", ARVADOS_API_TOKEN="t")
+    assert found.authorities == tmp_path / "ca-certificates.crt"
+    async with found.transport() as transport:
+        assert transport.address == "https://host:1"

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lading.client.listing import list_sources, read_all
+from lading.core.errors import Invalid
+
+
+def test_files_come_before_directories_and_all_are_sorted(tmp_path: Path) -> None:
+    for name in ("b", "a/z", "a/y/x", "c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    (tmp_path / "empty" / "inner").mkdir(parents=True)
+    listing = list_sources({"": tmp_path})
+    assert [found.path for found in listing.files] == ["b", "c", "a/z", "a/y/x"]
+    assert listing.empty == ["empty/inner"]
+    assert listing.size == 10
+
+
+def test_sources_at_their_places(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("1")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "two").write_text("2")
+    listing = list_sources({"x/first": tmp_path / "one", "dir": tmp_path / "d"})
+    assert [found.path for found in listing.files] == ["dir/two", "x/first"]
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "f").write_text("f")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "dir").symlink_to(tmp_path / "outside")
+    (tmp_path / "in" / "file").symlink_to(tmp_path / "outside" / "f")
+    assert [found.path for found in list_sources({"": tmp_path / "in"}).files] == ["file", "dir/f"]
+
+
+def test_a_loop_of_links_is_invalid(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "up").symlink_to(tmp_path)
+    with pytest.raises(Invalid, match="leads back to a directory above it"):
+        list_sources({"": tmp_path})
+
+
+def test_the_same_directory_twice_is_no_loop(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").write_text("f")
+    (tmp_path / "e").symlink_to(tmp_path / "d")
+    assert [found.path for found in list_sources({"": tmp_path}).files] == ["d/f", "e/f"]
+
+
+def test_what_cannot_be_stored_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="absent: cannot be read: No such file"):
+        list_sources({"": tmp_path / "absent"})
+    (tmp_path / "dangling").symlink_to(tmp_path / "absent")
+    with pytest.raises(Invalid, match="dangling: cannot be read"):
+        list_sources({"": tmp_path})
+    (tmp_path / "dangling").unlink()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Invalid, match="pipe: neither a file nor a directory"):
+        list_sources({"": tmp_path})
+
+
+def test_read_all(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    assert read_all([tmp_path / "a", tmp_path / "a"]) == [b"a", b"a"]
+    with pytest.raises(Invalid, match="b: cannot be read"):
+        read_all([tmp_path / "b"])

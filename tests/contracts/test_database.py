@@ -1,0 +1,230 @@
+"""What every database must do: isolation, all or nothing, durability, the filter language. One suite for all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lading.core.errors import Invalid
+from lading.core.filters import check_filters, check_order, check_query
+from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
+from lading.core.schema import JSON, Record
+from lading.store import records, schema
+from lading.store.database import Database
+from lading.store.sqlite import SqliteDatabase
+
+BIG = 1000 * (1 << 50) - 1
+ROWS: list[Record] = [
+    {"name": "alpha", "properties": {"k": "v", "n": 5, "list": ["a", 1], "t": True, "z": None}, "version": 1},
+    {"name": "Beta", "properties": {"k": "w", "n": 7.5, "o": {"x": 1}}, "version": 2},
+    {"name": None, "properties": {}, "version": 3, "storage_classes_desired": ["default", "fast"]},
+]
+
+
+@pytest.fixture(params=["sqlite"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    made = SqliteDatabase(tmp_path / "db")
+    await schema.prepare(made, now="now")
+    yield made
+    await made.close()
+
+
+async def fill(database: Database) -> None:
+    async with database.writing() as tx:
+        for number, row in enumerate(ROWS):
+            uuid = f"zzzzz-4zz18-00000000000000{number}"
+            common = {"uuid": uuid, "current_version_uuid": uuid, "owner_uuid": "zzzzz-tpzed-000000000000000"}
+            times = {"created_at": f"2026-01-0{number + 1}T00:00:00.000000000Z", "modified_at": f"m{number}"}
+            await records.insert(tx, COLLECTIONS, {**row, **common, **times, "portable_data_hash": f"{number}+0"})
+
+
+@pytest.mark.parametrize(
+    ("triple", "found"),
+    [
+        (["name", "=", "alpha"], "0"),
+        (["name", "=", None], "2"),
+        (["name", "!=", "alpha"], "12"),
+        (["name", "!=", None], "01"),
+        (["name", ">", "a"], "0"),
+        (["name", "like", "a%"], "0"),
+        (["name", "like", "A%"], ""),
+        (["name", "ilike", "A%"], "0"),
+        (["name", "like", "al\\%"], ""),
+        (["any", "ilike", "%beta%"], "1"),
+        (["any", "=", "alpha"], "0"),
+        (["name", "in", ["alpha", "Beta"]], "01"),
+        (["name", "in", ["alpha", None]], "02"),
+        (["name", "not in", ["alpha"]], "12"),
+        (["name", "not in", ["alpha", None]], "1"),
+        (["version", ">=", "2"], "12"),
+        (["version", "in", [1, 3]], "02"),
+        (["is_trashed", "=", False], "012"),
+        (["created_at", "<", "2026-01-02"], "0"),
+        (["uuid", "is_a", "arvados#collection"], "012"),
+        (["uuid", "is_a", "arvados#group"], ""),
+        (["owner_uuid", "is_a", ["arvados#user"]], "012"),
+        (["properties", "=", "{}"], "2"),
+        (["properties", "exists", "k"], "01"),
+        (["properties", "contains", ["k", "n"]], "01"),
+        (["storage_classes_desired", "contains", "fast"], "2"),
+        (["properties.k", "=", "v"], "0"),
+        (["properties.k", "!=", "v"], "12"),
+        (["properties.n", "=", 5], "0"),
+        (["properties.n", ">", 6], "1"),
+        (["properties.k", "<", "w"], "0"),
+        (["properties.t", "=", True], "0"),
+        (["properties.t", "=", False], ""),
+        (["properties.z", "=", None], "0"),
+        (["properties.o", "=", {"x": 1}], "1"),
+        (["properties.list", "=", ["a", 1]], "0"),
+        (["properties.k", "in", ["v", "w"]], "01"),
+        (["properties.k", "in", []], ""),
+        (["properties.k", "not in", ["v"]], "12"),
+        (["properties.k", "like", "v%"], "0"),
+        (["properties.k", "ilike", "W"], "1"),
+        (["properties.k", "exists", True], "01"),
+        (["properties.k", "exists", False], "2"),
+        (["properties.list", "contains", "a"], "0"),
+        (["properties.list", "contains", 1], "0"),
+        (["properties.k", "contains", "v"], "0"),
+        ([["name", "portable_data_hash"], "=", "1+0"], "1"),
+    ],
+)  # fmt: skip
+async def test_filters(database: Database, triple: JSON, found: str) -> None:
+    await fill(database)
+    query = check_query({"filters": [triple], "order": "uuid"}, COLLECTIONS, max_limit=10)
+    async with database.reading() as tx:
+        rows = await records.search(tx, database.dialect, COLLECTIONS, query)
+        assert await records.count(tx, database.dialect, COLLECTIONS, query) == len(found)
+    assert "".join(row["uuid"][-1] for row in rows) == found
+
+
+async def test_requests_are_found_by_their_container(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, CONTAINERS, {"uuid": "c", "state": "Running", "priority": BIG})
+        await records.insert(tx, REQUESTS, {"uuid": "r", "container_uuid": "c"})
+        where = check_filters([["container.state", "=", "Running"]], REQUESTS)
+        assert [row["uuid"] for row in await records.find(tx, database.dialect, REQUESTS, where)] == ["r"]
+        found = await records.get(tx, CONTAINERS, "c")
+    assert found is not None
+    assert found["priority"] == BIG
+
+
+async def test_order_page_and_distinct(database: Database) -> None:
+    await fill(database)
+    page = check_query(
+        {"order": ["version desc"], "limit": 1, "offset": 1, "select": ["name"]}, COLLECTIONS, max_limit=9
+    )
+    names = check_query({"select": ["owner_uuid"], "distinct": True, "order": "version"}, COLLECTIONS, max_limit=9)
+    async with database.reading() as tx:
+        assert await records.search(tx, database.dialect, COLLECTIONS, page) == [{"name": "Beta"}]
+        assert len(await records.search(tx, database.dialect, COLLECTIONS, names)) == 1
+    assert check_order("name", COLLECTIONS)[0].column == "name"
+
+
+async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    heard: list[str] = []
+    with pytest.raises(RuntimeError, match="no"):
+        async with database.writing() as tx:
+            await records.insert(tx, LINKS, {"uuid": "l"})
+            tx.after_commit(lambda: heard.append("committed"))
+            raise RuntimeError("no")
+    async with database.reading() as tx:
+        assert await records.get(tx, LINKS, "l") is None
+    assert heard == []
+
+
+async def test_readers_see_what_is_committed(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, LINKS, {"uuid": "l", "name": "new"})
+        async with database.reading() as other:
+            assert await records.get(other, LINKS, "l") is None
+        tx.after_commit(lambda: heard.append("committed"))
+        heard: list[str] = []
+    assert heard == ["committed"]
+    async with database.reading() as tx:
+        assert (await records.matching(tx, LINKS, name="new"))[0]["uuid"] == "l"
+
+
+async def test_compare_and_set(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, CONTAINERS, {"uuid": "c", "state": "Queued"})
+        unheld = {"state": "Queued", "locked_by_uuid": None}
+        assert await records.update(tx, CONTAINERS, "c", {"state": "Locked", "locked_by_uuid": "t"}, expected=unheld)
+        assert not await records.update(tx, CONTAINERS, "c", {"state": "Locked"}, expected=unheld)
+        assert await records.delete(tx, CONTAINERS, "c")
+        assert not await records.delete(tx, CONTAINERS, "c")
+
+
+async def test_uniqueness(database: Database) -> None:
+    row = {"owner_uuid": "o", "name": "n", "portable_data_hash": "x"}
+    async with database.writing() as tx:
+        await records.insert(tx, COLLECTIONS, {**row, "uuid": "a", "current_version_uuid": "a"})
+        await records.insert(tx, COLLECTIONS, {**row, "uuid": "b", "current_version_uuid": "b", "is_trashed": True})
+    with pytest.raises(Invalid, match="duplicate key"):
+        async with database.writing() as tx:
+            await records.insert(tx, COLLECTIONS, {**row, "uuid": "c", "current_version_uuid": "c"})
+
+
+async def test_numbers_grow(database: Database) -> None:
+    async with database.writing() as tx:
+        first = await records.insert(tx, LOGS, {"uuid": "l1"})
+        second = await records.insert(tx, LOGS, {"uuid": "l2"})
+    assert second > first
+
+
+async def test_writers_take_turns(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, CONTAINERS, {"uuid": "c", "lock_count": 0})
+
+    async def add() -> None:
+        async with database.writing() as tx:
+            row = await records.get(tx, CONTAINERS, "c")
+            assert row is not None
+            await asyncio.sleep(0)
+            await records.update(tx, CONTAINERS, "c", {"lock_count": row["lock_count"] + 1})
+
+    await asyncio.gather(*(add() for _ in range(20)))
+    async with database.reading() as tx:
+        assert [row["lock_count"] for row in await records.among(tx, CONTAINERS, "uuid", ["c"])] == [20]
+
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from lading.core.records import LINKS
+from lading.store import records, schema
+from lading.store.sqlite import SqliteDatabase
+
+async def main():
+    database = SqliteDatabase(Path(sys.argv[1]))
+    await schema.prepare(database, now="now")
+    for number in range(10_000):
+        async with database.writing() as tx:
+            await records.insert(tx, LINKS, {"uuid": str(number)})
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", CHILD, tmp_path / "db"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    acknowledged = [process.stdout.readline() for _ in range(50)]
+    os.kill(process.pid, signal.SIGKILL)
+    acknowledged += process.stdout.readlines()
+    process.stdout.close()
+    process.wait()
+    database = SqliteDatabase(tmp_path / "db")
+    async with database.reading() as tx:
+        rows = await records.matching(tx, LINKS, owner_uuid="") + await records.find(tx, database.dialect, LINKS, ())
+    await database.close()
+    assert {int(line) for line in acknowledged if line.endswith("\n")} <= {int(row["uuid"]) for row in rows}

@@ -1,0 +1,25 @@
+"""The diagrams drawn from the tables."""
+
+from __future__ import annotations
+
+from lading.core import container, diagrams
+
+
+def test_every_transition_is_drawn() -> None:
+    drawn = diagrams.container_diagram()
+    assert drawn.startswith("stateDiagram-v2\n    [*] --> Queued\n")
+    for old, news in container.TRANSITIONS.items():
+        for new in news:
+            assert f"    {old} --> {new}\n" in drawn
+    assert "    Cancelled --> [*]\n" in drawn
+
+
+def test_the_request_diagram() -> None:
+    assert diagrams.request_diagram().splitlines() == [
+        "stateDiagram-v2",
+        "    [*] --> Uncommitted",
+        "    [*] --> Committed",
+        "    Uncommitted --> Committed",
+        "    Committed --> Final",
+        "    Final --> [*]",
+    ]

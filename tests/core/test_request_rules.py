@@ -1,0 +1,96 @@
+"""What the attributes of a request must be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core import request_rules
+from lading.core.errors import Invalid
+from lading.core.jsonvalue import Json, JsonObject
+from lading.core.request import PHASES
+from lading.testing.records import POLICY, make_request
+
+
+def refusal(*, fully: bool = True, committing: bool = True, **changes: Any) -> str:
+    record: JsonObject = {**make_request().to_record(), "state": "Committed", **changes}
+    with pytest.raises(Invalid) as refused:
+        request_rules.validate(record, fully=fully, committing=committing, policy=POLICY)
+    return refused.value.message
+
+
+def test_a_complete_request_is_valid() -> None:
+    record: JsonObject = {**make_request().to_record(), "state": "Committed"}
+    request_rules.validate(record, fully=True, committing=True, policy=POLICY)
+
+
+@pytest.mark.parametrize("name", ["command", "container_image", "output_path", "cwd"])
+@pytest.mark.parametrize("blank", [None, "", " ", []])
+def test_required_attributes(name: str, blank: Any) -> None:
+    changes: dict[str, Any] = {name: blank}
+    assert refusal(fully=False, **changes).endswith("can't be blank")
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"service": True}, "Use existing cannot be true if 'service' is true"),
+        ({"priority": None}, "Priority cannot be nil"),
+        ({"command": ["a\0b"]}, "Command cannot contain NUL"),
+        ({"environment": {"A": 1}}, "Environment [A]: incompatible value type"),
+        ({"mounts": {}}, "Output path must be a mount target"),
+        ({"output_storage_classes": ["gold"]}, "Output storage classes: 'gold' is not a configured"),
+    ],
+)
+def test_faults_are_named(changes: dict[str, Any], fault: str) -> None:
+    assert fault in refusal(**changes)
+
+
+def test_resources_and_scheduling_are_checked() -> None:
+    record = make_request().to_record()
+    nothing: JsonObject = {**record["runtime_constraints"], "ram": 0}  # type: ignore[dict-item]
+    assert "[ram]=0" in refusal(runtime_constraints=nothing)
+    spot: JsonObject = {**record["scheduling_parameters"], "preemptible": True}  # type: ignore[dict-item]
+    assert "preemptible instances" in refusal(scheduling_parameters=spot)
+
+
+@pytest.mark.parametrize(
+    ("name", "sent", "stored"),
+    [
+        ("priority", "0", 0),
+        ("priority", None, None),
+        ("output_name", "", None),
+        ("use_existing", None, "default"),
+        ("output_storage_classes", [], ["default"]),
+        ("container_count", 4, 4),
+    ],
+)
+def test_what_is_stored(name: str, sent: Json, stored: Json) -> None:
+    default = True if name == "use_existing" else 0
+    found = request_rules.stored(name, sent, default=default, policy=POLICY)
+    assert found == (default if stored == "default" else stored)
+
+
+@pytest.mark.parametrize("name", ["runtime_constraints", "scheduling_parameters"])
+def test_nested_defaults_are_stored(name: str) -> None:
+    assert len(str(request_rules.stored(name, None, default={}, policy=POLICY))) > 60
+    with pytest.raises(Invalid, match="must be an object"):
+        request_rules.stored(name, [], default={}, policy=POLICY)
+
+
+@pytest.mark.parametrize("name", sorted(request_rules.UNOFFERED))
+def test_what_is_not_offered_is_refused_unless_empty(name: str) -> None:
+    request_rules.check_offered({name: None})
+    with pytest.raises(Invalid, match="is not supported: .* leave it out"):
+        request_rules.check_offered({name: ["x"]})
+
+
+def test_the_workflow_runner_supervises() -> None:
+    assert request_rules.with_runner_rule({}, ["arvados-cwl-runner", "x"]) == {"supervisor": True}
+    assert request_rules.with_runner_rule({}, ["echo"]) == {}
+    assert request_rules.with_runner_rule({}, None) == {}
+
+
+def test_every_attribute_that_can_be_written_is_checked() -> None:
+    assert {name for name, states in PHASES.items() if states} <= set(request_rules.CHECKS)

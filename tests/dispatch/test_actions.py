@@ -1,0 +1,130 @@
+"""The acts: what each asks of API and fleet, and what it learns."""
+
+from __future__ import annotations
+
+from signal import Signals
+from typing import Any
+
+import pytest
+
+from lading.client.api import ApiClient
+from lading.client.retry import NO_RETRY
+from lading.core.container import State
+from lading.core.errors import ExecutionError, Forbidden, Unavailable
+from lading.dispatch.actions import Actions, LockLost
+from lading.dispatch.fleet import Assignment
+from lading.dispatch.queue import Queue
+from lading.testing.containers import TOKEN, FakeContainers
+from lading.testing.fleet import FakeFleet, Meanness
+
+
+class Desk:
+    """Actions in front of a fake server that has one queued container."""
+
+    def __init__(self, fleet: FakeFleet | None = None) -> None:
+        self.server, self.fleet, self.queue = FakeContainers(), fleet or FakeFleet(), Queue(token=TOKEN)
+        client = ApiClient(self.server, "secret", retry=NO_RETRY)
+        self.actions = Actions(client, self.fleet, self.queue)
+        self.uuid = self.server.add()
+        self.queue.merge([self.server.records[self.uuid]], ticket=self.queue.ticket(), now=0.0)
+
+    def known(self) -> State | None:
+        record = self.queue.get(self.uuid)
+        return record.state if record else None
+
+
+async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1")
+    assert desk.known() is State.LOCKED
+    assert desk.fleet.processes[desk.uuid].assignment == Assignment(uuid=desk.uuid, worker="w1", token="secret1")
+
+
+async def test_a_lost_lock_starts_nothing() -> None:
+    desk = Desk()
+    desk.server.hold(desk.uuid, State.LOCKED, by="another")
+    with pytest.raises(LockLost, match="cannot lock when Locked"):
+        await desk.actions.start(desk.uuid, worker="w1")
+    assert desk.fleet.started == []
+
+
+async def test_a_lock_of_unknown_outcome_is_not_a_lost_one() -> None:
+    desk = Desk()
+    desk.server.down = True
+    with pytest.raises(Unavailable):
+        await desk.actions.start(desk.uuid, worker="w1")
+
+
+async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    answer = desk.server._lock
+
+    def lock(uuid: str) -> dict[str, Any]:
+        return {**answer(uuid), "supervisor_token": None}
+
+    monkeypatch.setattr(desk.server, "_lock", lock)
+    with pytest.raises(ExecutionError, match="no supervisor token"):
+        await desk.actions.start(desk.uuid, worker="w1")
+    assert desk.known() is State.LOCKED
+
+
+async def test_a_refused_start_becomes_a_log_row() -> None:
+    desk = Desk()
+    with pytest.raises(ExecutionError):
+        await desk.actions.start(desk.uuid, worker="nowhere")
+    (row,) = desk.server.logs
+    assert row["object_uuid"] == desk.uuid
+    assert "Could not be started on nowhere" in row["properties"]["text"]
+
+
+async def test_a_fleet_that_is_away_is_no_event_of_the_container() -> None:
+    desk = Desk(FakeFleet(meanness=Meanness(refuse=1.0)))
+    with pytest.raises(Unavailable):
+        await desk.actions.start(desk.uuid, worker="w1")
+    assert desk.server.logs == []
+
+
+async def test_requeue_gives_back_and_learns_it() -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1")
+    await desk.actions.requeue(desk.uuid)
+    assert desk.known() is desk.server.state(desk.uuid) is State.QUEUED
+    assert "Given back" in desk.server.logs[0]["summary"]
+
+
+async def test_cancel_says_whose_fault_it_was() -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1")
+    desk.server.run(desk.uuid, "secret1")
+    await desk.actions.cancel(desk.uuid)
+    assert desk.known() is State.CANCELLED
+    assert desk.server.records[desk.uuid]["runtime_status"]["failure"] == "infrastructure"
+
+
+async def test_what_another_dispatcher_holds_is_not_given_back() -> None:
+    desk = Desk()
+    desk.server.hold(desk.uuid, State.LOCKED, by="another")
+    with pytest.raises(Forbidden):
+        await desk.actions.requeue(desk.uuid)
+    assert desk.server.logs == []
+
+
+async def test_a_log_row_that_cannot_be_written_does_not_undo_the_act(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1")
+
+    async def fail(*_: object) -> None:
+        raise Unavailable
+
+    monkeypatch.setattr(ApiClient, "create", fail)
+    await desk.actions.requeue(desk.uuid)
+    assert desk.known() is State.QUEUED
+
+
+async def test_kill_and_clean_go_to_the_fleet() -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1")
+    await desk.actions.kill(desk.uuid, number=Signals.SIGTERM)
+    assert desk.fleet.processes[desk.uuid].signals == [Signals.SIGTERM]
+    await desk.actions.clean(desk.uuid)
+    assert desk.fleet.cleaned == [desk.uuid]

@@ -1,0 +1,54 @@
+"""Statuses: only what changed, everything again after a break."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lading.client.api import ApiClient
+from lading.client.retry import NO_RETRY
+from lading.dispatch.board import Board
+from lading.testing.containers import FakeContainers
+
+
+def board(server: FakeContainers, texts: dict[str, str]) -> Board:
+    return Board(ApiClient(server, "secret", retry=NO_RETRY), lambda: texts, interval=0.001)
+
+
+async def test_only_changes_are_posted() -> None:
+    server, texts = FakeContainers(), {"a": "one", "b": "two"}
+    made = board(server, texts)
+    await made.post()
+    await made.post()
+    assert server.calls == ["POST dispatch/statuses"]
+    server.statuses.clear()
+    texts["a"] = "new"
+    del texts["b"]
+    await made.post()
+    assert server.statuses == {"a": "new", "b": ""}
+
+
+async def test_all_is_posted_again_after_a_break_and_failures_are_tried_again() -> None:
+    server, texts = FakeContainers(), {"a": "one"}
+    made = board(server, texts)
+    await made.post()
+    server.statuses.clear()
+    server.down = True
+    task = asyncio.create_task(made.publish())
+    made.repeat()
+    await server.wait_for(lambda: len(server.calls) > 2)
+    server.down = False
+    await server.wait_for(lambda: server.statuses == {"a": "one"})
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_nothing_is_posted_unless_marked() -> None:
+    server = FakeContainers()
+    made = board(server, {"a": "one"})
+    task = asyncio.create_task(made.publish())
+    await asyncio.sleep(0)
+    assert server.calls == []
+    made.mark()
+    await server.wait_for(lambda: server.statuses == {"a": "one"})
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,14 @@
+"""The values of the fleet seam; its promises are in tests/contracts/test_fleet.py."""
+
+from __future__ import annotations
+
+from lading.dispatch.fleet import Assignment, FleetView, Process
+
+
+def test_an_assignment_never_shows_its_token() -> None:
+    assert repr(Assignment(uuid="u", worker="w", token="secret")) == "Assignment(uuid='u', worker='w')"
+
+
+def test_a_view_begins_unknown_and_empty() -> None:
+    assert FleetView() == FleetView(known=False, workers=(), processes={})
+    assert Process("w").alive

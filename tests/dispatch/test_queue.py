@@ -1,0 +1,119 @@
+"""The queue cache: what is newer wins, whatever arrives later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core.container import State
+from lading.core.sizing import Resources
+from lading.dispatch.queue import Queue
+
+MINE = "zzzzz-gj3su-000000000000001"
+
+
+def item(uuid: str = "u", state: str = "Queued", **more: Any) -> dict[str, object]:
+    constraints = {"vcpus": 1, "ram": 10}
+    return {"uuid": uuid, "state": state, "priority": 5, "created_at": "t", "runtime_constraints": constraints, **more}
+
+
+@pytest.fixture
+def queue() -> Queue:
+    queue = Queue(token=MINE)
+    with queue.fetch() as ticket:
+        queue.merge([item()], ticket=ticket, now=1.0)
+    return queue
+
+
+def state(queue: Queue, uuid: str = "u") -> State | None:
+    record = queue.get(uuid)
+    assert record is not None
+    return record.state
+
+
+def test_a_waiting_record_becomes_an_entry(queue: Queue) -> None:
+    (entry,) = queue.entries()
+    assert (entry.uuid, entry.priority, entry.need, entry.seen) == ("u", 5, Resources(1, 10), 1.0)
+    assert list(queue.waiting) == ["u"]
+    assert not queue.others
+
+
+def test_seen_is_when_it_was_first_seen(queue: Queue) -> None:
+    queue.merge([item(priority=6)], ticket=queue.ticket(), now=9.0)
+    assert queue.entries()[0].seen == 1.0
+    assert queue.entries()[0].priority == 6
+
+
+def test_an_older_list_does_not_undo_an_answer(queue: Queue) -> None:
+    with queue.fetch() as ticket:
+        queue.answer({"uuid": "u", "state": "Locked", "priority": 5, "locked_by_uuid": MINE})
+        queue.merge([item()], ticket=ticket, now=2.0)
+    record = queue.get("u")
+    assert record is not None
+    assert record.state is State.LOCKED
+    assert queue.holds(record)
+
+
+def test_an_older_list_does_not_bring_back_what_was_forgotten(queue: Queue) -> None:
+    with queue.fetch() as ticket:
+        queue.forget("u")
+        queue.merge([item(state="Running", locked_by_uuid=MINE)], ticket=ticket, now=2.0)
+        assert queue.get("u") is None
+    queue.merge([item()], ticket=queue.ticket(), now=3.0)
+    assert state(queue) is State.QUEUED
+
+
+def test_what_was_asked_for_and_not_found_is_missing(queue: Queue) -> None:
+    queue.merge([], ticket=queue.ticket(), now=2.0, asked=["u"])
+    assert state(queue) is None
+    assert queue.uuids() == {"u"}
+
+
+def test_an_ended_record_never_comes_back(queue: Queue) -> None:
+    assert queue.advance("u", old="Running", new="Complete")
+    queue.merge([item(state="Running")], ticket=queue.ticket(), now=2.0)
+    assert state(queue) is State.COMPLETE
+
+
+@pytest.mark.parametrize(
+    ("known", "old", "new", "enough"),
+    [
+        ("Queued", "Queued", "Locked", False),
+        ("Locked", "Queued", "Locked", True),
+        ("Locked", "Locked", "Running", True),
+        ("Locked", "Locked", "Locked", False),
+        ("Running", "Running", "Running", False),
+        ("Running", "Locked", "Queued", False),
+        ("Queued", "", "nonsense", False),
+        ("Complete", "Running", "Running", True),
+    ],
+)
+def test_events_move_states_forward_only(queue: Queue, known: str, old: str, new: str, *, enough: bool) -> None:
+    queue.merge([item(state=known)], ticket=queue.ticket(), now=2.0)
+    assert queue.advance("u", old=old, new=new) is enough
+    assert state(queue) is (State.RUNNING if (known, new) == ("Locked", "Running") else State(known))
+
+
+def test_events_of_unknown_containers_matter_only_while_they_are_queued(queue: Queue) -> None:
+    assert not queue.advance("other", old="", new="Queued")
+    assert queue.advance("other", old="Queued", new="Locked")
+    assert queue.get("other") is None
+
+
+def test_an_answer_about_the_unknown_is_ignored(queue: Queue) -> None:
+    queue.answer({"uuid": "other", "state": "Locked", "priority": 1})
+    assert queue.get("other") is None
+
+
+@pytest.mark.parametrize("constraints", [None, {}, {"vcpus": "many", "ram": 1}])
+def test_what_cannot_be_sized_waits_without_being_planned(queue: Queue, constraints: object) -> None:
+    queue.merge([item(runtime_constraints=constraints)], ticket=queue.ticket(), now=2.0)
+    assert queue.entries() == ()
+    assert "runtime_constraints" in queue.waiting["u"].fault
+
+
+def test_priority_zero_is_on_hold(queue: Queue) -> None:
+    queue.merge([item(priority=0), item("v", priority=None)], ticket=queue.ticket(), now=2.0)
+    assert not queue.waiting
+    assert set(queue.others) == {"u", "v"}

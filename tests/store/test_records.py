@@ -1,0 +1,29 @@
+"""Records in and out of tables."""
+
+from __future__ import annotations
+
+from lading.core.filters import Query
+from lading.core.records import CONTAINERS, LINKS
+from lading.store import records
+from lading.store.database import Database
+
+
+async def test_a_record_comes_back_as_it_was(database: Database) -> None:
+    given = {"uuid": "c", "command": ["a", "é"], "service": True, "cost": 2, "mounts": {"/": {}}, "progress": None}
+    async with database.writing() as tx:
+        await records.insert(tx, CONTAINERS, given)
+        found = await records.get(tx, CONTAINERS, "c")
+    assert found is not None
+    assert {name: found[name] for name in given} == {**given, "cost": 2.0}
+    assert isinstance(found["cost"], float)
+    assert found["runtime_status"] == {}
+    assert found["runtime_auth_scopes"] is None
+
+
+async def test_what_is_derived_alone_still_has_rows(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, LINKS, {"uuid": "l"})
+        query = Query(select=("kind",))
+        assert await records.search(tx, database.dialect, LINKS, query) == [{"uuid": "l"}]
+        assert await records.among(tx, LINKS, "uuid", []) == []
+        assert await records.find(tx, database.dialect, LINKS, (records.equals(LINKS, "uuid", "x"),)) == []

@@ -1,0 +1,41 @@
+"""Tables from record types; older databases are brought up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.core.errors import Invalid
+from lading.core.records import LINKS, LOGS
+from lading.store import records, schema
+from lading.store.sqlite import SqliteDatabase, SqliteDialect
+
+
+def test_the_statement_of_a_table() -> None:
+    assert "uuid TEXT PRIMARY KEY" in schema.create_table(SqliteDialect(), LINKS)
+    assert "id INTEGER PRIMARY KEY, uuid TEXT UNIQUE" in schema.create_table(SqliteDialect(), LOGS)
+
+
+async def test_missing_columns_are_added(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db")
+    async with database.writing() as tx:
+        await tx.execute("CREATE TABLE links (uuid TEXT PRIMARY KEY, name TEXT)")
+        await tx.execute("INSERT INTO links VALUES ('old', 'n')")
+    await schema.prepare(database, now="now")
+    await schema.prepare(database, now="now")
+    async with database.reading() as tx:
+        old = await records.get(tx, LINKS, "old")
+    await database.close()
+    assert old is not None
+    assert (old["name"], old["properties"], old["link_class"]) == ("n", {}, "")
+
+
+async def test_a_later_database_is_refused(tmp_path: Path) -> None:
+    database = SqliteDatabase(tmp_path / "db")
+    await schema.prepare(database, now="now")
+    async with database.writing() as tx:
+        await tx.execute("INSERT INTO schema_versions VALUES (99, 'later')")
+    with pytest.raises(Invalid, match="of version 99"):
+        await schema.prepare(database, now="now")
+    await database.close()

@@ -1,0 +1,49 @@
+"""Who holds a token."""
+
+from __future__ import annotations
+
+from lading.core.records import CONTAINERS, TOKENS, USERS
+from lading.store import records, tokens
+from lading.store.database import Database
+
+
+async def fill(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, USERS, {"uuid": "u", "is_admin": True})
+        row = {"uuid": "t", "owner_uuid": "u", "secret_hash": "h", "scopes": ["GET /x"]}
+        await records.insert(tx, TOKENS, row)
+        await records.insert(tx, TOKENS, {"uuid": "plain", "owner_uuid": "u", "secret_hash": "i"})
+        await records.insert(tx, CONTAINERS, {"uuid": "c", "auth_uuid": "t", "state": "Running"})
+        await records.insert(tx, CONTAINERS, {"uuid": "d", "runtime_token": "v2/t/s", "state": "Running"})
+
+
+async def test_holder(database: Database) -> None:
+    await fill(database)
+    async with database.reading() as tx:
+        by_uuid, by_hash = await tokens.holder(tx, "t", "h"), await tokens.holder(tx, "", "h")
+        assert by_uuid == by_hash
+        assert by_uuid is not None
+        assert (by_uuid.user_uuid, by_uuid.scopes, by_uuid.is_admin) == ("u", ("GET /x",), True)
+        plain = await tokens.holder(tx, "plain", "i")
+        assert plain is not None
+        assert plain.scopes == ("all",)
+        assert await tokens.holder(tx, "t", "other") is await tokens.holder(tx, "", "x") is None
+
+
+async def test_container_of(database: Database) -> None:
+    await fill(database)
+    async with database.reading() as tx:
+        assert await tokens.container_of(tx, "t", None, runtime_token="v2/t/s") == "c"
+        assert await tokens.container_of(tx, "x", "d", runtime_token="v2/t/s") == "d"
+        assert await tokens.container_of(tx, "x", "d", runtime_token="v2/t/wrong") is None
+        assert await tokens.container_of(tx, "x", None, runtime_token="v2/t/s") is None
+
+
+async def test_expire_only_shortens(database: Database) -> None:
+    await fill(database)
+    async with database.writing() as tx:
+        await tokens.expire(tx, "t", "5")
+        await tokens.expire(tx, "t", "7")
+        found = await tokens.holder(tx, "t", "h")
+    assert found is not None
+    assert found.expires_at == "5"

@@ -1,0 +1,77 @@
+"""The parent: children are started, watched, started again and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from lading.core.errors import Invalid, Unavailable
+from lading.wiring.up import Service, main, parse_listen
+
+READY = "import os,sys,time; os.write(int(sys.argv[-1]), b'ready\\n'); "
+
+
+def _service(tmp_path: Path, code: str) -> Service:
+    return Service("child", [sys.executable, "-S", "-c", code], tmp_path / "log")
+
+
+async def test_a_service_starts_and_stops(tmp_path: Path) -> None:
+    service = _service(tmp_path, READY + "time.sleep(60)")
+    await service.start()
+    await service.stop()
+    await service.stop()
+
+
+async def test_a_service_that_fails_is_quoted(tmp_path: Path) -> None:
+    service = _service(tmp_path, "print('first'); print('the port is taken'); raise SystemExit(1)")
+    with pytest.raises(Unavailable, match="the child did not start: the port is taken"):
+        await service.start()
+
+
+async def test_a_service_that_says_nothing(tmp_path: Path) -> None:
+    service = _service(tmp_path, "pass")
+    with pytest.raises(Unavailable, match="no message"):
+        await service.start()
+
+
+COUNT = "mark = open(sys.argv[-3], 'a+'); mark.write('x'); mark.seek(0); starts = len(mark.read()); mark.close(); "
+
+
+@pytest.mark.parametrize("second", ["", "sys.exit('no') if starts == 2 else "])
+async def test_a_service_that_ends_is_started_until_it_stays(tmp_path: Path, second: str) -> None:
+    mark = tmp_path / "starts"
+    code = f"import sys; {COUNT}\n{second}None\n{READY}time.sleep(60 if starts >= 3 else 0)"
+    service = Service("child", [sys.executable, "-S", "-c", code, str(mark)], tmp_path / "log")
+    await service.start()
+    keeper = asyncio.create_task(service.keep())
+    async with asyncio.timeout(20):
+        while mark.read_text() != "xxx":
+            await asyncio.sleep(0)
+    keeper.cancel()
+    await service.stop()
+
+
+async def test_a_big_log_is_set_aside(tmp_path: Path) -> None:
+    log = tmp_path / "log" / "child.log"
+    log.parent.mkdir()
+    with log.open("wb") as file:
+        file.truncate(17 << 20)
+    service = _service(tmp_path, READY + "time.sleep(60)")
+    await service.start()
+    await service.stop()
+    assert log.stat().st_size == 0
+    assert log.with_suffix(".log.1").exists()
+
+
+@pytest.mark.parametrize("listen", ["", "9440", "host:", "host:port", "host:0", "host:70000"])
+def test_what_is_no_address(tmp_path: Path, listen: str) -> None:
+    with pytest.raises(Invalid, match="not HOST:PORT"):
+        main(tmp_path, listen, on_ready=lambda _: None)
+
+
+def test_addresses() -> None:
+    assert parse_listen("127.0.0.1:80") == ("127.0.0.1", 80)
+    assert parse_listen("[::1]:80") == ("::1", 80)
