@@ -78,10 +78,10 @@ class Pipeline:
 
 
 def lading(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one `lading` command; its messages go to standard error. Ends the demonstration when it fails."""
-    done = subprocess.run([LADING, *arguments], env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    """Run one `lading` command. Ends the demonstration with the command's own words when it fails."""
+    done = subprocess.run([LADING, *arguments], env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise SystemExit(f"'lading {' '.join(arguments)}' ended with exit code {done.returncode}")
+        raise SystemExit(f"{done.stderr}'lading {' '.join(arguments)}' ended with exit code {done.returncode}")
     return done
 
 
@@ -139,10 +139,8 @@ def explain(environment: dict[str, str], pipeline: Pipeline) -> None:
         if one.reused:
             continue
         why: dict[str, Any] = json.loads(lading(environment, "request", "why", "--json", one.request).stdout)
-        for difference in why["differences"]:
-            print(
-                f"  {one.step:9} ran because {difference['field']} was {difference['theirs']}, is {difference['ours']}"
-            )
+        for difference in why["decision"]["nearest"]["differences"]:
+            print(f"  {one.step:8} {difference['field']}: {difference['container']} -> {difference['request']}")
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -106,7 +107,7 @@ def running_cluster(data: Path, config: str = "") -> Iterator[Cluster]:
             cluster.stop()
     assert mounts() - before == set()
     assert left_processes(data) == []
-    assert left_cgroups() == []
+    assert left_cgroups(json.loads((data / "secrets.json").read_text())["cluster_id"]) == []
 
 
 def mounts() -> set[str]:
@@ -125,9 +126,9 @@ def left_processes(data: Path) -> list[str]:
     return found
 
 
-def left_cgroups() -> list[str]:
-    """Control groups of containers that still exist."""
-    return [str(path) for root in Path("/sys/fs/cgroup").glob("**/lading") for path in root.iterdir() if path.is_dir()]
+def left_cgroups(cluster_id: str) -> list[str]:
+    """Control groups that still exist for containers of a cluster."""
+    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/lading/{cluster_id}-*") if path.is_dir()]
 
 
 def is_alive(pid: int) -> bool:

@@ -12,10 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
+
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.transport import HttpTransport
-
 from lading.core import manifest
 from tests.system.cluster import Cluster, is_alive, running_cluster
 

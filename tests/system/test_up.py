@@ -67,6 +67,7 @@ def test_a_container_outlives_a_restart(cluster: Cluster) -> None:
 def test_the_warm_parent_and_the_server_are_started_again(cluster: Cluster) -> None:
     _add_image(cluster)
     for role in ("server", "dispatcher", "warm-parent"):
+        _wait_until(lambda role=role: len(cluster.pids(role)) == 1)
         (pid,) = cluster.pids(role)
         subprocess.run(["kill", "-9", str(pid)], check=True)
         _wait_until(lambda role=role, pid=pid: cluster.pids(role) not in ([], [pid]))

@@ -120,7 +120,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
     return error.message if isinstance(error, LadingError) else str(error)
 
 
-@click.group(cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("lading", cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="lading %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:

@@ -48,20 +48,26 @@ async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockClient) 
 async def save_files(directory: Path, *, blocks: BlockClient) -> str:
     """Store every file of a flat directory; the manifest."""
     async with CollectionWriter(blocks) as writer:
-        for path in sorted(directory.iterdir()):
-            await _add_file(writer, path.name, path)
+        for name in sorted(_names(str(directory))):
+            await _add_file(writer, name, directory / name)
         return await writer.finish()
 
 
 async def _add_file(writer: CollectionWriter, name: str, path: Path) -> None:
     try:
-        if path.lstat().st_size <= _SMALL:
-            await writer.add_bytes(name, path.read_bytes())
+        small = _read_small(path)
+        if small is not None:
+            await writer.add_bytes(name, small)
         else:
             await writer.add_file(name, path)
     except OSError as error:
         raise ExecutionError(f"output: {name} cannot be read: {error.strerror}", Failure.NODE) from error
 
 
+def _read_small(path: Path) -> bytes | None:
+    """The content of a file that is read sooner than a thread is started; None for a larger one."""
+    return path.read_bytes() if path.lstat().st_size <= _SMALL else None
+
+
 def _names(directory: str) -> list[str]:
-    return [one.name for one in Path(directory).iterdir()] if directory else []
+    return [one.name for one in Path(directory).iterdir()]

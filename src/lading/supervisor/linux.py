@@ -7,10 +7,10 @@ children only and vanishes with the last of them, also after kill -9.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import shutil
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -91,12 +91,7 @@ def remove_directory(directory: Path, *, last: str = "") -> None:
     if directory.is_symlink():
         directory.unlink()
         return
-    try:
-        shutil.rmtree(directory)
-    except FileNotFoundError:
-        return
-    except PermissionError:
-        _open_up(directory)
+    with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(directory)
 
 
@@ -122,7 +117,7 @@ async def ended(pid: int) -> None:
         os.close(descriptor)
 
 
-def read_inside(root: str, path: str) -> str:
+def read_inside(root: Path, path: str) -> str:
     """The text of a small file below `root`, links followed as a process with that root would; "" when absent."""
     done: list[str] = []
     rest, steps = path.split("/"), 0
@@ -132,28 +127,20 @@ def read_inside(root: str, path: str) -> str:
             done = done[:-1]
         if name in ("", ".", ".."):
             continue
-        place, steps = "/".join((root, *done, name)), steps + 1
+        place, steps = root.joinpath(*done, name), steps + 1
         if steps > _MOST_ELEMENTS:
             return ""
-        if os.path.islink(place):
-            target = os.readlink(place)
+        if place.is_symlink():
+            target = str(place.readlink())
             done = [] if target.startswith("/") else done
             rest = [*target.split("/"), *rest]
         else:
             done.append(name)
-    place = "/".join((root, *done))
-    if not os.path.isfile(place):
+    place = root.joinpath(*done)
+    if not place.is_file():
         return ""
-    with open(place, encoding="utf-8", errors="surrogateescape") as file:
+    with place.open(encoding="utf-8", errors="surrogateescape") as file:
         return file.read(_SMALL)
-
-
-def _open_up(directory: Path) -> None:
-    """Make every directory below one's own, as root without CAP_DAC_OVERRIDE or a normal user must."""
-    for folder, names, _ in os.walk(directory):
-        for path in (folder, *(os.path.join(folder, name) for name in names)):
-            if stat.S_ISDIR(os.lstat(path).st_mode):
-                os.chmod(path, 0o700)  # noqa: S103
 
 
 def _unescape(text: str) -> str:

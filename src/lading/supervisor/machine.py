@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 def certificates() -> str | None:
     """The machine's bundle of certificate authorities, for containers that call the API."""
-    return next((one for one in _BUNDLES if os.path.exists(one)), None)
+    return next((one for one in _BUNDLES if Path(one).exists()), None)
 
 
 def describe_machine(scratch: Path) -> bytes:
@@ -31,6 +31,11 @@ def describe_machine(scratch: Path) -> bytes:
         ("Disk INodes", _inodes(("/", str(scratch)))),
     )
     return "\n".join(f"{title}\n{text.rstrip()}\n" for title, text in blocks).encode()
+
+
+def mount_table() -> str:
+    """What is mounted where, as this process sees it."""
+    return _read("/proc/mounts")
 
 
 def _read(path: str) -> str:

@@ -44,7 +44,7 @@ from lading.supervisor.image import CollectionImage
 from lading.supervisor.journal import Journal, Mark, Opening
 from lading.supervisor.live import LiveView
 from lading.supervisor.logs import NODE, RECORD, STDERR, STDOUT, Clock, Log, Pump
-from lading.supervisor.machine import certificates, describe_machine
+from lading.supervisor.machine import certificates, describe_machine, mount_table
 from lading.supervisor.results import Results
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.supervisor.staging import Inputs, Stage
@@ -279,7 +279,7 @@ class Supervisor:
         self._usage = Usage(self._log, self._directory, ram, time.monotonic)
         companions = (
             live.run(period=assignment.log_update_period, size=assignment.log_update_size),
-            self._usage.run(lambda: self._engine.pid, interval=assignment.usage_interval),
+            self._usage.run(lambda: self._engine.pid, interval=assignment.usage_interval, mounts=mount_table()),
             self._save_when_asked(),
         )
         tasks = [asyncio.create_task(self._guarded(one)) for one in companions]
@@ -294,7 +294,7 @@ class Supervisor:
     async def _guarded(self, companion: Coroutine[Any, Any, None]) -> None:
         try:
             await companion
-        except Exception:  # noqa: BLE001 - a companion that fails must not end the command
+        except Exception:
             _logger.exception("container=%s a companion task failed", self._assignment.container_uuid)
 
     async def _save_when_asked(self) -> None:

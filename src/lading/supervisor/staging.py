@@ -6,6 +6,7 @@ Collections come from the cache of this machine, read-only and shared; a lease k
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import stat
@@ -19,7 +20,7 @@ from lading.client.collections import download
 from lading.client.trees import TreeCache
 from lading.core.errors import ExecutionError, Failure, RequestError
 from lading.core.filetree import Tree, from_manifest
-from lading.core.mountplan import Collection, CopyCollection, Host, MakeDirectory, MountPlan, Source, WriteFile
+from lading.core.mountplan import CopyCollection, Host, MakeDirectory, MountPlan, Source, WriteFile
 from lading.core.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind
@@ -83,7 +84,7 @@ class Stage:
             )
             self._open_streams()
         except OSError as error:
-            failure = Failure.DISK if error.errno == 28 else Failure.USER
+            failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.USER
             raise ExecutionError(f"a mount cannot be made: {error}", failure) from error
 
     def find(self, source: Source) -> Path:
@@ -97,15 +98,15 @@ class Stage:
 
     def look(self, source: Source) -> Entry | None:
         """What is at a place, links not followed (`core.output`)."""
-        path = source.path if isinstance(source, Host) else str(self._trees[source.pdh] / source.path)
+        path = Path(source.path) if isinstance(source, Host) else self._trees[source.pdh] / source.path
         try:
-            mode = os.lstat(path).st_mode
+            mode = path.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISDIR(mode):
-            return DirectoryEntry(tuple(os.listdir(path)))
+            return DirectoryEntry(tuple(one.name for one in path.iterdir()))
         if stat.S_ISLNK(mode):
-            return LinkEntry(os.readlink(path))
+            return LinkEntry(str(path.readlink()))
         return FileEntry() if stat.S_ISREG(mode) else SpecialEntry()
 
     def close_streams(self) -> None:

@@ -78,9 +78,9 @@ class _Layer:
     """A layer directory that is being filled."""
 
     def __init__(self, root: Path) -> None:
-        self._root = str(root)
-        self._real: dict[str, str] = {"": self._root}
-        self._directory_times: dict[str, int] = {}
+        self._root = root
+        self._real: dict[str, Path] = {"": root}
+        self._directory_times: dict[Path, int] = {}
 
     def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Put one member of the archive in its place."""
@@ -101,7 +101,7 @@ class _Layer:
     def finish(self) -> None:
         """Set what later members would have disturbed: the times of directories."""
         for place, moment in self._directory_times.items():
-            if os.path.isdir(place) and not os.path.islink(place):
+            if place.is_dir() and not place.is_symlink():
                 os.utime(place, ns=(moment, moment))
 
     def _hide(self, mark: Whiteout) -> None:
@@ -112,14 +112,14 @@ class _Layer:
         self._clear(place)
         os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
 
-    def _make_directory(self, place: str) -> None:
-        if os.path.islink(place) or not os.path.isdir(place):
+    def _make_directory(self, place: Path) -> None:
+        if place.is_symlink() or not place.is_dir():
             self._clear(place)
-            os.mkdir(place)
+            place.mkdir()
 
-    def _make_other(self, tar: tarfile.TarFile, member: tarfile.TarInfo, place: str) -> None:
+    def _make_other(self, tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
         if member.issym():
-            os.symlink(member.linkname, place)
+            place.symlink_to(member.linkname)
             self._real = {"": self._root}
         elif member.islnk():
             source = self._place(member_path(member.linkname))
@@ -139,7 +139,7 @@ class _Layer:
         else:
             raise _fault(f"{member.name} has the unknown type {member.type!r}")
 
-    def _dress(self, member: tarfile.TarInfo, place: str) -> None:
+    def _dress(self, member: tarfile.TarInfo, place: Path) -> None:
         """Owner first: changing it clears the set-user-id bit."""
         os.chown(place, member.uid, member.gid, follow_symlinks=False)
         for name, value in member.pax_headers.items():
@@ -148,26 +148,26 @@ class _Layer:
                     place, name.removeprefix(_XATTR), value.encode("utf-8", "surrogateescape"), follow_symlinks=False
                 )
         if not member.issym():
-            os.chmod(place, member.mode & 0o7777)
+            place.chmod(member.mode & 0o7777)
         moment = int(float(member.mtime) * 1_000_000_000)
         if member.isdir():
             self._directory_times[place] = moment
         else:
             os.utime(place, ns=(moment, moment), follow_symlinks=False)
 
-    def _place(self, path: str) -> str:
+    def _place(self, path: str) -> Path:
         """The host path for a member: its folder resolved, its last element as it is."""
         folder, _, name = path.rpartition("/")
-        return f"{self._folder(folder)}/{name}"
+        return self._folder(folder) / name
 
-    def _folder(self, path: str) -> str:
+    def _folder(self, path: str) -> Path:
         """The host path of a folder of the layer, made when it is not there, links followed inside the layer."""
         known = self._real.get(path)
         if known is None:
             known = self._real[path] = self._walk(path)
         return known
 
-    def _walk(self, path: str) -> str:
+    def _walk(self, path: str) -> Path:
         done: list[str] = []
         rest, links = path.split("/"), 0
         while rest:
@@ -176,28 +176,28 @@ class _Layer:
                 done = done[:-1]
             if name in ("", ".", ".."):
                 continue
-            place = "/".join((self._root, *done, name))
-            if os.path.islink(place):
+            place = self._root.joinpath(*done, name)
+            if place.is_symlink():
                 links += 1
                 if links > _MOST_LINKS:
                     raise _fault(f"{path} goes over too many links")
-                target = os.readlink(place)
+                target = str(place.readlink())
                 done = [] if target.startswith("/") else done
                 rest = [*target.split("/"), *rest]
                 continue
-            if not os.path.isdir(place):
+            if not place.is_dir():
                 self._clear(place)
-                os.mkdir(place, 0o755)
+                place.mkdir(0o755)
             done.append(name)
-        return "/".join((self._root, *done))
+        return self._root.joinpath(*done)
 
-    def _clear(self, place: str) -> None:
+    def _clear(self, place: Path) -> None:
         """Make room: a later member replaces an earlier one."""
-        if os.path.isdir(place) and not os.path.islink(place):
+        if place.is_dir() and not place.is_symlink():
             shutil.rmtree(place)
             self._real = {"": self._root}
         elif os.path.lexists(place):
-            os.unlink(place)
+            place.unlink()
             self._real = {"": self._root}
 
 

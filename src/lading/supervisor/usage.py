@@ -105,7 +105,7 @@ def read_network(folders: Folders, *, proc: Path = Path("/proc")) -> dict[str, V
     folder = next(iter(folders.paths.values()))
     for pid in _read(folder / "cgroup.procs").split():
         with contextlib.suppress(OSError):
-            if os.readlink(proc / pid / "ns/net") == os.readlink(proc / "self/ns/net"):
+            if (proc / pid / "ns/net").readlink() == (proc / "self/ns/net").readlink():
                 continue
             for line in (proc / pid / "net/dev").read_text().splitlines()[2:]:
                 name, _, numbers = line.partition(":")
@@ -139,9 +139,9 @@ class Usage:
     _most: dict[str, float] = field(default_factory=dict)
     _warned: int = 0
 
-    async def run(self, find_pid: Callable[[], int | None], *, interval: float, mounts: str | None = None) -> None:
+    async def run(self, find_pid: Callable[[], int | None], *, interval: float, mounts: str) -> None:
         """Sample until cancelled: memory each second, everything each `interval` seconds."""
-        hierarchy = find_hierarchy(Path("/proc/mounts").read_text() if mounts is None else mounts)
+        hierarchy = find_hierarchy(mounts)
         while self.folders is None:
             pid = find_pid()
             self.folders = find_folders(pid, hierarchy) if pid else None
@@ -233,8 +233,4 @@ def _table(path: Path) -> dict[str, int]:
 
 
 def _show(value: float) -> str:
-    return (
-        str(int(value))
-        if value == int(value)
-        else f"{value:.4f}".rstrip("0").rstrip(".")
-    )
+    return str(int(value)) if value == int(value) else f"{value:.4f}".rstrip("0").rstrip(".")

@@ -40,7 +40,7 @@ class FakeServer:
     calls: list[str] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     faults: dict[str, list[int]] = field(default_factory=dict)
-    on_call: Callable[[str], None] = lambda call: None
+    on_call: Callable[[str], object] = len
 
     def add_container(self, uuid: str = CONTAINER, **changes: Any) -> Fields:
         """A Locked container that runs nothing in particular."""
@@ -111,7 +111,9 @@ class FakeServer:
         call = _Call(scope["method"], unquote(scope["path"]), scope["query_string"].decode(), bytes(body), token)
         status, answer = self._answer(call)
         data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
-        await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"%d" % len(data))]})
+        await send(
+            {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"%d" % len(data))]}
+        )
         await send({"type": "http.response.body", "body": data})
 
     def _answer(self, call: _Call) -> tuple[int, object]:
@@ -227,5 +229,3 @@ class _Call:
 
 def _fault(status: int, text: str) -> tuple[int, object]:
     return status, {"errors": [text]}
-
-

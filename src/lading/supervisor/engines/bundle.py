@@ -78,6 +78,9 @@ class Bundle:
     """As `uname -m` says."""
 
 
+_DRAIN = "while read -r state; do :; done"
+
+
 def make_config(bundle: Bundle) -> dict[str, Any]:
     """The content of the bundle's `config.json`."""
     namespaces = ["pid", "ipc", "uts", "mount", *([] if bundle.network else ["network"])]
@@ -87,7 +90,10 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "root": {"path": bundle.rootfs, "readonly": False},
         "hostname": HOSTNAME,
         "mounts": [*_system_mounts(), *map(_bind, bundle.binds)],
-        "hooks": {"createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", f"read -r go < {bundle.gate}"]}]},
+        # crun writes the container's state to the hook's standard input and fails when nobody reads it.
+        "hooks": {
+            "createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", f"{_DRAIN}; read -r go < {bundle.gate}"]}]
+        },
         "linux": {
             "namespaces": [{"type": kind} for kind in namespaces],
             "maskedPaths": _MASKED,
@@ -102,7 +108,7 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
 
 
 def _process(bundle: Bundle) -> dict[str, Any]:
-    capabilities = {kind: CAPABILITIES for kind in ("bounding", "effective", "permitted")}
+    capabilities = dict.fromkeys(("bounding", "effective", "permitted"), CAPABILITIES)
     return {
         "terminal": False,
         "user": {

@@ -65,7 +65,9 @@ class DockerEngine:
                 if "error" in line:
                     raise ExecutionError(f"docker cannot load image {image.pdh}: {line['error']}", Failure.IMAGE)
         if not await self._has_image():
-            raise ExecutionError(f"image {image.pdh}: docker loaded it under another id than {self._image}", Failure.IMAGE)
+            raise ExecutionError(
+                f"image {image.pdh}: docker loaded it under another id than {self._image}", Failure.IMAGE
+            )
 
     async def create(self, spec: Spec) -> None:
         """Create the container. Raises ExecutionError."""

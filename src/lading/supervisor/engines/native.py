@@ -28,6 +28,7 @@ from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.engines import Bind, EngineSettings, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
 from lading.supervisor.layers import LayerStore, Unpacked
+from lading.supervisor.machine import mount_table
 
 _PROGRAM = "crun"
 _UNIFIED = "/sys/fs/cgroup/unified"
@@ -46,7 +47,7 @@ class NativeEngine:
         self._uuid = settings.container_uuid
         self._run = Path(settings.run_directory)
         self._store = LayerStore(Path(settings.cache_directory), limit=settings.cache_size)
-        self._cgroup = Cgroup(find_hierarchy(_mount_table()), settings.container_uuid)
+        self._cgroup = Cgroup(find_hierarchy(mount_table()), settings.container_uuid)
         self._image: Unpacked | None = None
         self._lease = -1
         self._gate = -1
@@ -143,7 +144,7 @@ class NativeEngine:
     def _configure(self, spec: Spec, image: Unpacked, rootfs: Path) -> dict[str, object]:
         process = imagelayout.process(image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd)
         shown = [
-            Bind(os.path.realpath(one), one, True) for one in _NETWORK_FILES if spec.network and os.path.exists(one)
+            Bind(str(Path(one).resolve()), one, True) for one in _NETWORK_FILES if spec.network and Path(one).exists()
         ]
         return make_config(
             Bundle(
@@ -212,14 +213,10 @@ class NativeEngine:
             await asyncio.wait_for(deleted.wait(), _CHECK_TIME)
 
 
-def _mount_table() -> str:
-    return Path("/proc/mounts").read_text(errors="replace")
-
-
 def _account(user: str, rootfs: Path) -> Account:
     if user in ("", "0", "root", "0:0", "root:root"):
         return Account(0, 0)
-    passwd, group = (linux.read_inside(str(rootfs), one) for one in ("etc/passwd", "etc/group"))
+    passwd, group = (linux.read_inside(rootfs, one) for one in ("etc/passwd", "etc/group"))
     return imagelayout.account(user, passwd=passwd, group=group)
 
 

@@ -1,0 +1,128 @@
+"""A container engine for tests: the command runs as a plain process of this machine, with nothing around it.
+
+Where the command or its environment names the target of a bind, it gets the source instead. `faults` makes a method
+raise; whatever it did is in `calls`, and `started` is set when the command runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+
+from lading.core.errors import ExecutionError, Failure, LadingError
+from lading.supervisor.engines import EngineSettings, Exit, ImageSource, Spec
+
+
+class StubEngine:
+    """Implements lading.supervisor.engines.Engine without images, limits or isolation."""
+
+    sees_private_mounts = False
+
+    def __init__(
+        self,
+        settings: EngineSettings,
+        *,
+        faults: Mapping[str, LadingError] | None = None,
+        out_of_memory: bool = False,
+    ) -> None:
+        self.settings = settings
+        self.calls: list[str] = []
+        self.started = asyncio.Event()
+        self.spec: Spec | None = None
+        self._faults = dict(faults or {})
+        self._out_of_memory = out_of_memory
+        self._streams: list[int] = []
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The command."""
+        return self._process.pid if self._process and self._process.returncode is None else None
+
+    async def check(self) -> str:
+        """Always well, unless told otherwise."""
+        self._called("check")
+        return "stub engine"
+
+    async def prepare(self, image: ImageSource) -> None:
+        """Ask for the image's name, and no more."""
+        self._called("prepare")
+        await image.name()
+
+    async def create(self, spec: Spec) -> None:
+        """Remember what to run."""
+        self._called("create")
+        self.spec = spec
+        self._streams = [os.dup(one) if one >= 0 else subprocess.DEVNULL for one in (spec.stdin, spec.stdout, spec.stderr)]
+
+    async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
+        """Run it."""
+        self._called("run")
+        spec = self.spec
+        if spec is None:
+            raise ExecutionError("nothing was created")
+        stdin, stdout, stderr = self._streams
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(self._mapped(one) for one in spec.command),
+                env={name: self._mapped(value) for name, value in (("PATH", "/usr/bin:/bin"), *spec.environment)},
+                cwd=self._mapped(spec.cwd) if spec.cwd not in ("", ".") else "/",
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ExecutionError(f"the command cannot be started: {error}", Failure.USER) from error
+        finally:
+            self._close()
+        self.started.set()
+        stopper = asyncio.create_task(self._stop_when(stop, stop_grace), name="stopper")
+        try:
+            code = await self._process.wait()
+        finally:
+            stopper.cancel()
+            await asyncio.gather(stopper, return_exceptions=True)
+        return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._out_of_memory)
+
+    async def remove(self) -> None:
+        """Kill the command and those that it started."""
+        self.calls.append("remove")
+        self._close()
+        if self._process is not None:
+            self._kill(signal.SIGKILL)
+            await self._process.wait()
+        if "remove" in self._faults:
+            raise self._faults["remove"]
+
+    def _called(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self._faults:
+            raise self._faults[name]
+
+    def _mapped(self, text: str) -> str:
+        for bind in reversed(self.spec.binds if self.spec else ()):
+            text = text.replace(bind.target, bind.source)
+        return text
+
+    def _close(self) -> None:
+        for descriptor in self._streams:
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._streams = []
+
+    async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
+        await stop.wait()
+        self._kill(signal.SIGTERM)
+        await asyncio.sleep(grace)
+        self._kill(signal.SIGKILL)
+
+    def _kill(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            try:
+                os.killpg(self._process.pid, number)
+            except ProcessLookupError:
+                return

@@ -1,0 +1,125 @@
+"""The checks of lading doctor on machines made for the test."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lading.cli.checks import Check, Machine, Verdict, can_run, examine
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine that has everything."""
+    for path, text in {
+        "proc/filesystems": "nodev\tsysfs\nnodev\toverlay\n",
+        "proc/sys/user/max_user_namespaces": "100\n",
+        "sys/fs/cgroup/cgroup.controllers": "cpuset cpu memory pids\n",
+        "dev/fuse": "",
+        "var/run/docker.sock": "",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "proc/self/ns").mkdir(parents=True)
+    for kind in ("mnt", "pid", "ipc", "uts", "net"):
+        (tmp_path / "proc/self/ns" / kind).symlink_to("x:[1]")
+    return Machine(
+        data=tmp_path / "data" / "lading",
+        user=0,
+        root=tmp_path,
+        which=lambda name: f"/usr/bin/{name}",
+        version=(3, 11, 2),
+        docker_answers=lambda path: True,
+        port_is_free=lambda address: True,
+    )
+
+
+def _find(machine: Machine, name: str) -> Check:
+    return next(check for check in examine(machine) if check.name == name)
+
+
+def test_a_machine_that_has_everything(machine: Machine) -> None:
+    checks = examine(machine)
+    assert [check for check in checks if check.verdict is not Verdict.OK and check.name != "disk"] == []
+    assert can_run(checks)
+
+
+def test_either_engine_is_enough(machine: Machine) -> None:
+    user = replace(machine, user=1000)
+    assert _find(user, "root").mend == "sudo lading up"
+    assert can_run(examine(user)), "Docker answers"
+    assert not can_run(examine(replace(user, docker_answers=lambda path: False)))
+    assert can_run(examine(replace(machine, docker_answers=lambda path: False)))
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "mend"),
+    [
+        ("proc/filesystems", "overlay", "modprobe overlay"),
+        ("proc/self/ns/pid", "namespaces", "boot a kernel with namespaces"),
+        ("proc/sys/user/max_user_namespaces", "user namespaces", "sysctl user.max_user_namespaces=15000"),
+        ("sys/fs/cgroup/cgroup.controllers", "cgroups", "mount -t cgroup2 none /sys/fs/cgroup"),
+        ("dev/fuse", "fuse", "modprobe fuse"),
+        ("var/run/docker.sock", "docker", "systemctl start docker"),
+    ],
+)
+def test_what_is_missing_can_be_mended(machine: Machine, path: str, name: str, mend: str) -> None:
+    (machine.root / path).unlink()
+    check = _find(machine, name)
+    assert check.verdict is not Verdict.OK
+    assert check.mend == mend
+
+
+def test_cgroups_in_part(machine: Machine) -> None:
+    (machine.root / "sys/fs/cgroup/cgroup.controllers").write_text("memory")
+    assert "version 2: no limits for cpu, pids" in _find(machine, "cgroups").found
+    assert "subtree_control" in _find(machine, "cgroups").mend
+    (machine.root / "sys/fs/cgroup/cgroup.controllers").unlink()
+    for name in ("memory", "cpu", "pids"):
+        (machine.root / "sys/fs/cgroup" / name).mkdir()
+    assert _find(machine, "cgroups").found == "version 1: memory, cpu, pids"
+
+
+def test_the_hybrid_layout_that_crun_refuses(machine: Machine) -> None:
+    unified = machine.root / "sys/fs/cgroup/unified"
+    unified.mkdir()
+    (unified / "cgroup.controllers").write_text("hugetlb\n")
+    check = _find(machine, "cgroup layout")
+    assert check.mend.endswith("mount -t cgroup -o hugetlb cgroup /sys/fs/cgroup/hugetlb")
+
+
+def test_programs_and_versions(machine: Machine) -> None:
+    bare = replace(machine, which=lambda name: None, version=(3, 10, 1))
+    assert _find(bare, "crun").mend == "apt install crun"
+    assert _find(bare, "python").verdict is Verdict.MISSING
+    assert not can_run(examine(bare))
+    (machine.root / "var/run/docker.sock").unlink()
+    assert _find(bare, "docker").mend == "apt install docker.io"
+
+
+def test_what_is_for_root_only_or_taken(machine: Machine) -> None:
+    (machine.root / "dev/fuse").chmod(0o600)
+    assert _find(replace(machine, user=5), "fuse").mend == "chmod 666 /dev/fuse"
+    assert "is taken" in _find(replace(machine, port_is_free=lambda address: False), "port").found
+
+
+def test_little_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type("usage", (), {"free": 1 << 30})
+    monkeypatch.setattr("lading.cli.checks.shutil.disk_usage", lambda path: usage)
+    assert _find(machine, "disk").mend == "choose another place: lading up --data DIR"
+
+
+def test_looks_at_this_machine(tmp_path: Path) -> None:
+    with socket.socket() as taken, socket.socket(socket.AF_UNIX) as docker:
+        taken.bind(("127.0.0.1", 0))
+        docker.bind(str(tmp_path / "docker.sock"))
+        here = Machine(data=tmp_path, user=os.geteuid())
+        assert not here.port_is_free(taken.getsockname())
+        assert not here.docker_answers(tmp_path / "docker.sock")
+        docker.listen()
+        assert here.docker_answers(tmp_path / "docker.sock")
+    assert here.port_is_free(("127.0.0.1", 0))

@@ -1,0 +1,87 @@
+"""Tables, sizes, times, progress."""
+
+from __future__ import annotations
+
+import io
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from lading.cli import display
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 30, "5.0 GiB"), (3 << 50, "3072.0 TiB")]
+)
+def test_sizes(count: int, text: str) -> None:
+    assert display.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-1, "0.00 s"),
+        (0.123, "0.12 s"),
+        (9.87, "9.9 s"),
+        (59, "59 s"),
+        (61, "1 min"),
+        (7200, "2 h"),
+        (2 * 86400, "2 d"),
+    ],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert display.duration(seconds) == text
+
+
+def test_ages() -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert display.age("2026-01-02T03:03:45.000000000Z", now) == "20 s"
+    assert display.age(None, now) == ""
+
+
+def test_tables_have_aligned_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    display.table(("A", "LONG"), [("aaa", "b"), ("c", "two\nlines")])
+    assert capsys.readouterr().out == "A    LONG\naaa  b\nc    two lines\n"
+
+
+def test_fields_leave_out_what_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    display.fields([("name", "x"), ("other thing", ""), ("ab", "y")])
+    assert capsys.readouterr().out == "name  x\nab    y\n"
+    display.fields([])
+    assert capsys.readouterr().out == ""
+
+
+def test_long_texts_are_cut() -> None:
+    assert display.shorten("abcdef", 4) == "abc…"
+    assert display.shorten("abcd", 4) == "abcd"
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_drawn_on_terminals_when_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with display.progress("Storing") as report:
+        report(1, 10)
+    assert terminal.getvalue() == ""
+    monkeypatch.setattr(display, "_PATIENCE", 0.0)
+    with display.progress("Storing") as report:
+        report(1 << 20, 10 << 20)
+        report(2 << 20, 10 << 20)
+    assert "Storing" in terminal.getvalue()
+
+
+def test_progress_is_not_drawn_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(display, "_PATIENCE", 0.0)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with display.progress("Storing") as report:
+        report(1, 10)
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+    monkeypatch.setattr(sys, "stderr", _Terminal())
+    with display.progress("Storing", is_quiet=True) as report:
+        report(1, 10)
+    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]

@@ -1,0 +1,42 @@
+"""lading doctor."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lading.cli import doctor as module
+from lading.cli.checks import Check, Machine, Verdict
+from lading.cli.main import cli
+
+
+def _examine(monkeypatch: pytest.MonkeyPatch, crun: Verdict) -> None:
+    names = ("python", "root", "overlay", "namespaces")
+    fine = [Check(name=name, verdict=Verdict.OK, found="yes") for name in names]
+    other = Check(name="docker", verdict=Verdict.WARNING, found="no socket", mend="apt install docker.io")
+
+    def examine(_machine: Machine) -> list[Check]:
+        return [*fine, other, Check(name="crun", verdict=crun, found="x", mend="" if crun is Verdict.OK else "mend it")]
+
+    monkeypatch.setattr(module, "examine", examine)
+
+
+def test_a_fit_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _examine(monkeypatch, Verdict.OK)
+    done = CliRunner().invoke(cli, ["doctor", "--data", str(tmp_path)])
+    assert done.exit_code == 0
+    assert "apt install docker.io" in done.stdout
+    assert done.stdout.endswith("This machine can run containers.\n")
+
+
+def test_an_unfit_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    _examine(monkeypatch, Verdict.MISSING)
+    done = CliRunner().invoke(cli, ["doctor"])
+    assert done.exit_code == 1
+    assert "This machine cannot run containers yet." in done.stdout
+    answer = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).stdout)
+    assert answer["can_run"] is False
+    assert answer["checks"][-1] == {"name": "crun", "verdict": "missing", "found": "x", "mend": "mend it"}

@@ -1,0 +1,41 @@
+"""Explanations for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.cli.explanation import show_preview, show_trail, show_why
+
+_CANDIDATE = {"container_uuid": "c1", "state": "Cancelled", "usable": False, "reason": "it was cancelled"}
+
+
+def _near(*differences: dict[str, Any]) -> dict[str, Any]:
+    return {"nearest": {"container_uuid": "c2", "state": "Complete", "differences": list(differences)}}
+
+
+def test_a_preview(capsys: pytest.CaptureFixture[str]) -> None:
+    show_preview({"decision": "reuse", "container_uuid": "c", "reason": "it is done", "candidates": [_CANDIDATE]})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "would reuse c: it is done"
+    assert lines[3].split() == ["c1", "Cancelled", "no", "it", "was", "cancelled"]
+
+
+def test_differences_show_both_values(capsys: pytest.CaptureFixture[str]) -> None:
+    show_trail(_near({"field": "command[1]", "request": "x", "container": None}, {"field": "m", "request": {"a": 1}}))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].split() == ["command[1]", "x", "-"]
+    assert lines[-1].split() == ["m", '{"a":1}', "-"]
+
+
+def test_a_nearest_that_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    show_trail(_near())
+    assert "c2 (Complete), the same in every field" in capsys.readouterr().out
+
+
+def test_why_without_a_decision(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {"request_uuid": "r", "outcome": "It is a draft.", "scheduling_status": "", "container": None}
+    show_why({**answer, "attempted_container_uuids": ["a", "b"], "decision": None})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ["request       r", "outcome       It is a draft.", "tried before  a, b"]

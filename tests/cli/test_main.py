@@ -1,0 +1,105 @@
+"""The command line as a whole: help, errors in one line, exit codes, speed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from lading.cli import main as module
+from lading.cli.main import LazyGroup, cli, main
+from lading.core.errors import Invalid
+
+
+def test_help_names_every_command_with_its_own_first_sentence() -> None:
+    text = CliRunner().invoke(cli, ["--help"]).stdout
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        assert f"  {name} " in text
+    assert "This machine:" in text
+
+
+def test_help_imports_little() -> None:
+    code = "import sys, lading.cli.main as m\ntry:\n m.cli.main(['--help'])\nexcept SystemExit: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {"aiohttp", "rich", "msgspec", "yaml", "asyncio", "cryptography", "ssl"}
+    assert heavy.isdisjoint(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["imag"], "lading: no such command 'imag'; did you mean image? (see 'lading --help')"),
+        (["xyzzy"], "lading: no such command 'xyzzy' (see 'lading --help')"),
+        (["--xyzzy"], "lading: No such option"),
+        (["request", "xyzzy"], "lading: No such command 'xyzzy'"),
+        (["completion", "tcsh"], "lading: Invalid value for"),
+    ],
+)
+def test_wrong_use_is_one_line_and_2(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def _raising(error: BaseException) -> LazyGroup:
+    @click.group("lading", cls=LazyGroup, invoke_without_command=True)
+    def group() -> None:
+        raise error
+
+    return group
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (Invalid("two\nlines"), 1, "lading: two lines\n"),
+        (ExceptionGroup("g", [ExceptionGroup("h", [Invalid("inner")])]), 1, "lading: inner\n"),
+        (click.ClickException("odd"), 1, "lading: odd\n"),
+        (click.Abort(), 130, "\nlading: interrupted\n"),
+        (KeyboardInterrupt(), 130, "\nlading: interrupted\n"),
+        (click.UsageError("no context"), 2, "lading: no context (see 'lading --help')\n"),
+    ],
+)
+def test_errors_are_one_line(error: BaseException, code: int, said: str) -> None:
+    done = CliRunner().invoke(_raising(error), [])
+    assert (done.exit_code, done.stderr.lstrip()) == (code, said.lstrip())
+
+
+def test_faults_of_ours_are_not_hidden() -> None:
+    fault = CliRunner().invoke(_raising(ExceptionGroup("g", [Invalid("x"), KeyError("y")])), [])
+    assert isinstance(fault.exception, ExceptionGroup)
+
+
+def test_a_reader_that_left_is_no_error() -> None:
+    code = "import lading.cli.main as m\nm.cli.main(['--help'])"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert b"Traceback" not in said
+    assert process.returncode in (1, 141)
+
+
+@pytest.fixture
+def arguments(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The command line of this process, to be filled."""
+    argv = ["lading"]
+    monkeypatch.setattr(sys, "argv", argv)
+    return argv
+
+
+def test_the_entry_point(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    arguments.append("--version")
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"lading {module.__version__}\n"

@@ -1,0 +1,54 @@
+"""Names of stored things."""
+
+from __future__ import annotations
+
+import pytest
+from tests.cli.site import Play, Site
+
+from lading.cli.references import Reference, need_reference, parse_reference
+from lading.core.errors import Invalid
+
+_PDH = "1f4b0bc7583c2a7f9102c395f4ffc5e3+45"
+_UUID = "zzzzz-4zz18-000000000000001"
+
+
+@pytest.mark.parametrize(
+    ("text", "reference"),
+    [
+        (_PDH, Reference(_PDH)),
+        (f"{_PDH}/a/b/", Reference(_PDH, "a/b")),
+        (f"{_UUID}/", Reference(_UUID)),
+        ("last/x", Reference("last", "x")),
+        ("file.txt", None),
+        ("./last", None),
+    ],
+)
+def test_forms(text: str, reference: Reference | None) -> None:
+    assert parse_reference(text) == reference
+
+
+def test_what_names_nothing_is_refused() -> None:
+    with pytest.raises(Invalid, match="names nothing stored; give a portable data hash or a uuid"):
+        need_reference("file.txt")
+
+
+def test_requests_and_containers_stand_for_their_output(site: Site) -> None:
+    image = site.call(site.world.ensure_image())
+    assert "no request was made yet" in site.lading("cat", "last/x", code=1).stderr
+    waiting = site.lading("run", "--detach", "--image", image, "--", "wait").stdout.strip()
+    assert f"{waiting}: has no output yet; its state is Committed" in site.lading("ls", waiting, code=1).stderr
+    (one,) = site.call(site._queued())
+    assert "has no output; its state is Queued" in site.lading("ls", one["uuid"], code=1).stderr
+    site.command("run", "--image", image, "--", "make", plays=[Play(files={"x": b"made"})])
+    assert site.lading("cat", "last/x").stdout == "made"
+    done = site.call(site.world.ok("GET", "containers", params={"filters": [["state", "=", "Complete"]]}))
+    assert site.lading("cat", f"{done['items'][0]['uuid']}/x").stdout == "made"
+
+
+def test_an_end_that_several_have(site: Site) -> None:
+    image = site.call(site.world.ensure_image())
+    for number in range(40):
+        site.call(site.world.submit(str(number), state="Uncommitted", container_image=image))
+    ends = [one["uuid"][-1] for one in site.call(site.world.ok("GET", "container_requests"))["items"]]
+    common = max(ends, key=ends.count)
+    assert "several requests have a uuid that ends so" in site.lading("request", "show", common, code=1).stderr

@@ -1,0 +1,41 @@
+"""lading up hands over to the wiring; the serving itself is tested there and in tests/system."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lading.cli.main import cli
+from lading.core.errors import Conflict
+from lading.wiring import up
+from lading.wiring.up import Ready
+
+
+def _serve(data: Path, listen: str, *, on_ready: Callable[[Ready], None]) -> int:
+    on_ready(Ready(address=listen, data=data, seconds=0.7))
+    return 3
+
+
+def test_one_line_when_it_is_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(up, "main", _serve)
+    done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path)])
+    assert done.exit_code == 3
+    assert done.stdout == (
+        f"lading: serving https://127.0.0.1:9440/ from {tmp_path}, ready in 0.7 s; clients: . {tmp_path}/env\n"
+    )
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    answer = json.loads(CliRunner().invoke(cli, ["up", "--json", "--listen", "[::1]:1"]).stdout)
+    assert answer == {"address": "[::1]:1", "data": str(tmp_path / "lading"), "seconds": 0.7}
+
+
+def test_what_prevents_it_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise Conflict("another serves this directory")
+
+    monkeypatch.setattr(up, "main", refuse)
+    done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path)])
+    assert (done.exit_code, done.stderr) == (1, "lading: another serves this directory\n")

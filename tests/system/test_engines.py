@@ -1,0 +1,55 @@
+"""The real engines keep to what every engine promises, and give equal results."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor import linux
+from lading.supervisor.engines import Engine, EngineSettings
+from lading.supervisor.engines.docker import DockerEngine
+from lading.supervisor.engines.native import NativeEngine
+from tests.contracts.engine_suite import EngineSuite, Kit
+from tests.system.docker_daemon import DockerDaemon
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def own_mounts() -> None:
+    """The native engine mounts only where nobody else sees it; the rest of this process's tests live there too."""
+    if os.geteuid() != 0 or shutil.which("crun") is None:
+        pytest.skip("needs root and crun")
+    if not linux.has_own_mounts():
+        linux.leave_mount_namespace()
+
+
+@pytest.fixture
+def clean_directory(tmp_path: Path) -> Iterator[Path]:
+    """A directory in which no mount may be left."""
+    yield tmp_path
+    assert linux.mounts_below(str(tmp_path)) == []
+
+
+class TestNative(EngineSuite):
+    """The suite on crun."""
+
+    @pytest.fixture
+    def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
+        return Kit(NativeEngine, clean_directory)
+
+
+class TestDocker(EngineSuite):
+    """The suite on the Docker daemon."""
+
+    @pytest.fixture
+    def kit(self, docker_daemon: DockerDaemon, clean_directory: Path) -> Kit:
+        def make(settings: EngineSettings) -> Engine:
+            return DockerEngine(dataclasses.replace(settings, docker_socket=str(docker_daemon.socket)))
+
+        return Kit(make, clean_directory)
