@@ -16,6 +16,7 @@ from lading.client.api import ApiClient
 from lading.client.environment import find_server
 
 PROGRAMS = ("sh", "date")
+_STOP_LIMIT = 60.0
 _LADING = (sys.executable, "-m", "lading")
 
 
@@ -37,10 +38,7 @@ def serving(data: Path) -> Iterator[dict[str, str]]:
                 raise RuntimeError(f"lading up did not start: {log.read().strip()[-500:]}")
             yield _environment(data / "env")
         finally:
-            up.terminate()
-            up.wait(60)
-            if up.stdout is not None:
-                up.stdout.close()
+            _end(up)
 
 
 def add_image(environment: dict[str, str]) -> str:
@@ -58,6 +56,17 @@ async def connected(environment: dict[str, str]) -> AsyncIterator[ApiClient]:
     server = await asyncio.to_thread(find_server, environment, Path("/nonexistent"))
     async with server.transport() as transport:
         yield ApiClient(transport, server.token)
+
+
+def _end(up: subprocess.Popen[str]) -> None:
+    up.terminate()
+    try:
+        up.wait(_STOP_LIMIT)
+    except subprocess.TimeoutExpired:
+        up.kill()
+        up.wait()
+    if up.stdout is not None:
+        up.stdout.close()
 
 
 def _environment(path: Path) -> dict[str, str]:

@@ -23,6 +23,7 @@ async def test_vocabulary(it: World) -> None:
 async def test_health(it: World) -> None:
     assert await it.ok("GET", "/_health/ping", token="m" * 50) == {"health": "OK"}
     assert (await it.request("GET", "/_health/ping", token="")).status == 401
+    assert (await it.request("GET", "/_health/ping")).status == 403
 
 
 def test_websocket_url() -> None:

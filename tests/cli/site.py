@@ -20,11 +20,13 @@ from lading.cli.session import Session
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
 from lading.client.events import events
-from lading.client.retry import NO_RETRY
+from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.testing.serving import serving
 from lading.testing.world import MemoryBlocks, World, world
 
+# A live log may be taken away while it is read; commands try that again, as everything of the kind.
+_PATIENCE = RetryPolicy(attempts=3, base=0.01)
 _Answer = TypeVar("_Answer")
 _STAMP = b"2026-01-02T03:04:05.000000000Z "
 
@@ -62,6 +64,7 @@ class Play:
     exit_code: int = 0
     error: str = ""
     failure: str = "oom"
+    complaint: str = ""
 
 
 class Site:
@@ -101,8 +104,8 @@ class Site:
         """A session for one command."""
         async with HttpTransport(unix_socket=self.socket) as transport:
             yield Session(
-                api=ApiClient(transport, self.world.admin, retry=NO_RETRY),
-                blocks=BlockClient(transport, self.world.admin, retry=NO_RETRY),
+                api=ApiClient(transport, self.world.admin, retry=_PATIENCE),
+                blocks=BlockClient(transport, self.world.admin, retry=_PATIENCE),
             )
 
     def command(self, *arguments: str, plays: list[Play], code: int = 0) -> Result:
@@ -163,6 +166,7 @@ async def perform(world: World, container: Record, play: Play) -> None:
     else:
         output = await world.collection(play.files, is_trashed=True)
         ended = {"state": "Complete", "exit_code": play.exit_code, "output": output["portable_data_hash"]}
+        ended["runtime_status"] = {"error": play.complaint} if play.complaint else {}
         final = {**final, **ended}
     await world.ok("PUT", path, final, token=supervisor)
 

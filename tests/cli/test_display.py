@@ -77,11 +77,8 @@ def test_progress_is_drawn_on_terminals_when_it_takes_long(monkeypatch: pytest.M
 
 def test_progress_is_not_drawn_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(display, "_PATIENCE", 0.0)
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with display.progress("Storing") as report:
-        report(1, 10)
-    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
-    monkeypatch.setattr(sys, "stderr", _Terminal())
-    with display.progress("Storing", is_quiet=True) as report:
-        report(1, 10)
-    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+    for stream, is_quiet in ((io.StringIO(), False), (_Terminal(), True)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with display.progress("Storing", is_quiet=is_quiet) as report:
+            report(1, 10)
+        assert stream.getvalue() == ""

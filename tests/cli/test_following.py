@@ -44,8 +44,9 @@ async def test_why_it_waits_is_said_after_a_moment(tmp_path: Path, monkeypatch: 
 
 async def test_without_events_the_looks_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def refused(_api: ApiClient) -> AsyncGenerator[Event | Reconnected]:
+        for event in [Reconnected()]:
+            yield event
         raise Forbidden
-        yield Reconnected()
 
     monkeypatch.setattr(following, "events", refused)
     async with world(tmp_path) as place:

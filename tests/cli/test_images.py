@@ -44,6 +44,7 @@ def test_an_image_without_a_name_is_listed_too(site: Site, here: Path) -> None:
     write_tar(here / "a.tar", saved_files(LAYERS[1], LAYERS[0]))
     assert "without a name; --name gives it one" in site.lading("image", "add", "a.tar").stderr
     assert any(line.startswith("- ") for line in site.lading("image", "ls").stdout.splitlines())
+    assert "lading: image sha256:" in site.lading("run", "--preview", "--", "true").stderr
 
 
 def test_mistakes_are_named(site: Site, here: Path) -> None:

@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from lading.cli import main as module
+from lading import __version__
 from lading.cli.main import LazyGroup, cli, main
 from lading.core.errors import Invalid
 
@@ -102,4 +102,4 @@ def test_the_entry_point(arguments: list[str], capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit) as left:
         main()
     assert left.value.code == 0
-    assert capsys.readouterr().out == f"lading {module.__version__}\n"
+    assert capsys.readouterr().out == f"lading {__version__}\n"

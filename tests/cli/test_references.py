@@ -36,7 +36,7 @@ def test_requests_and_containers_stand_for_their_output(site: Site) -> None:
     image = site.call(site.world.ensure_image())
     assert "no request was made yet" in site.lading("cat", "last/x", code=1).stderr
     waiting = site.lading("run", "--detach", "--image", image, "--", "wait").stdout.strip()
-    assert f"{waiting}: has no output yet; its state is Committed" in site.lading("ls", waiting, code=1).stderr
+    assert f"{waiting}: has no output yet; see 'lading request why'" in site.lading("ls", waiting, code=1).stderr
     (one,) = site.call(site._queued())
     assert "has no output; its state is Queued" in site.lading("ls", one["uuid"], code=1).stderr
     site.command("run", "--image", image, "--", "make", plays=[Play(files={"x": b"made"})])

@@ -59,6 +59,12 @@ def test_what_the_system_ended_is_said(site: Site, image: str) -> None:
     assert "lading: not finished: Out of memory: it needed more than 256 MiB (see:" in done.stderr
 
 
+def test_a_complaint_about_what_ended_by_itself_is_said(site: Site, image: str) -> None:
+    play = Play(exit_code=137, complaint="the kernel killed a process: it used all of its ram; ask for more")
+    done = site.command("run", "--image", image, "--", "greedy", plays=[play], code=137)
+    assert "lading: the kernel killed a process: it used all of its ram; ask for more\n" in done.stderr
+
+
 def test_a_retry_is_said(site: Site, image: str) -> None:
     plays = [Play(stdout=b"a\n", error="the node failed", failure="node"), Play(stdout=b"b\n")]
     done = site.command("run", "--image", image, "--attempts", "2", "--", "flaky", plays=plays)

@@ -163,7 +163,7 @@ class EngineSuite:
         isolated(kit)
         ended, _, _ = await kit.run("echo x > /kept/file", binds=(kit.bind("/kept", readonly=True),))
         assert ended.code != 0
-        assert os.listdir(kit.directory / "kept") == []
+        assert list((kit.directory / "kept").iterdir()) == []
 
     async def test_nested_binds_and_files(self, kit: Kit) -> None:
         isolated(kit)
@@ -206,10 +206,9 @@ class EngineSuite:
     async def test_the_user_and_directory_of_the_image(self, kit: Kit) -> None:
         isolated(kit)
         kit.image = ArchiveImage(*tiny_image(settings={"User": "nobody", "WorkingDir": "/tmp", "Env": ["A=b"]}))
-        _, out, _ = await kit.run("echo $A; ls -nd /proc/self; pwd; echo x > file && cat file")
-        lines = out.splitlines()
-        assert (lines[0], lines[2:]) == ("b", ["/tmp", "x"])
-        assert lines[1].split()[2:4] == ["65534", "65534"]
+        _, out, _ = await kit.run("echo $A; pwd; echo x > file && cat file; cat /proc/self/status")
+        assert out.startswith("b\n/tmp\nx\n")
+        assert "Uid:\t65534\t65534" in out
 
     async def test_the_entry_point_stands_before_the_command(self, kit: Kit) -> None:
         isolated(kit)
@@ -227,7 +226,15 @@ def layered_image() -> tuple[str, bytes]:
     """Two layers: a removed file, a directory made anew, a file replaced."""
     _, archive = tiny_image()
     low = {"d": None, "d/gone": b"x", "d/kept": b"x", "e": None, "e/old": b"x", "f": None, "f/same": b"lower\n"}
-    high = {"d": None, "d/.wh.gone": b"", "e": None, "e/.wh..wh..opq": b"", "e/new": b"x", "f": None, "f/same": b"upper\n"}
+    high = {
+        "d": None,
+        "d/.wh.gone": b"",
+        "e": None,
+        "e/.wh..wh..opq": b"",
+        "e/new": b"x",
+        "f": None,
+        "f/same": b"upper\n",
+    }
     return make_archive([first_layer(archive), make_layer(low), make_layer(high)])
 
 

@@ -34,4 +34,4 @@ def test_nothing_to_write() -> None:
 
 def test_not_an_expression() -> None:
     with pytest.raises(TypeError, match="not an expression"):
-        Writer(SqliteDialect(), "links").write("x")  # type: ignore[arg-type]
+        Writer(SqliteDialect(), "links").write("x")

@@ -12,6 +12,7 @@ import pytest
 
 from lading.core.errors import Full, Invalid, Unavailable
 from lading.core.records import LINKS
+from lading.core.schema import JSON
 from lading.store import records, schema, sqlite
 from lading.store.sqlite import SqliteDatabase, SqliteDialect
 
@@ -28,9 +29,15 @@ async def add(database: SqliteDatabase, uuid: str) -> None:
 
 
 async def test_many_commits_share_a_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    database, flushes = await opened(tmp_path), []
+    database = await opened(tmp_path)
+    flushes: list[int] = []
     real = os.fdatasync
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: flushes.append(real(descriptor)))
+
+    def counted(descriptor: int) -> None:
+        flushes.append(descriptor)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", counted)
     await asyncio.gather(*(add(database, str(number)) for number in range(50)))
     await database.close()
     assert 1 <= len(flushes) <= 3
@@ -112,4 +119,5 @@ def test_dialect() -> None:
         "REAL",
         "TEXT",
     ]
-    assert [dialect.literal(one) for one in (True, 5, "it's", {"a": []})] == ["1", "5", "'it''s'", "'{\"a\":[]}'"]
+    values: list[JSON] = [True, 5, "it's", {"a": []}]
+    assert [dialect.literal(one) for one in values] == ["1", "5", "'it''s'", "'{\"a\":[]}'"]

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,7 +94,6 @@ def free_address() -> str:
 @contextmanager
 def running_cluster(data: Path, config: str = "") -> Iterator[Cluster]:
     """A cluster that is stopped at the end, and must leave no process, mount or control group behind."""
-    before = mounts()
     data.mkdir(parents=True, exist_ok=True)
     if config:
         (data / "config.yml").write_text(config)
@@ -105,14 +104,18 @@ def running_cluster(data: Path, config: str = "") -> Iterator[Cluster]:
     finally:
         if cluster.process is not None:
             cluster.stop()
-    assert mounts() - before == set()
+    assert left_mounts(data) == set()
     assert left_processes(data) == []
     assert left_cgroups(json.loads((data / "secrets.json").read_text())["cluster_id"]) == []
 
 
-def mounts() -> set[str]:
-    """Mount points of this machine."""
-    return {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
+def left_mounts(data: Path) -> set[str]:
+    """Mounts of the data directory in the mount namespace of any live process."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/mountinfo"):
+        with suppress(OSError):
+            found |= {line for line in path.read_text().splitlines() if f"{data}/" in line}
+    return found
 
 
 def left_processes(data: Path) -> list[str]:

@@ -25,7 +25,7 @@ from lading.api.routes import Route, Routes
 from lading.api.services import BlockReader, Services, Statuses, make_policy
 from lading.api.websocket import serve_websocket
 from lading.config import Config
-from lading.core.access import check_active, check_scope
+from lading.core.access import Principal, check_active, check_scope
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, TooLarge, Unauthenticated
 from lading.core.ids import encode
 from lading.core.schema import JSON
@@ -171,17 +171,15 @@ class Application:
 
     async def _principal(
         self, route: Route, method: str, path: str, headers: Mapping[str, str], params: Mapping[str, JSON]
-    ) -> Any:
-        token = find_token(headers, params)
-        if route.open and not token:
+    ) -> Principal | None:
+        if route.open:
             return None
-        principal = await authenticate(self.services, token)
+        principal = await authenticate(self.services, find_token(headers, params))
         if principal is None:
             raise Unauthenticated("Not logged in: send a token in the Authorization header")
-        if not route.open:
-            check_scope(principal, method, path)
-            if not route.anyone:
-                check_active(principal)
+        check_scope(principal, method, path)
+        if not route.anyone:
+            check_active(principal)
         return principal
 
 

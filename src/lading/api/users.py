@@ -72,7 +72,7 @@ async def update_user(call: Call) -> Answer:
 
 
 async def delete_user(call: Call) -> Answer:
-    """Remove a user who owns nothing any more is left to the admin to judge; the system user stays."""
+    """Remove a user, whose tokens end with that; neither the system user nor the caller can go."""
     access.check_admin(call.caller, "delete users")
     if call.uuid in (call.services.system_user, call.caller.user_uuid):
         raise Invalid("uuid: neither the system user nor yourself can be deleted")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from lading.api.audit import LISTENED, make_event
 from lading.api.authentication import authenticate, find_token
@@ -60,14 +61,10 @@ async def serve_websocket(
     await socket.accept()
     with services.bus.listen() as listener:
         session = _Session(services, socket, principal, listener)
-        reading = asyncio.ensure_future(session.read())
-        writing = asyncio.ensure_future(session.write())
-        done, pending = await asyncio.wait({reading, writing}, return_when=asyncio.FIRST_COMPLETED)
-        for task in pending:
-            task.cancel()
-        await asyncio.gather(*pending, return_exceptions=True)
-        for task in done:
-            task.result()
+        async with asyncio.TaskGroup() as tasks:
+            writing = tasks.create_task(session.write(), name="websocket writer")
+            await session.read()
+            writing.cancel()
 
 
 class _Session:
@@ -89,22 +86,24 @@ class _Session:
                 text = await self._socket.receive_text()
             except (WebSocketDisconnect, KeyError):
                 return
-            try:
-                await self._answer(_decode(text))
-            except (msgspec.DecodeError, ValueError):
-                await self._send({"status": 400})
+            with contextlib.suppress(WebSocketDisconnect):
+                try:
+                    await self._answer(_decode(text))
+                except (msgspec.DecodeError, ValueError):
+                    await self._send({"status": 400})
 
     async def write(self) -> None:
-        """Pass events on; a sign of life when there are none."""
-        while not self._listener.lost:
-            try:
-                event = await asyncio.wait_for(self._listener.get(), PING)
-            except TimeoutError:
-                await self._send({})
-                continue
-            if event.id > self._last and self._is_wanted(event) and await self._may_read(event):
-                await self._pass_on(event)
-        await self._socket.close(1013)
+        """Pass events on; a sign of life when there are none. Hangs up on a listener that did not keep up."""
+        with contextlib.suppress(WebSocketDisconnect):
+            while not self._listener.lost:
+                try:
+                    event = await asyncio.wait_for(self._listener.get(), PING)
+                except TimeoutError:
+                    await self._send({})
+                    continue
+                if event.id > self._last and self._is_wanted(event) and await self._may_read(event):
+                    await self._pass_on(event)
+            await self._socket.close(1013)
 
     async def _answer(self, message: JSON) -> None:
         filters = message.get("filters") or [] if isinstance(message, dict) else None
@@ -176,7 +175,8 @@ class _Session:
         )
 
     async def _send(self, message: Record) -> None:
-        await self._socket.send_text(_encode(message).decode())
+        if self._socket.application_state is WebSocketState.CONNECTED:
+            await self._socket.send_text(_encode(message).decode())
 
 
 def _shown(properties: Record) -> Record:

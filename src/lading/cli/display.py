@@ -116,14 +116,14 @@ class _Bar:
         if self._shown is None:
             if time.monotonic() < self._due or done >= total:
                 return
-            self._shown = self._open()
+            self._shown = self._open(total)
         self._shown[0].update(self._shown[1], completed=done, total=total)
 
     def close(self) -> None:
         if self._shown is not None:
             self._shown[0].stop()
 
-    def _open(self) -> tuple[Progress, TaskID]:
+    def _open(self, total: int) -> tuple[Progress, TaskID]:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -143,7 +143,7 @@ class _Bar:
         )
         shown = Progress(*columns, console=Console(stderr=True), transient=True)
         shown.start()
-        return shown, shown.add_task(self._label)
+        return shown, shown.add_task(self._label, total=total)
 
 
 def _one_line(text: str) -> str:

@@ -91,13 +91,13 @@ async def _add(
 ) -> tuple[Registration, tuple[str, ...]]:
     # Imported here: the sources of images are of no use to the other commands.
     from lading.client.images.from_host import this_host
-    from lading.client.images.sources import normalise, normalise_programs
+    from lading.client.images.sources import docker_socket, normalise, normalise_programs
 
     if from_host:
         host = await asyncio.to_thread(this_host, os.environ)
         normal = await normalise_programs(source, folder, host=host)
     else:
-        normal = await normalise(source[0], folder)
+        normal = await normalise(source[0], folder, socket=docker_socket(os.environ))
     with display.progress("Storing the image", is_quiet=is_quiet) as report:
         done = await register(
             session.api, session.blocks, normal, names=names or normal.names, now=datetime.now(UTC), progress=report

@@ -49,7 +49,9 @@ async def find_collection(session: Session, reference: Reference) -> Record:
     if is_uuid(name, Infix.REQUEST):
         record = await session.api.get("container_requests", name)
         if not record["output_uuid"]:
-            raise Invalid(f"{name}: has no output yet; its state is {record['state']}")
+            raise Invalid(
+                f"{name}: has no output{'' if record['state'] == 'Final' else ' yet'}; see 'lading request why'"
+            )
         name = record["output_uuid"]
     elif is_uuid(name, Infix.CONTAINER):
         record = await session.api.get("containers", name)

@@ -60,7 +60,7 @@ def list_(state: str | None, limit: int, as_json: bool) -> None:
                 display.age(one["created_at"], now),
                 state_of(one, container),
                 "" if container is None or container["exit_code"] is None else str(container["exit_code"]),
-                display.duration(run_time(container)) if container and container["finished_at"] else "",
+                _took(container) if container else "",
                 "yes" if container and is_reused(one, container) else "",
                 display.shorten(one["name"] or " ".join(one["command"])),
             )
@@ -189,7 +189,7 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("  state", container["state"]),
         ("  reused", "yes" if is_reused(found, container) else "no"),
         ("  started", container["started_at"] or ""),
-        ("  took", display.duration(run_time(container)) if container["finished_at"] else ""),
+        ("  took", _took(container)),
         ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
         ("  output", container["output"] or ""),
         *((f"  {key}", str(value)) for key, value in status.items()),
@@ -220,6 +220,10 @@ async def _containers(session: Session, found: list[Record]) -> dict[str, Record
         return {}
     records = await session.api.list("containers", filters=[["uuid", "in", uuids]], select=_CONTAINER, limit=len(uuids))
     return {record["uuid"]: record for record in records}
+
+
+def _took(container: Record) -> str:
+    return display.duration(run_time(container)) if container["started_at"] and container["finished_at"] else ""
 
 
 def _mount(one: Mapping[str, Any]) -> str:

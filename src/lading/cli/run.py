@@ -22,8 +22,9 @@ from lading.cli.following import Follower, Outcome, Watcher, reason
 from lading.cli.options import ASSIGNMENT, DURATION, INPUT, SIZE
 from lading.cli.references import Reference, find_tree
 from lading.cli.session import Session, with_session
-from lading.cli.submission import OUTPUT, PRIORITY, Input, Wish, choose_image, request_body, store_inputs
+from lading.cli.submission import OUTPUT, PRIORITY, Input, Wish, newest_image, request_body, store_inputs
 from lading.client.api import Record
+from lading.core.ids import EMPTY_PDH
 from lading.core.timestamps import parse_time
 
 _INTERRUPTED = 130
@@ -100,7 +101,11 @@ async def submit(session: Session, wish: Wish, *, is_quiet: bool = False) -> Rec
 
 
 async def _body(session: Session, wish: Wish, *, is_quiet: bool) -> dict[str, Any]:
-    image = await choose_image(session, wish.image)
+    image = wish.image
+    if not image:
+        chosen = await newest_image(session)
+        image = chosen.pdh
+        display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
     return request_body(wish, image=image, mounts=await store_inputs(session, wish.inputs, is_quiet=is_quiet))
 
 
@@ -216,14 +221,18 @@ def report(outcome: Outcome, *, is_interrupted: bool) -> None:
         return
     if container["state"] != "Complete":
         why = "cancelled" if is_interrupted else f"not finished: {reason(container)}"
-        display.note(f"{why} (see: lading request logs {request['uuid']} --file crunch-run.txt)")
+        has_log = container["started_at"] and request["log_uuid"]
+        display.note(why + (f" (see: lading request logs {request['uuid']} --file crunch-run.txt)" if has_log else ""))
         return
+    if (container["runtime_status"] or {}).get("error"):
+        display.note(reason(container))
     now = datetime.now(UTC)
     if is_reused(request, container):
         how = f"reused {container['uuid']}, finished {display.age(container['finished_at'], now)} ago"
     else:
         how = f"ran {display.duration(run_time(container))}"
-    display.note(f"{how}, exit code {container['exit_code']}, output {container['output'] or 'none'}")
+    output = f"{container['output'] or 'none'}{' (empty)' if container['output'] == EMPTY_PDH else ''}"
+    display.note(f"{how}, exit code {container['exit_code']}, output {output}")
 
 
 def run_time(container: Record) -> float:

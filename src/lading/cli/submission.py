@@ -14,7 +14,7 @@ from typing import Any
 from lading.cli.deposits import arrange, deposit, label_of
 from lading.cli.references import LAST, Reference, find_collection, parse_reference
 from lading.cli.session import Session
-from lading.client.images.links import list_images
+from lading.client.images.links import StoredImage, list_images
 from lading.core.errors import Invalid
 from lading.core.ids import Infix, is_pdh, is_uuid
 
@@ -98,16 +98,14 @@ def request_body(wish: Wish, *, image: str, mounts: Mapping[str, Mapping[str, ob
     return body
 
 
-async def choose_image(session: Session, wanted: str) -> str:
-    """The image to ask for: the one wanted, or the one added last. Raises Invalid when there is none."""
-    if wanted:
-        return wanted
+async def newest_image(session: Session) -> StoredImage:
+    """The image added last. Raises Invalid when there is none."""
     images = await list_images(session.api)
     if not images:
         raise Invalid(
             "no image yet; add one first, for example: lading image add --from-host sh awk sort gzip --name tools:1"
         )
-    return images[0].pdh
+    return images[0]
 
 
 async def store_inputs(session: Session, inputs: Sequence[Input], *, is_quiet: bool) -> dict[str, dict[str, object]]:

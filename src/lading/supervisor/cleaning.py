@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lading.core.errors import Conflict, LadingError
 from lading.supervisor import linux, lockfile
-from lading.supervisor.journal import read_journal
+from lading.supervisor.journal import read_journal, unfinished
 from lading.supervisor.run import EngineMaker
 
 
@@ -33,8 +33,9 @@ async def finish(run_directory: Path, *, engines: EngineMaker) -> None:
     """As `clean`, for the one who holds the lock of the run directory."""
     found = read_journal(run_directory)
     if found is not None:
-        opening, _ = found
-        await engines(opening.engine, opening.settings).remove()
+        opening, lines = found
+        if unfinished(lines):
+            await engines(opening.engine, opening.settings).remove()
     linux.remove_directory(run_directory, last=lockfile.NAME)
 
 

@@ -117,7 +117,7 @@ class Supervisor:
         self._pumps: list[Pump] = []
         self._usage: Usage | None = None
         self._exit: Exit | None = None
-        self._timed_out = False
+        self._running = self._timed_out = False
         self._lost = False
 
     async def run(self) -> int:
@@ -149,10 +149,10 @@ class Supervisor:
             self._log.say(f"this container is not ours to run: {error.message}")
             return Ending(state=None)
         except _Stopped:
-            self._log.say("told to stop before anything was run; giving the container back")
-            return Ending(state=State.QUEUED)
+            self._log.say("told to stop before anything was run")
+            return Ending(state=State.CANCELLED if self._running else State.QUEUED)
         except ExecutionError as error:
-            return failed(error)
+            return Ending(state=State.CANCELLED) if self.stop.is_set() and self._running else failed(error)
         except (LadingError, OSError) as error:
             return failed(ExecutionError(str(error)))
         if self._lost or self._exit is None:
@@ -207,11 +207,15 @@ class Supervisor:
         spec = self._spec(stage)
         try:
             # The engine stops short of the command, so both may go on at the same time.
-            await together(self._engine.create(spec), self._session.report_running())
+            await together(self._engine.create(spec), self._become_running())
         finally:
             stage.close_streams()
             for pump in self._pumps:
                 pump.handed_over()
+
+    async def _become_running(self) -> None:
+        await self._session.report_running()
+        self._running = True
 
     async def _remove_container(self) -> None:
         await self._engine.remove()
@@ -219,6 +223,10 @@ class Supervisor:
             await pump.finish(0)
 
     async def _run_command(self) -> None:
+        if self.stop.is_set():
+            raise _Stopped
+        for note in self._engine.notes:
+            self._log.say(note)
         self._log.say("starting the command")
         limit = self._session.container.scheduling_parameters.get("max_run_time")
         seconds = limit if isinstance(limit, int) and limit > 0 else None

@@ -63,6 +63,12 @@ def read_memory(folders: Folders) -> Values:
     return {"swap": swap, "pgmajfault": table.get("pgmajfault", 0), "rss": current}
 
 
+def read_peak(folders: Folders) -> float:
+    """The most memory that was ever in use, page cache included; 0 when the kernel does not say."""
+    folder = folders.paths.get("memory")
+    return _number(folder / ("memory.max_usage_in_bytes" if folders.version == 1 else "memory.peak")) if folder else 0.0
+
+
 def read_cpu(folders: Folders) -> Values:
     """Seconds of user and system time, and the number of CPUs that may be used."""
     cpus = float(len(os.sched_getaffinity(0)))
@@ -158,7 +164,7 @@ class Usage:
         if self.folders is None:
             return
         memory = read_memory(self.folders)
-        self._note("memory rss", memory.get("rss", 0))
+        self._note("rss", memory.get("rss", 0))
         percent = 100 * memory.get("rss", 0) / self.ram if self.ram else 0
         passed = [one for one in _THRESHOLDS if self._warned < one <= percent]
         if passed:
@@ -177,8 +183,8 @@ class Usage:
         for name, values in samples.items():
             if values:
                 self.log.stream(USAGE).write(self._line(name, values, now).encode() + b"\n")
-                for key, value in values.items():
-                    self._note(f"{name} {key}", value)
+        self._note("rss", samples["mem"].get("rss", 0))
+        self._note("cpu", sum(samples["cpu"].get(key, 0) for key in ("user", "sys")))
         self._last, self._last_time = samples, now
         self.log.grown.set()
 
@@ -188,11 +194,10 @@ class Usage:
             return
         with contextlib.suppress(OSError):
             self.report()
-        rss = self._most.get("mem rss", self._most.get("memory rss", 0))
-        share = f" ({100 * rss / self.ram:.0f} % of what was asked for)" if self.ram else ""
-        self.log.say(f"most memory: {rss:.0f} bytes rss{share}")
-        total = self._most.get("cpu user", 0) + self._most.get("cpu sys", 0)
-        self.log.say(f"cpu time: {total:.2f} s")
+        share = f" ({100 * self._most.get('rss', 0) / self.ram:.0f} % of what was asked for)" if self.ram else ""
+        self.log.say(f"most memory: {self._most.get('rss', 0):.0f} bytes rss{share}")
+        self.log.say(f"most memory with page cache: {read_peak(self.folders):.0f} bytes")
+        self.log.say(f"cpu time: {self._most.get('cpu', 0):.2f} s")
 
     def _note(self, name: str, value: float) -> None:
         self._most[name] = max(self._most.get(name, 0), value)

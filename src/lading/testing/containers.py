@@ -187,7 +187,11 @@ class FakeContainers:
             case "GET", ["api_client_authorizations", "current"]:
                 return {"uuid": TOKEN}
             case "GET", ["containers"]:
-                return {"items": self._list({name: msgspec.json.decode(query[name][0]) for name in _PARAMETERS if name in query})}
+                return {
+                    "items": self._list(
+                        {name: msgspec.json.decode(query[name][0]) for name in _PARAMETERS if name in query}
+                    )
+                }
             case "POST", ["containers", uuid, "lock"]:
                 return self._lock(uuid)
             case "POST", ["containers", uuid, "unlock"]:

@@ -30,6 +30,7 @@ class StubEngine:
     ) -> None:
         self.settings = settings
         self.calls: list[str] = []
+        self.notes: list[str] = []
         self.started = asyncio.Event()
         self.spec: Spec | None = None
         self._faults = dict(faults or {})
@@ -56,7 +57,9 @@ class StubEngine:
         """Remember what to run."""
         self._called("create")
         self.spec = spec
-        self._streams = [os.dup(one) if one >= 0 else subprocess.DEVNULL for one in (spec.stdin, spec.stdout, spec.stderr)]
+        self._streams = [
+            os.dup(one) if one >= 0 else subprocess.DEVNULL for one in (spec.stdin, spec.stdout, spec.stderr)
+        ]
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
         """Run it."""

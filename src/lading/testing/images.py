@@ -1,4 +1,4 @@
-"""A tiny image for tests: a few programs of this machine with the libraries they need, as docker save would write it."""
+"""A tiny image for tests: some programs of this machine with their libraries, as docker save would write it."""
 
 from __future__ import annotations
 

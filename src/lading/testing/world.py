@@ -115,7 +115,7 @@ class World:
         headers: Mapping[str, str] | None = None,
         raw: bytes | None = None,
     ) -> Reply:
-        """Call the application; `path` is below /arvados/v1/ unless it starts with a slash; the admin calls by default."""
+        """Call the application as the admin by default; `path` is below /arvados/v1/ unless it starts with a slash."""
         full = path if path.startswith("/") else f"/arvados/v1/{path}"
         query = urlencode({name: _param(value) for name, value in (params or {}).items()})
         sent = {"authorization": f"Bearer {self.admin if token is None else token}", **(headers or {})}

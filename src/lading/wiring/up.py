@@ -145,7 +145,7 @@ class Service:
             if loop.time() - began > _STEADY:
                 pause = 0.0
             await asyncio.sleep(pause)
-            pause = min(10.0, pause * 2 + 0.1)
+            pause = min(2.0, pause * 2 + 0.05)
             try:
                 await self.start()
             except Unavailable as error:

@@ -21,7 +21,7 @@ from tests.client.images.images_on_disk import (
 )
 
 from lading.client.images.from_host import Host
-from lading.client.images.sources import normalise, normalise_programs, read
+from lading.client.images.sources import docker_socket, normalise, normalise_programs, read
 from lading.core.errors import Invalid, Malformed, NotFound
 from lading.testing.serving import serving
 
@@ -82,16 +82,22 @@ async def test_an_image_of_the_local_docker(tmp_path: Path) -> None:
 
     socket = tmp_path / "docker.sock"
     async with serving(docker, uds=str(socket)):  # type: ignore[arg-type]
-        image = await normalise("tools", tmp_path, docker_socket=socket)
+        image = await normalise("tools", tmp_path, socket=socket)
         with pytest.raises(NotFound, match="other:1: no such file or directory, and Docker has no image of that name"):
-            await normalise("other:1", tmp_path, docker_socket=socket)
+            await normalise("other:1", tmp_path, socket=socket)
     assert image.names == ("tools:latest",)
     assert "tools:latest/get" in asked
 
 
 async def test_no_docker(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="x: no such file or directory, and no Docker at"):
-        await normalise("x", tmp_path, docker_socket=tmp_path / "absent")
+        await normalise("x", tmp_path, socket=tmp_path / "absent")
     (tmp_path / "dead").write_text("")
     with pytest.raises(NotFound, match="does not answer"):
-        await normalise("x", tmp_path, docker_socket=tmp_path / "dead")
+        await normalise("x", tmp_path, socket=tmp_path / "dead")
+
+
+def test_where_docker_listens() -> None:
+    assert str(docker_socket({})) == "/var/run/docker.sock"
+    assert str(docker_socket({"DOCKER_HOST": "tcp://h:1"})) == "/var/run/docker.sock"
+    assert str(docker_socket({"DOCKER_HOST": "unix:///run/user/1/docker.sock"})) == "/run/user/1/docker.sock"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
@@ -22,7 +22,13 @@ from lading.core.errors import Invalid, NotFound
 DOCKER_SOCKET = Path("/var/run/docker.sock")
 
 
-async def normalise(source: str, folder: Path, *, docker_socket: Path = DOCKER_SOCKET) -> NormalImage:
+def docker_socket(environ: Mapping[str, str]) -> Path:
+    """Where the local Docker (or podman) listens: DOCKER_HOST when it is a socket, else the usual place."""
+    host = environ.get("DOCKER_HOST", "")
+    return Path(host.removeprefix("unix://")) if host.startswith("unix://") else DOCKER_SOCKET
+
+
+async def normalise(source: str, folder: Path, *, socket: Path = DOCKER_SOCKET) -> NormalImage:
     """The image that `source` names, written in the normal form below the empty directory `folder`.
 
     Raises NotFound when there is nothing of that name, Malformed when it is damaged, Invalid when it cannot be used.
@@ -30,7 +36,7 @@ async def normalise(source: str, folder: Path, *, docker_socket: Path = DOCKER_S
     path = Path(source)
     if await asyncio.to_thread(path.exists):
         return await asyncio.to_thread(_from_path, path, folder)
-    saved = await save_from_docker(source, folder / "saved.tar", socket=docker_socket)
+    saved = await save_from_docker(source, folder / "saved.tar", socket=socket)
     return await asyncio.to_thread(_from_path, saved, folder)
 
 

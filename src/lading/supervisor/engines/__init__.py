@@ -1,8 +1,8 @@
 """Container engines: one small protocol, found by entry point group `lading.engines`.
 
-An engine object serves one container. The supervisor calls check, prepare, create, run in this order, and `remove` at
-the end whatever happened. `remove` is also called by another process after a crash, on a fresh object made from the
-same settings: it must find what was left by the settings alone.
+An engine object serves one container. The supervisor calls prepare, create, run in this order, and `remove` at the end
+whatever happened. `remove` is also called by another process after a crash, on a fresh object made from the same
+settings: it must find what was left by the settings alone. `check` is for whoever wants to know beforehand.
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ class Engine(Protocol):
 
     sees_private_mounts: bool
     """Whether the container can be given what is mounted in the supervisor's own mount namespace only."""
+
+    notes: list[str]
+    """Sentences for the container's log, there when `create` is done: limits that cannot be enforced here."""
 
     @property
     def pid(self) -> int | None:

@@ -43,6 +43,7 @@ class DockerEngine:
         self._image = ""
         self._streams = (-1, -1, -1)
         self._pid: int | None = None
+        self.notes: list[str] = []
 
     @property
     def pid(self) -> int | None:

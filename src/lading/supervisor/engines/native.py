@@ -109,9 +109,8 @@ class NativeEngine:
             stopper.cancel()
             await asyncio.gather(stopper, return_exceptions=True)
         code = crun.wait()
-        said = self._complaint()
-        if said and code != 0:
-            raise _start_failure(said)
+        if code != 0:
+            self._check_started()
         return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._cgroup.out_of_memory_kills() > 0)
 
     async def remove(self) -> None:
@@ -125,8 +124,9 @@ class NativeEngine:
             if self._crun.poll() is None:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
-        for point in linux.mounts_below(str(self._run / "bundle")):
-            linux.unmount(point)
+        linux.remove_directory(self._run / "bundle")
+        linux.remove_directory(self._run / "crun")
+        self._log.unlink(missing_ok=True)
         if self._lease >= 0:
             os.close(self._lease)
             self._lease = -1
@@ -160,7 +160,7 @@ class NativeEngine:
 
     def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
         command = ["/bin/sh", "-c", _JOIN, "sh", *self._cgroup.join_files, "--", *self._crun_command()]
-        command += ["run", "--bundle", str(bundle), self._uuid]
+        command += ["--log", str(self._log), "run", "--bundle", str(bundle), self._uuid]
         null = subprocess.DEVNULL
         return subprocess.Popen(
             command,
@@ -172,18 +172,21 @@ class NativeEngine:
         )
 
     def _crun_command(self) -> list[str]:
-        return [_PROGRAM, "--root", str(self._run / "crun"), "--log", str(self._log), "--cgroup-manager=disabled"]
+        return [_PROGRAM, "--root", str(self._run / "crun"), "--cgroup-manager=disabled"]
 
     @property
     def _log(self) -> Path:
         return self._run / "crun.log"
 
-    def _complaint(self) -> str:
-        """What crun said about itself, on one line."""
+    def _check_started(self) -> None:
+        """Tell a command that failed from one that was never started. Raises ExecutionError for the latter."""
         try:
-            return "; ".join(self._log.read_text(errors="replace").split("\n")).strip("; ")
-        except OSError:
-            return ""
+            said = "; ".join(self._log.read_text(errors="replace").split("\n")).strip("; ")
+        except FileNotFoundError as error:
+            # crun makes its log first of all.
+            raise ExecutionError("crun could not be run; install the package crun", Failure.NODE) from error
+        if said:
+            raise _start_failure(said)
 
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()

@@ -1,0 +1,195 @@
+"""Containers: who may do what with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.schema import Record
+from lading.testing.world import World
+
+
+async def test_from_lock_to_end(it: World) -> None:
+    request = await it.submit()
+    uuid = request["container_uuid"]
+    path = f"containers/{uuid}"
+    locked = await it.ok("POST", f"{path}/lock", token=it.dispatcher)
+    assert locked["state"] == "Locked"
+    assert locked.keys() == {
+        "uuid", "state", "priority", "auth_uuid", "locked_by_uuid", "kind", "etag", "supervisor_token",
+    }  # fmt: skip
+    supervisor = locked["supervisor_token"]
+    seen = await it.ok("GET", path, token=supervisor)
+    assert (seen["lock_count"], seen["secret_mounts_md5"]) == (1, "99914b932bd37a50b983c5e7c90ae93b")
+    assert "secret_mounts_md5" not in await it.ok("GET", path)
+    running = await it.ok("PUT", path, {"container": {"state": "Running"}}, token=supervisor)
+    assert running["started_at"] is not None
+    ended = await it.ok("PUT", path, {"state": "Complete", "exit_code": 3}, token=supervisor)
+    assert (ended["exit_code"], ended["auth_uuid"], ended["locked_by_uuid"]) == (3, None, None)
+    assert (await it.request("GET", path, token=supervisor)).status == 401
+    assert (await it.ok("GET", f"container_requests/{request['uuid']}"))["state"] == "Final"
+
+
+async def test_the_supervisor_touches_nothing_else(it: World) -> None:
+    mine, other = [(await it.submit(name))["container_uuid"] for name in "ab"]
+    token = await it.lock(mine)
+    for method, path in (
+        ("GET", f"containers/{other}"),
+        ("GET", "containers"),
+        ("POST", "collections"),
+        ("POST", f"containers/{mine}/lock"),
+        ("GET", f"containers/{mine}/secret_mounts"),
+    ):
+        assert (await it.request(method, path, token=token)).status == 403
+    assert (await it.ok("POST", f"containers/{mine}/unlock", token=token))["state"] == "Queued"
+    assert (await it.request("GET", f"containers/{mine}", token=token)).status == 401
+
+
+async def test_only_one_locks(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    await it.lock(uuid)
+    again = await it.request("POST", f"containers/{uuid}/lock", token=it.dispatcher)
+    assert (again.status, "cannot lock when Locked" in again.error) == (422, True)
+    assert (await it.request("POST", f"containers/{uuid}/unlock")).status == 403
+    assert (await it.ok("POST", f"containers/{uuid}/unlock", token=it.dispatcher))["state"] == "Queued"
+    assert (await it.request("POST", f"containers/{uuid}/lock", token=await it.user("u"))).status == 404
+
+
+async def test_too_many_attempts_cancel(it: World) -> None:
+    request = await it.submit(container_count_max=1)
+    uuid = request["container_uuid"]
+    for _ in range(10):
+        await it.lock(uuid)
+        last = await it.ok("POST", f"containers/{uuid}/unlock", token=it.dispatcher)
+    assert last["state"] == "Cancelled"
+    assert "MaxDispatchAttempts" in last["runtime_status"]["error"]
+
+
+async def test_auth_is_for_who_locked_it(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    path = f"containers/{uuid}/auth"
+    assert (await it.request("GET", path, token=it.dispatcher)).status == 403
+    supervisor = await it.lock(uuid)
+    assert (await it.request("GET", path)).status == 403
+    by_dispatcher, by_supervisor = [await it.ok("GET", path, token=token) for token in (it.dispatcher, supervisor)]
+    assert by_dispatcher["api_token"] == by_supervisor["api_token"]
+    token = f"v2/{by_dispatcher['uuid']}/{by_dispatcher['api_token']}"
+    assert (await it.ok("GET", "users/current", token=token))["username"] == "admin"
+    await it.ok("POST", f"containers/{uuid}/unlock", token=it.dispatcher)
+    assert (await it.request("GET", "users/current", token=token)).status == 401
+
+
+async def test_the_containers_own_token(it: World) -> None:
+    request = await it.submit(secret_mounts={"/secret": {"kind": "text", "content": "xyzzy"}})
+    assert "secret_mounts" not in request
+    uuid = request["container_uuid"]
+    supervisor = await it.lock(uuid)
+    token = await it.container_token(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    current = await it.ok("GET", "containers/current", token=token)
+    assert current["uuid"] == uuid
+    assert "secret_mounts" not in current
+    secrets = await it.ok("GET", f"containers/{uuid}/secret_mounts", token=token)
+    assert secrets == {"secret_mounts": {"/secret": {"kind": "text", "content": "xyzzy"}}}
+    assert (await it.request("GET", f"containers/{uuid}/secret_mounts")).status == 403
+    status = await it.ok("PUT", f"containers/{uuid}", {"runtime_status": {"activity": "x"}}, token=token)
+    assert status["runtime_status"] == {"activity": "x"}
+    assert (await it.request("PUT", f"containers/{uuid}", {"priority": 1}, token=token)).status in (403, 422)
+    assert (await it.request("GET", "containers/current")).status == 404
+    async with it.database.reading() as tx:
+        assert "xyzzy" not in str(await tx.fetch("SELECT properties FROM logs"))
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"state": "Locked"}, 422),
+        ({"state": "Queued"}, 422),
+        ({"state": "nonsense"}, 422),
+        ({"command": ["x"]}, 422),
+        ({"nope": 1}, 422),
+        ({"exit_code": "x"}, 422),
+        ({"output": "nonsense"}, 422),
+        ({"output": f"{'0' * 32}+5"}, 422),
+        ({"auth_uuid": "x"}, 422),
+        ({"runtime_status": {"error": 5}}, 422),
+    ],
+)
+async def test_faults_change_nothing(it: World, body: Record, status: int) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    supervisor = await it.lock(uuid)
+    before = await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    reply = await it.request("PUT", f"containers/{uuid}", body, token=supervisor)
+    assert reply.status == status
+    assert "\n" not in reply.error
+    assert await it.ok("GET", f"containers/{uuid}") == before
+
+
+async def test_readable_through_a_request(it: World) -> None:
+    token = await it.user("u")
+    request = await it.submit(token=token)
+    path = f"containers/{request['container_uuid']}"
+    assert (await it.ok("GET", path, token=token))["state"] == "Queued"
+    assert (await it.ok("GET", "containers", token=token))["items_available"] == 1
+    other = await it.user("v")
+    assert (await it.request("GET", path, token=other)).status == 404
+    assert (await it.ok("GET", "containers", token=other))["items"] == []
+    assert (await it.request("PUT", path, {"state": "Cancelled"}, token=token)).status == 403
+
+
+async def test_outputs_must_be_readable_by_the_container(it: World) -> None:
+    token = await it.user("u")
+    uuid = (await it.submit(token=token))["container_uuid"]
+    supervisor = await it.lock(uuid)
+    own = await it.container_token(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    foreign = (await it.collection({"a": b"x"}))["portable_data_hash"]
+    reply = await it.request("PUT", f"containers/{uuid}", {"output": foreign}, token=own)
+    assert (reply.status, "Output collection must exist" in reply.error) == (422, True)
+    mine = (await it.collection({"a": b"y"}, token=token))["portable_data_hash"]
+    assert (await it.ok("PUT", f"containers/{uuid}", {"output": mine}, token=own))["output"] == mine
+
+
+async def test_live_logs(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    supervisor = await it.lock(uuid)
+    path = f"containers/{uuid}/live/stdout.txt"
+    reply = await it.request("POST", path, raw=b"{not json", token=supervisor, params={"offset": 0})
+    assert reply.json == {"length": 9}
+    assert (await it.request("POST", path, raw=b"x", token=supervisor, params={"offset": 99})).status == 409
+    assert (await it.request("POST", path, raw=b"x", token=supervisor, params={"offset": "x"})).status == 422
+    assert (await it.request("POST", path, raw=b"x")).status == 403
+
+
+async def test_update_priority(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    right = (await it.ok("GET", f"containers/{uuid}"))["priority"]
+    assert (await it.ok("PUT", f"containers/{uuid}", {"priority": 5}))["priority"] == 5
+    assert (await it.ok("POST", f"containers/{uuid}/update_priority"))["priority"] == right
+    token = await it.user("u")
+    assert (await it.request("POST", f"containers/{uuid}/update_priority", token=token)).status == 403
+
+
+async def test_admins_make_and_delete(it: World) -> None:
+    body = {"command": ["true"], "container_image": f"{'0' * 32}+5", "output_path": "/out", "mounts": {}}
+    made = await it.ok("POST", "containers", {"container": body})
+    assert (made["state"], made["priority"]) == ("Queued", 0)
+    path = f"containers/{made['uuid']}"
+    assert (await it.request("DELETE", path)).status == 422
+    await it.ok("PUT", path, {"state": "Cancelled"})
+    await it.ok("DELETE", path)
+    assert (await it.request("GET", path)).status == 404
+    assert (await it.request("POST", "containers", {**body, "command": []})).status == 422
+    assert (await it.request("POST", "containers", {**body, "lock_count": 5})).status == 422
+    assert (await it.request("POST", "containers", body, token=await it.user("u"))).status == 403
+
+
+async def test_a_container_without_a_token(it: World) -> None:
+    made = await it.submit(runtime_token=it.admin)
+    uuid = made["container_uuid"]
+    await it.lock(uuid)
+    async with it.database.writing() as tx:
+        await tx.execute("UPDATE containers SET runtime_token = 'bare' WHERE uuid = ?", (uuid,))
+    assert (await it.request("GET", f"containers/{uuid}/auth", token=it.dispatcher)).status == 404
+    async with it.database.writing() as tx:
+        await tx.execute("UPDATE containers SET runtime_token = 'v2/gone/x' WHERE uuid = ?", (uuid,))
+    assert (await it.request("GET", f"containers/{uuid}/auth", token=it.dispatcher)).status == 404

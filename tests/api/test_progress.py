@@ -1,0 +1,80 @@
+"""Status, explanation, preview."""
+
+from __future__ import annotations
+
+from lading.core.schema import JSON
+from lading.testing.world import World
+
+
+async def test_container_status(it: World) -> None:
+    draft = await it.submit(state="Uncommitted")
+    path = f"container_requests/{draft['uuid']}/container_status"
+    assert await it.ok("GET", path) == {
+        "uuid": "",
+        "container_state": "",
+        "scheduling_status": "No container is assigned.",
+    }
+    uuid = (await it.submit())["container_uuid"]
+    request = (await it.submit())["uuid"]
+    path = f"container_requests/{request}/container_status"
+    assert (await it.ok("GET", path))["scheduling_status"] == "Waiting in queue."
+    assert await it.ok("POST", "dispatch/statuses", {"items": {uuid: "waits for 8 GiB"}}) == {"items": 1}
+    assert await it.ok("GET", path) == {
+        "uuid": uuid,
+        "container_state": "Queued",
+        "scheduling_status": "waits for 8 GiB",
+    }
+
+
+async def test_statuses_come_from_dispatchers(it: World) -> None:
+    assert (await it.request("POST", "dispatch/statuses", {"items": {}}, token=await it.user("u"))).status == 403
+    wrong: list[JSON] = [[], {"a": 5}, "x"]
+    for items in wrong:
+        assert (await it.request("POST", "dispatch/statuses", {"items": items})).status == 422
+
+
+async def test_why_new_and_why_reused(it: World) -> None:
+    first = await it.submit("echo", "1")
+    why = await it.ok("GET", f"container_requests/{first['uuid']}/why")
+    assert (why["decision"]["decision"], why["decision"]["nearest"]) == ("new", None)
+    await it.run(first["container_uuid"])
+    again = await it.submit("echo", "1")
+    why = await it.ok("GET", f"container_requests/{again['uuid']}/why")
+    assert why["decision"]["decision"] == "reuse"
+    assert why["decided_at"] is not None
+    assert why["container"]["exit_code"] == 0
+    other = await it.submit("echo", "2")
+    why = await it.ok("GET", f"container_requests/{other['uuid']}/why")
+    assert why["decision"]["nearest"]["container_uuid"] == first["container_uuid"]
+    assert why["decision"]["nearest"]["differences"] == [{"field": "command[1]", "request": "2", "container": "1"}]
+    assert why["scheduling_status"] == "Waiting in queue."
+
+
+async def test_why_of_a_draft_and_of_what_is_gone(it: World) -> None:
+    draft = await it.submit(state="Uncommitted")
+    why = await it.ok("GET", f"container_requests/{draft['uuid']}/why")
+    assert (why["decision"], why["container"], why["decided_at"]) == (None, None, None)
+    request = await it.submit()
+    await it.ok("PUT", f"containers/{request['container_uuid']}", {"state": "Cancelled"})
+    gone = await it.submit("other")
+    async with it.database.writing() as tx:
+        await tx.execute("DELETE FROM containers WHERE uuid = ?", (gone["container_uuid"],))
+    assert (await it.ok("GET", f"container_requests/{gone['uuid']}/why"))["decision"]["nearest"] is None
+
+
+async def test_preview_stores_nothing(it: World) -> None:
+    spec = await it.spec("echo", secret_mounts={"/s": {"kind": "text", "content": "xyzzy"}})
+    shown = await it.ok("POST", "container_requests/preview", spec)
+    assert (shown["decision"], shown["container_uuid"], shown["nearest"]) == ("new", None, None)
+    assert shown["recipe"]["command"] == ["echo"]
+    assert "xyzzy" not in str(shown)
+    assert (await it.ok("GET", "containers"))["items_available"] == 0
+    assert (await it.ok("GET", "container_requests"))["items_available"] == 0
+    first = await it.submit("echo")
+    await it.run(first["container_uuid"])
+    spec = await it.spec("echo", state="Uncommitted", priority=None)
+    again = await it.ok("POST", "container_requests/preview", {"container_request": spec})
+    assert (again["decision"], again["container_uuid"]) == ("reuse", first["container_uuid"])
+    assert again["container_state"] == "Complete"
+    reply = await it.request("POST", "container_requests/preview", await it.spec(container_image="no:image"))
+    assert reply.status == 422

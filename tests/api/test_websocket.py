@@ -1,0 +1,183 @@
+"""Events over a websocket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from lading.api import bus, websocket
+from lading.core.schema import JSON
+from lading.testing.world import World
+
+
+class Socket:
+    """The client's end of a websocket."""
+
+    def __init__(self) -> None:
+        self._in: asyncio.Queue[Any] = asyncio.Queue()
+        self._out: asyncio.Queue[Any] = asyncio.Queue()
+        self.gone = False
+
+    async def deliver(self, message: Any) -> None:
+        if self.gone:
+            raise OSError("connection lost")
+        await self._out.put(message)
+
+    async def send(self, message: JSON) -> None:
+        text = message if isinstance(message, str) else msgspec.json.encode(message).decode()
+        await self._in.put({"type": "websocket.receive", "text": text})
+
+    async def receive(self) -> JSON:
+        message = await asyncio.wait_for(self._out.get(), 5)
+        return msgspec.json.decode(message["text"]) if message["type"] == "websocket.send" else message
+
+    async def ask(self, message: JSON) -> JSON:
+        await self.send(message)
+        return await self.receive()
+
+
+@asynccontextmanager
+async def connected(it: World, token: str | None = None, path: str = "/websocket") -> AsyncIterator[Socket]:
+    socket = Socket()
+    scope = {
+        "type": "websocket",
+        "path": path,
+        "query_string": f"api_token={it.admin if token is None else token}".encode(),
+        "headers": [],
+        "subprotocols": [],
+    }
+    await socket._in.put({"type": "websocket.connect"})
+    task = asyncio.create_task(it.app(scope, socket._in.get, socket.deliver))
+    yield socket
+    await socket._in.put({"type": "websocket.disconnect", "code": 1000})
+    await asyncio.wait_for(task, 5)
+
+
+async def test_events_of_what_changes(it: World) -> None:
+    async with connected(it) as socket:
+        assert (await socket.receive())["type"] == "websocket.accept"
+        filters = [["event_type", "in", ["create", "update"]]]
+        assert await socket.ask({"method": "subscribe", "filters": filters}) == {"status": 200}
+        request = await it.submit(state="Uncommitted")
+        image = await socket.receive()
+        event = await socket.receive()
+        assert (image["msgID"], event["msgID"]) == (1, 2)
+        assert (event["object_uuid"], event["event_type"]) == (request["uuid"], "create")
+        assert event["object_kind"] == "arvados#containerRequest"
+        assert event["properties"]["new_attributes"]["state"] == "Uncommitted"
+        assert "command" not in event["properties"]["new_attributes"]
+        await it.ok("PUT", f"container_requests/{request['uuid']}", {"state": "Committed"})
+        assert (await socket.receive())["object_kind"] == "arvados#container"
+        states = (await socket.receive())["properties"]
+        assert (states["old_attributes"]["state"], states["new_attributes"]["state"]) == ("Uncommitted", "Committed")
+        await it.ok("DELETE", f"container_requests/{request['uuid']}")
+        assert (await socket.receive())["event_type"] == "update"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "{",
+        "[]",
+        "5",
+        {"method": "dance"},
+        {"method": "subscribe", "filters": [1]},
+        {"method": "unsubscribe", "filters": []},
+    ],
+)
+async def test_bad_messages(it: World, message: JSON) -> None:
+    async with connected(it) as socket:
+        await socket.receive()
+        assert await socket.ask(message) == {"status": 400}
+
+
+@pytest.mark.parametrize(("token", "path"), [("", "/websocket"), ("x", "/websocket"), (None, "/elsewhere")])
+async def test_who_may_listen(it: World, token: str | None, path: str) -> None:
+    async with connected(it, token, path) as socket:
+        assert (await socket.receive())["type"] == "websocket.close"
+
+
+async def test_users_hear_of_their_own(it: World) -> None:
+    token = await it.user("u")
+    await it.ensure_image(token)
+    async with connected(it, token) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe", "filters": []})
+        await it.ok("POST", "collections", {"name": "not theirs"})
+        await it.submit("not theirs")
+        mine = await it.submit("mine", token=token)
+        assert (await socket.receive())["object_uuid"] == mine["container_uuid"]
+        assert (await socket.receive())["object_uuid"] == mine["uuid"]
+
+
+async def test_replay(it: World) -> None:
+    made = await it.ok("POST", "collections", {"name": "missed"})
+    await it.ok("POST", "api_client_authorizations", {})
+    last = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", made["uuid"]]]}))["items"][0]["id"]
+    async with connected(it) as socket:
+        await socket.receive()
+        message = {"method": "subscribe", "filters": [], "last_log_id": last - 1}
+        assert await socket.ask(message) == {"status": 200}
+        assert (await socket.receive())["object_uuid"] == made["uuid"]
+        assert await socket.ask({"method": "unsubscribe", "filters": []}) == {"status": 200}
+        await it.ok("POST", "collections", {"name": "unheard"})
+        assert await socket.ask({"method": "subscribe"}) == {"status": 200}
+
+
+@pytest.mark.parametrize(
+    ("one", "matches"),
+    [
+        (["event_type", "in", ["update"]], False),
+        (["event_type", "in", ["create"]], True),
+        (["created_at", ">", "2020-01-01"], True),
+        (["created_at", "<=", "2020-01-01"], False),
+        (["created_at", "<", "2020-01-01"], False),
+        (["created_at", ">=", "2020-01-01"], True),
+        (["created_at", "=", "2020-01-01"], False),
+        (["created_at", ">", "noon"], True),
+        (["object_uuid", "=", "x"], True),
+    ],
+)
+def test_filters(one: JSON, matches: bool) -> None:
+    event = bus.Event(
+        id=1,
+        uuid="l",
+        object_uuid="o",
+        object_owner_uuid="u",
+        object_kind=None,
+        event_type="create",
+        event_at="2026-01-01T00:00:00.000000000Z",
+        properties={},
+    )
+    assert websocket._matches(one, event) is matches
+
+
+async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "PING", 0.001)
+    async with connected(it) as socket:
+        await socket.receive()
+        assert await socket.receive() == {}
+        (listener,) = it.app.services.bus._listeners
+        listener.lost = True
+        message = await socket.receive()
+        while message == {}:
+            message = await socket.receive()
+        assert message["type"] == "websocket.close"
+
+
+def test_texts_are_passed_as_they_are() -> None:
+    assert websocket._shown({"text": "x"}) == {"text": "x"}
+
+
+async def test_a_client_that_went_away(it: World) -> None:
+    async with connected(it) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe", "filters": []})
+
+        socket.gone = True
+        await it.ok("POST", "collections", {"name": "unheard"})

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.mountplan import (
+    Area,
+    BindMount,
+    Collection,
+    CopyCollection,
+    Host,
+    Keep,
+    MakeDirectory,
+    MountPlan,
+    WriteFile,
+    plan,
+)
+
+PDH = "d41d8cd98f00b204e9800998ecf8427e+0"
+OTHER = "acbd18db4cc2f85cedef654fccc4a4d8+3"
+OUT = {"/out": {"kind": "tmp"}}
+
+
+def make(mounts: dict[str, Any], secrets: dict[str, Any] | None = None, output: str = "/out") -> MountPlan:
+    return plan({**OUT, **mounts}, secret_mounts=secrets or {}, output_path=output, scratch="/s")
+
+
+def bind_at(made: MountPlan, target: str) -> BindMount:
+    return next(bind for bind in made.binds if bind.target == target)
+
+
+def area_at(made: MountPlan, target: str) -> Area:
+    return next(area for area in made.areas if area.target == target)
+
+
+def test_the_output_is_a_fresh_directory() -> None:
+    made = make({})
+    assert made.steps == (MakeDirectory("/s/1"),)
+    assert made.binds == (BindMount(Host("/s/1"), "/out", False),)
+    assert made.output_directory == "/s/1"
+    assert made.collections == ()
+
+
+def test_parents_come_first() -> None:
+    made = make({"/a/b": {"kind": "tmp"}, "/a-c": {"kind": "tmp"}, "/a": {"kind": "tmp"}})
+    assert [bind.target for bind in made.binds] == ["/a", "/a/b", "/a-c", "/out"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"portable_data_hash": PDH}, ""),
+        ({"portable_data_hash": PDH, "uuid": "zzzzz-4zz18-000000000000000", "path": "/"}, ""),
+        ({"portable_data_hash": PDH, "path": "/a/b"}, "a/b"),
+        ({"portable_data_hash": PDH, "path": "./a"}, "a"),
+        ({"portable_data_hash": f"{PDH}/a", "path": "b"}, "a/b"),
+    ],
+)
+def test_a_collection_is_bound_read_only_and_referred_to(spec: dict[str, Any], path: str) -> None:
+    made = make({"/in": {"kind": "collection", **spec}})
+    assert bind_at(made, "/in") == BindMount(Collection(PDH, path), "/in", True)
+    assert area_at(made, "/in") == Area("/in", Keep.REFERENCE, Collection(PDH, path))
+    assert made.collections == (PDH,)
+
+
+@pytest.mark.parametrize(
+    ("spec", "content"),
+    [
+        ({"kind": "text", "content": "é\n"}, "é\n".encode()),
+        ({"kind": "json", "content": {"b": 1, "a": [None]}}, b'{"a":[null],"b":1}'),
+    ],
+)
+def test_texts_are_read_only_files(spec: dict[str, Any], content: bytes) -> None:
+    made = make({"/etc/x": spec})
+    assert WriteFile("/s/1", content) in made.steps
+    assert bind_at(made, "/etc/x").readonly
+
+
+def test_texts_below_the_output_are_ordinary_files() -> None:
+    made = make({"/out/x": {"kind": "text", "content": "a"}, "/out/y": {"kind": "json", "exclude_from_output": True}})
+    assert made.steps[1:] == (WriteFile("/s/1/x", b"a", True), WriteFile("/s/1/y", b"null", True))
+    assert [bind.target for bind in made.binds] == ["/out"]
+    assert [area.target for area in made.areas] == ["/out", "/out/y"]
+
+
+def test_secrets_are_never_kept() -> None:
+    text = {"kind": "text", "content": "s"}
+    made = make({}, {"/key": text, "/out/key": text})
+    assert area_at(made, "/key") == Area("/key", Keep.NOTHING)
+    assert area_at(made, "/out/key") == Area("/out/key", Keep.NOTHING)
+
+
+def test_a_secret_at_a_mount_is_refused() -> None:
+    with pytest.raises(ExecutionError, match="both a mount and a secret"):
+        make({"/x": {"kind": "tmp"}}, {"/x": {"kind": "text", "content": ""}})
+
+
+def test_a_writable_collection_below_the_output_is_copied() -> None:
+    spec = {"kind": "collection", "portable_data_hash": PDH, "path": "d", "writable": True}
+    made = make({"/out/d": spec, "/out/e": {**spec, "exclude_from_output": True}})
+    assert made.steps[1:] == (
+        CopyCollection(Collection(PDH, "d"), "/s/1/d"),
+        CopyCollection(Collection(PDH, "d"), "/s/1/e"),
+    )
+    assert [area.target for area in made.areas] == ["/out", "/out/e"]
+    assert made.collections == (PDH,)
+
+
+def test_a_collection_without_content() -> None:
+    made = make({"/e": {"kind": "collection"}, "/w": {"kind": "collection", "writable": True}})
+    assert [(bind.target, bind.readonly) for bind in made.binds] == [("/e", True), ("/out", False), ("/w", False)]
+
+
+def test_a_collection_without_content_below_the_output() -> None:
+    made = make({"/out/w": {"kind": "collection", "writable": True}, "/out/e": {"kind": "collection"}})
+    assert made.steps[1:] == (MakeDirectory("/s/2"), MakeDirectory("/s/1/w"))
+    assert bind_at(made, "/out/e").readonly
+
+
+def test_the_output_may_be_a_writable_collection_without_content() -> None:
+    made = make({"/c": {"kind": "collection", "writable": True}}, output="/c")
+    assert (made.output_path, made.output_directory) == ("/c", "/s/1")
+
+
+def test_memory_is_for_other_directories_than_the_output() -> None:
+    ram = {"kind": "tmp", "device_type": "ram", "capacity": 5}
+    made = make({"/t": ram, "/out": ram, "/u": {**ram, "capacity": None}})
+    assert made.steps == (MakeDirectory("/s/1"), MakeDirectory("/s/2", True, 5), MakeDirectory("/s/3", True, 0))
+
+
+def test_excluded_mounts_are_not_kept() -> None:
+    excluded = {"exclude_from_output": True}
+    made = make(
+        {"/t": {"kind": "tmp", **excluded}, "/out/i": {"kind": "collection", "portable_data_hash": PDH, **excluded}}
+    )
+    assert {area.target for area in made.areas if area.keep is Keep.NOTHING} == {"/t", "/out/i"}
+
+
+def test_streams() -> None:
+    made = make(
+        {
+            "stdin": {"kind": "collection", "portable_data_hash": OTHER, "path": "in.txt"},
+            "stdout": {"kind": "file", "path": "/out/log/o.txt"},
+            "stderr": {"kind": "file", "path": "/out/e.txt"},
+        }
+    )
+    assert (made.stdin, made.stdout, made.stderr) == (Collection(OTHER, "in.txt"), "/s/1/log/o.txt", "/s/1/e.txt")
+    assert made.collections == (OTHER,)
+
+
+@pytest.mark.parametrize("spec", [{"kind": "json", "content": [1]}, {"kind": "text", "content": "[1]"}])
+def test_standard_input_from_the_record(spec: dict[str, Any]) -> None:
+    assert make({"stdin": spec}).stdin == Host("/s/2")
+    assert WriteFile("/s/2", b"[1]") in make({}, {"stdin": spec}).steps
+
+
+@pytest.mark.parametrize(
+    ("mounts", "fault"),
+    [
+        ({"/x": []}, "object"),
+        ({"/x": {}}, "None"),
+        ({"/x": {"kind": "keep"}}, "keep"),
+        ({"x": {"kind": "tmp"}}, "absolute"),
+        ({"/a/../b": {"kind": "tmp"}}, "absolute"),
+        ({"/a//b": {"kind": "tmp"}}, "absolute"),
+        ({"/": {"kind": "tmp"}}, "absolute"),
+        ({"/out/t": {"kind": "tmp"}}, "below the output"),
+        ({"/c": {"kind": "collection", "uuid": "u"}}, "portable_data_hash"),
+        ({"/c": {"kind": "collection", "portable_data_hash": PDH, "path": "../x"}}, "leads out"),
+        ({"/c": {"kind": "collection", "portable_data_hash": f"{PDH}/..", "path": ""}}, "leads out"),
+        ({"/c": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, "only below"),
+        ({"/t": {"kind": "text", "content": 1}}, "string"),
+        ({"stdin": {"kind": "collection", "portable_data_hash": PDH}}, "file of a collection"),
+        ({"stdin": {"kind": "collection"}}, "file of a collection"),
+        ({"stdin": {"kind": "tmp"}}, "file of a collection"),
+        ({"stdout": {"kind": "tmp"}}, "kind file"),
+        ({"stdout": {"kind": "file", "path": "/tmp/x"}}, "not below"),
+        ({"stdout": {"kind": "file", "path": "/out/../x"}}, "not below"),
+        ({"stdout": {"kind": "file"}}, "not below"),
+        ({"/out": {"kind": "text", "content": ""}}, "writable mount"),
+        ({"/out": {"kind": "collection"}}, "writable mount"),
+        ({"/out": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, "writable mount"),
+        (
+            {"/out/c": {"kind": "collection", "portable_data_hash": PDH}, "/out/c/t": {"kind": "text", "content": ""}},
+            "read-only mount /out/c",
+        ),
+    ],
+)
+def test_what_cannot_be_mounted_is_refused(mounts: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ExecutionError, match=fault) as caught:
+        make(mounts)
+    assert caught.value.failure is Failure.USER
+
+
+@pytest.mark.parametrize("output", ["/nowhere", "stdin"])
+def test_the_output_path_must_be_a_mount(output: str) -> None:
+    with pytest.raises(ExecutionError, match="writable mount"):
+        make({"stdin": {"kind": "json", "content": 1}}, output=output)
+
+
+def test_contents_are_not_shown() -> None:
+    assert "hush" not in repr(make({}, {"/key": {"kind": "text", "content": "hush"}}))
+
+
+@given(st.sets(st.sampled_from(["/a", "/a/b", "/a/b/c", "/d", "/out/t"]), min_size=1))
+def test_every_target_is_bound_once_after_its_parents(targets: set[str]) -> None:
+    made = make({target: {"kind": "collection", "portable_data_hash": PDH} for target in targets})
+    found = [bind.target for bind in made.binds]
+    assert set(found) == targets | {"/out"}
+    assert all(
+        not later.startswith(one + "/") or found.index(one) < found.index(later) for one in found for later in found
+    )

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.globs import compile_globs
+from lading.core.mountplan import Area, Collection, Host, Keep
+from lading.core.output import (
+    MAX_DEPTH,
+    CopyFile,
+    DirectoryEntry,
+    Entry,
+    FileEntry,
+    LinkEntry,
+    Mark,
+    OutputPlan,
+    Refer,
+    SpecialEntry,
+    plan_output,
+)
+
+PDH = "acbd18db4cc2f85cedef654fccc4a4d8+3"
+OUT, TMP, IN = (
+    Area("/out", Keep.FILES, Host("/s/o")),
+    Area("/tmp", Keep.FILES, Host("/s/t")),
+    Area("/in", Keep.REFERENCE, Collection(PDH, "sub")),
+)
+SECRET = Area("/key", Keep.NOTHING)
+
+
+def walk(tree: dict[str, Entry | str], *areas: Area, globs: tuple[str, ...] = (), output: str = "/out") -> OutputPlan:
+    """Plan over a tree of host paths; text is a link. Collections are below `pdh/`."""
+    entries = {path: LinkEntry(entry) if isinstance(entry, str) else entry for path, entry in tree.items()}
+    for path in list(entries):
+        while path := path.rpartition("/")[0]:
+            entries.setdefault(path, DirectoryEntry(()))
+    for path in [path for path, entry in entries.items() if isinstance(entry, DirectoryEntry)]:
+        entries[path] = DirectoryEntry(tuple(one[len(path) + 1 :] for one in entries if one.rpartition("/")[0] == path))
+
+    def look(place: Host | Collection) -> Entry | None:
+        return entries.get(place.path if isinstance(place, Host) else f"pdh/{place.path}".rstrip("/"))
+
+    return plan_output(output, areas or (OUT, TMP, IN, SECRET), look=look, globs=compile_globs(globs))
+
+
+def names(plan: OutputPlan) -> list[str]:
+    return [item.name for item in plan.items]
+
+
+def test_files_and_directories_are_copied_in_order() -> None:
+    plan = walk({"/s/o/b": FileEntry(), "/s/o/a/c": FileEntry()})
+    assert plan.items == (CopyFile("a/c", "/s/o/a/c"), CopyFile("b", "/s/o/b"))
+
+
+def test_an_empty_output() -> None:
+    assert walk({"/s/o": DirectoryEntry(())}) == OutputPlan()
+
+
+def test_an_empty_directory_is_marked() -> None:
+    assert walk({"/s/o/d": DirectoryEntry(())}).items == (Mark("d/.keep"),)
+
+
+def test_special_files_are_left_out_with_a_note() -> None:
+    plan = walk({"/s/o/fifo": SpecialEntry()})
+    assert plan.items == ()
+    assert "/out/fifo is neither" in plan.notes[0]
+
+
+@pytest.mark.parametrize("target", ["/in/d", "../in/d", "/in/./d", "/../in/d"])
+def test_a_link_into_a_collection_is_a_reference(target: str) -> None:
+    plan = walk({"/s/o/l": target, "pdh/sub/d/x": FileEntry()})
+    assert plan.items == (Refer("l", Collection(PDH, "sub/d")),)
+
+
+def test_a_link_to_a_whole_mount() -> None:
+    assert walk({"/s/o/l": "/in", "pdh/sub/x": FileEntry()}).items == (Refer("l", Collection(PDH, "sub")),)
+
+
+def test_a_link_into_another_directory_is_mapped_through_its_mount() -> None:
+    plan = walk({"/s/o/l": "/tmp/x", "/s/t/x": FileEntry()})
+    assert plan.items == (CopyFile("l", "/s/t/x"),)
+
+
+def test_links_in_the_middle_of_a_path_are_followed_inside_the_container() -> None:
+    tree: dict[str, Entry | str] = {"/s/o/l": "/tmp/d/f", "/s/t/d": "/tmp/e", "/s/t/e/f": FileEntry()}
+    assert walk(tree).items == (CopyFile("l", "/s/t/e/f"),)
+
+
+def test_a_link_to_a_directory_of_links() -> None:
+    tree: dict[str, Entry | str] = {"/s/o/l": "d", "/s/o/d/m": "../f", "/s/o/f": FileEntry()}
+    assert names(walk(tree)) == ["d/m", "f", "l/m"]
+
+
+@pytest.mark.parametrize(
+    ("tree", "fault"),
+    [
+        ({"/s/o/l": "/etc/passwd"}, "in no mount"),
+        ({"/s/o/l": "/"}, "in no mount"),
+        ({"/s/o/l": "/tmp/none"}, "does not exist"),
+        ({"/s/o/l": "none"}, "does not exist"),
+        ({"/s/o/l": "/tmp/d/f", "/s/t/d": "/etc"}, "in no mount"),
+        ({"/s/o/l": "l"}, "more than 10 links"),
+        ({"/s/o/a": "b", "/s/o/b": "a"}, "more than 10 links"),
+        ({"/s/o/l": "."}, "lies in"),
+        ({"/s/o/d/l": "../d"}, "lies in"),
+        ({"/s/o/\udcff": FileEntry()}, "not UTF-8"),
+    ],
+)
+def test_links_and_names_that_lead_nowhere_fail(tree: dict[str, Entry | str], fault: str) -> None:
+    with pytest.raises(ExecutionError, match=fault) as caught:
+        walk(tree)
+    assert caught.value.failure is Failure.USER
+
+
+def test_ten_links_are_not_too_many() -> None:
+    tree: dict[str, Entry | str] = {f"/s/t/{number}": f"/tmp/{number + 1}" for number in range(9)}
+    assert names(walk({**tree, "/s/t/9": FileEntry(), "/s/o/l": "/tmp/0"})) == ["l"]
+
+
+def test_a_link_to_a_secret_is_dropped() -> None:
+    assert walk({"/s/o/l": "/key", "/s/o/m": "/key/x", "/s/o/f": FileEntry()}).items == (CopyFile("f", "/s/o/f"),)
+
+
+def test_a_mounted_collection_is_referred_to() -> None:
+    areas = (OUT, Area("/out/in", Keep.REFERENCE, Collection(PDH)))
+    plan = walk({"/s/o/in": DirectoryEntry(()), "pdh/x": FileEntry()}, *areas)
+    assert plan.items == (Refer("in", Collection(PDH)),)
+
+
+def test_a_mounted_file_of_a_collection() -> None:
+    areas = (OUT, Area("/out/in", Keep.REFERENCE, Collection(PDH, "x")))
+    assert walk({"/s/o/in": FileEntry(), "pdh/x": FileEntry()}, *areas).items == (Refer("in", Collection(PDH, "x")),)
+
+
+def test_mounts_in_a_mounted_collection_are_visited() -> None:
+    areas = (
+        OUT,
+        Area("/out/in", Keep.REFERENCE, Collection(PDH)),
+        Area("/out/in/a", Keep.REFERENCE, Collection(PDH, "other")),
+    )
+    plan = walk(
+        {"/s/o": DirectoryEntry(()), "pdh/a": FileEntry(), "pdh/b": FileEntry(), "pdh/other/z": FileEntry()}, *areas
+    )
+    assert plan.items[:2] == (Refer("in/a", Collection(PDH, "other")), Refer("in/b", Collection(PDH, "b")))
+
+
+def test_mounts_below_what_is_excluded_are_visited() -> None:
+    areas = (OUT, Area("/out/x", Keep.NOTHING), Area("/out/x/y", Keep.REFERENCE, Collection(PDH)))
+    plan = walk({"/s/o/x/f": FileEntry(), "pdh/z": FileEntry()}, *areas)
+    assert plan.items == (Refer("x/y", Collection(PDH)),)
+
+
+def test_a_mount_whose_folder_the_host_does_not_show() -> None:
+    areas = (OUT, Area("/out/x/y", Keep.REFERENCE, Collection(PDH)), Area("/out/x/y/z", Keep.NOTHING))
+    plan = walk({"/s/o/f": FileEntry(), "pdh/w": FileEntry()}, *areas)
+    assert plan.items == (CopyFile("f", "/s/o/f"), Refer("x/y/w", Collection(PDH, "w")))
+
+
+def test_an_excluded_output_keeps_nothing_of_its_own() -> None:
+    assert walk({"/s/o/f": FileEntry()}, Area("/out", Keep.NOTHING)) == OutputPlan()
+
+
+@pytest.mark.parametrize(
+    ("globs", "kept"),
+    [
+        (("*.txt",), ["a.txt"]),
+        (("d/**",), ["d/b", "d/e/.keep"]),
+        (("d/*",), ["d/b", "d/e/.keep"]),
+        (("**/b",), ["d/b"]),
+        (("l/x",), ["l/x"]),
+        (("l/**",), ["l"]),
+        (("none",), []),
+    ],
+)
+def test_globs(globs: tuple[str, ...], kept: list[str]) -> None:
+    tree: dict[str, Entry | str] = {
+        "/s/o/a.txt": FileEntry(),
+        "/s/o/d/b": FileEntry(),
+        "/s/o/d/e": DirectoryEntry(()),
+        "/s/o/l": "/in",
+        "pdh/sub/x": FileEntry(),
+        "pdh/sub/y": FileEntry(),
+    }
+    assert names(walk(tree, globs=globs)) == kept
+
+
+def test_too_deep_directories_are_refused() -> None:
+    with pytest.raises(ExecutionError, match="directories deep"):
+        walk({"/s/o" + "/d" * (MAX_DEPTH + 1): FileEntry()})
+
+
+LEAVES = st.sampled_from([FileEntry(), "/in/x", "/tmp/x", "a", "../out/b", "/key", SpecialEntry(), "/out", "/none"])
+TREES = st.dictionaries(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(lambda parts: "/s/o/" + "/".join(parts)),
+    LEAVES,
+    max_size=6,
+)
+
+
+@given(TREES)
+def test_a_walk_ends_and_never_leaves_the_mounts(tree: dict[str, Entry | str]) -> None:
+    leaves = {path: entry for path, entry in tree.items() if not any(other.startswith(path + "/") for other in tree)}
+    try:
+        plan = walk({"/s/o": DirectoryEntry(()), "/s/t/x": FileEntry(), "pdh/sub/x": FileEntry(), **leaves})
+    except ExecutionError:
+        return
+    assert len(set(names(plan))) == len(plan.items)
+    assert all(item.path.startswith(("/s/o/", "/s/t/")) for item in plan.items if isinstance(item, CopyFile))
