@@ -57,8 +57,6 @@ class Collections:
     BlobSigningTTL: float = key(1209600.0, "Life of a permission signature.", unit="seconds")
     DefaultReplication: int = key(1, "Copies of a block that are stored when a client does not say.")
     DefaultTrashLifetime: float = key(1209600.0, "Time between trash and deletion.", unit="seconds")
-    CollectionVersioning: bool = key(True, "Keep past versions of collections.")
-    PreserveVersionIfIdle: float = key(10.0, "Keep a version that has been current this long.", unit="seconds")
     ForwardSlashNameSubstitution: str = key("", "What clients put in place of `/` in names.")
     TrashSweepInterval: float = key(60.0, "Time between two sweeps of the trash.", unit="seconds")
 

@@ -57,6 +57,18 @@ def test_long_texts_are_cut() -> None:
     assert display.shorten("abcd", 4) == "abcd"
 
 
+class _Narrow(io.BytesIO):
+    def write(self, data: object, /) -> int:
+        return super().write(bytes(data)[:3])  # type: ignore[call-overload]
+
+
+def test_everything_is_written_to_streams_that_take_a_part() -> None:
+    narrow = _Narrow()
+    display.write_all(narrow, b"0123456789")
+    display.write_all(narrow, b"")
+    assert narrow.getvalue() == b"0123456789"
+
+
 class _Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.cli.site import Play, Site
 
 from lading.cli.references import Reference, need_reference, parse_reference
 from lading.core.errors import Invalid
+from tests.cli.site import Play, Site
 
 _PDH = "1f4b0bc7583c2a7f9102c395f4ffc5e3+45"
 _UUID = "zzzzz-4zz18-000000000000001"

@@ -6,9 +6,9 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from tests.cli.site import Play, Site
 
 from lading.cli.requests import describe, merge, state_of
+from tests.cli.site import Play, Site
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.cli.site import Play, Site
 
 from lading.cli.following import Outcome
 from lading.cli.run import exit_code, interruptible, run_time
+from tests.cli.site import Play, Site
 
 
 @pytest.fixture(scope="module")

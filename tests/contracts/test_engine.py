@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.contracts.engine_suite import EngineSuite, Kit
 
 from lading.testing.engine import StubEngine
+from tests.contracts.engine_suite import EngineSuite, Kit
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ REGISTRY = re.compile(
     + r"deb\.debian"
     + r"\.org"
 )
-MACHINE = re.compile(r"(?<![\w.])/(?:home|root|work)/[a-z]")
+MACHINE = re.compile(r"(?<![\w.])/(?:root|work)/[a-z]")
 
 
 def _committed() -> list[Path]:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,8 +76,8 @@ def test_the_warm_parent_and_the_server_are_started_again(cluster: Cluster) -> N
     assert done.stdout == "still here\n"
 
 
-def _show(cluster: Cluster, uuid: str) -> dict[str, dict[str, object]]:
-    shown: dict[str, dict[str, object]] = json.loads(cluster.lading("request", "show", "--json", uuid).stdout)
+def _show(cluster: Cluster, uuid: str) -> dict[str, Any]:
+    shown: dict[str, Any] = json.loads(cluster.lading("request", "show", "--json", uuid).stdout)
     return shown
 
 

@@ -10,8 +10,8 @@ from hashlib import md5
 from pathlib import Path
 
 import pytest
-from tests.system.cluster import free_address
 
+from lading.blobs.volume import DirectoryVolume
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.transport import HttpTransport
@@ -19,6 +19,7 @@ from lading.core.errors import NotFound, Unavailable
 from lading.wiring import server
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
+from tests.system.cluster import free_address
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ async def test_blocks_and_records_over_the_local_socket(served: tuple[DataDirect
 
 
 async def test_the_volume_is_read_by_locator(tmp_path: Path) -> None:
-    volume = server.DirectoryVolume(tmp_path)
+    volume = DirectoryVolume(tmp_path)
     name = md5(b"data").hexdigest()
     await volume.put(name, b"data")
     assert await server.VolumeReader(volume).get(f"{name}+4") == b"data"

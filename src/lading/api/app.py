@@ -26,7 +26,7 @@ from lading.api.services import BlockReader, Services, Statuses, make_policy
 from lading.api.websocket import serve_websocket
 from lading.config import Config
 from lading.core.access import Principal, check_active, check_scope
-from lading.core.errors import LadingError, MethodNotAllowed, NotFound, TooLarge, Unauthenticated
+from lading.core.errors import LadingError, MethodNotAllowed, NotFound, TooLarge, Unauthenticated, Unavailable
 from lading.core.ids import encode
 from lading.core.schema import JSON
 from lading.store.database import Database
@@ -113,9 +113,12 @@ class Application:
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
             request_id = f"req-{encode(self.services.entropy(16), 20)}"
         try:
-            answer = await self._answer(scope, headers, request_id, receive)
+            async with asyncio.timeout(self.services.config.API.RequestTimeout):
+                answer = await self._answer(scope, headers, request_id, receive)
         except LadingError as error:
             answer = _refusal(error, request_id)
+        except TimeoutError:
+            answer = _refusal(Unavailable("the request took too long; try again later"), request_id)
         except asyncio.CancelledError:
             raise
         except Exception:  # the boundary of a request: a fault of ours must not end the connection

@@ -20,7 +20,7 @@ async def get_config(call: Call) -> Answer:
     config = call.services.config
     url = config.ExternalURL
     shown: Record = export(config)
-    shown["Collections"] |= {"ManagedProperties": {}}
+    shown["Collections"] |= {"CollectionVersioning": False, "ManagedProperties": {}}
     shown["Services"] = {
         "Controller": {"ExternalURL": url},
         "Keepproxy": {"ExternalURL": url},

@@ -107,8 +107,7 @@ def cat(sources: tuple[str, ...], as_json: bool) -> None:
                 texts.append({"path": source, "text": data.decode(errors="replace")})
                 continue
             async for piece in read_file(session.blocks, node):
-                sys.stdout.buffer.write(piece)
-        sys.stdout.flush()
+                display.write_all(sys.stdout.buffer, piece)
 
     with_session(action)
     if as_json:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -84,6 +84,14 @@ def duration(seconds: float) -> str:
 def age(moment: str | None, now: datetime) -> str:
     """How long ago a timestamp of the API was; empty for none."""
     return duration((now - parse_time(moment)).total_seconds()) if moment else ""
+
+
+def write_all(stream: BinaryIO, data: bytes) -> None:
+    """Write all of `data`, also to a stream without a buffer (PYTHONUNBUFFERED), which may take a part at a time."""
+    left = memoryview(data)
+    while left:
+        left = left[stream.write(left) :]
+    stream.flush()
 
 
 def shorten(text: str, limit: int = 60) -> str:

@@ -12,6 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from lading.cli.display import write_all
 from lading.cli.logstream import LogFile
 from lading.client.api import ApiClient, Record
 from lading.client.events import events
@@ -118,8 +119,7 @@ class Follower:
             async with aclosing(log.read()) as pieces:
                 async for piece in pieces:
                     is_news = True
-                    out.write(piece)
-                    out.flush()
+                    write_all(out, piece)
         return is_news
 
     async def _wait(self, seconds: float) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -90,12 +89,9 @@ class LazyGroup(click.Group):
             fail(f"{error.format_message().rstrip('.')} (see '{path} --help')", 2)
         except click.ClickException as error:
             fail(error.format_message(), error.exit_code)
-        except (click.Abort, KeyboardInterrupt):
+        except click.Abort:
+            # So click passes Ctrl-C on; a reader of our output that has left it turns into exit code 1.
             fail("interrupted", 130)
-        except BrokenPipeError:
-            # Whoever read our output has left; Python would complain once more when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(141)
         except LadingError as error:
             fail(error.message, 1)
         except BaseExceptionGroup as group:

@@ -132,11 +132,11 @@ def logs(uuid: str, follow: bool, name: str | None, timestamps: bool, as_json: b
     if as_json:
         display.emit_json({one: text.decode(errors="replace") for one, text in files.items()})
     elif timestamps:
-        sys.stdout.buffer.write(merge(files))
+        display.write_all(sys.stdout.buffer, merge(files))
     else:
         for one, text in files.items():
-            (sys.stderr if one == "stderr.txt" and name is None else sys.stdout).buffer.write(text)
-    sys.stdout.flush()
+            stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
+            display.write_all(stream.buffer, text)
 
 
 @request.command()

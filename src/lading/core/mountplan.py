@@ -261,20 +261,20 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
 def _add_collection(draft: _Draft, target: str, spec: Mapping[str, Json], *, below: bool) -> None:
     source, writable = _collection(target, spec), bool(spec.get("writable"))
     excluded = bool(spec.get("exclude_from_output"))
-    if source is None and not (below and writable):
+    if below and writable:
+        path = draft.inside_output(target)
+        draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
+        if excluded:
+            draft.areas.append(Area(target, Keep.NOTHING))
+    elif source is None:
         path = draft.fresh()
         draft.steps.append(MakeDirectory(path))
         if target == draft.output_path:
             draft.output_directory = path
         draft.bind(target, Host(path), readonly=not writable, keep=Keep.NOTHING if excluded else Keep.FILES)
-    elif writable and not below:
-        raise _fault(target, "a collection with content can be writable only below the output path")
     elif writable:
-        path = draft.inside_output(target)
-        draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
-        if excluded:
-            draft.areas.append(Area(target, Keep.NOTHING))
-    elif source is not None:
+        raise _fault(target, "a collection with content can be writable only below the output path")
+    else:
         draft.bind(target, source, readonly=True, keep=Keep.NOTHING if excluded else Keep.REFERENCE)
 
 

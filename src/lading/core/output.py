@@ -148,11 +148,11 @@ class _Walk:
     def _visit_file(self, name: str, place: _Place) -> None:
         if not self.globs.keeps_file(name):
             return
-        match _source(place):
-            case Host(path):
-                self.items.append(CopyFile(name, path))
-            case Collection() as source:
-                self.items.append(Refer(name, source))
+        source = _source(place)
+        if isinstance(source, Host):
+            self.items.append(CopyFile(name, source.path))
+        else:
+            self.items.append(Refer(name, source))
 
     def _visit_directory(self, name: str, place: _Place, names: tuple[str, ...], inside: tuple[str, ...]) -> None:
         if place.path in inside:

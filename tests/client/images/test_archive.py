@@ -7,10 +7,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.client.images.images_on_disk import LAYERS, config_of, digest
 
 from lading.client.images.archive import Layer, Parts, make_config, read_config, sha256_of, write_archive
 from lading.core.errors import Malformed
+from tests.client.images.images_on_disk import LAYERS, config_of, digest
 
 
 def _layers(folder: Path) -> tuple[Layer, ...]:

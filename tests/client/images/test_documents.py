@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.client.images.images_on_disk import LAYERS, config_of, digest, oci_files, saved_files, write_files, write_tar
 
 from lading.client.images.documents import read_oci, read_saved
 from lading.client.images.members import DirectoryMembers, TarMembers
 from lading.core.errors import Invalid, Malformed
+from tests.client.images.images_on_disk import LAYERS, config_of, digest, oci_files, saved_files, write_files, write_tar
 
 Files = dict[str, bytes | None]
 

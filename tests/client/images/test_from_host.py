@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.client.images.test_elf import _elf
 
 from lading.client.images.archive import Parts
 from lading.client.images.elf import Linkage
 from lading.client.images.from_host import Host, from_host, goarch, script_programs, this_host
 from lading.core.errors import Invalid
+from tests.client.images.test_elf import _elf
 
 _STATUS = "\n".join(
     f"Package: {name}\nStatus: install ok installed\nSection: {section}\nEssential: {essential}\nDepends: {depends}\n"

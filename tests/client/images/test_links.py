@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.client.images.images_on_disk import LAYERS, saved_files, write_tar
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
@@ -17,6 +16,7 @@ from lading.core.errors import Invalid
 from lading.core.images import IMAGE_HASH, REPO_TAG
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
+from tests.client.images.images_on_disk import LAYERS, saved_files, write_tar
 
 _NOW = datetime(2026, 2, 3, tzinfo=UTC)
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.client.images.images_on_disk import LAYERS, digest, write_files, write_tar
 
 from lading.client.images import members
 from lading.client.images.members import DirectoryMembers, Slice, TarMembers, plain_layer, read_document, read_layers
 from lading.core.errors import Invalid, Malformed
+from tests.client.images.images_on_disk import LAYERS, digest, write_files, write_tar
 
 
 def _linked_tar(path: Path, name: str, kind: bytes, target: str) -> TarMembers:

@@ -7,10 +7,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.client.images.images_on_disk import LAYERS, digest
 
 from lading.client.images.rootfs import is_rootfs, read_rootfs_directory, read_rootfs_tar
 from lading.core.errors import Invalid
+from tests.client.images.images_on_disk import LAYERS, digest
 
 
 def test_a_tar_is_kept_byte_for_byte(tmp_path: Path) -> None:

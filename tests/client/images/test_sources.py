@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
+
+from lading.client.images.from_host import Host
+from lading.client.images.sources import docker_socket, normalise, normalise_programs, read
+from lading.core.errors import Invalid, Malformed, NotFound
+from lading.testing.serving import serving
 from tests.client.images.images_on_disk import (
     LAYERS,
     config_of,
@@ -19,11 +24,6 @@ from tests.client.images.images_on_disk import (
     write_files,
     write_tar,
 )
-
-from lading.client.images.from_host import Host
-from lading.client.images.sources import docker_socket, normalise, normalise_programs, read
-from lading.core.errors import Invalid, Malformed, NotFound
-from lading.testing.serving import serving
 
 _ROOT: dict[str, bytes | None] = {"bin/sh": b"#!", "etc/motd": b"hi"}
 
