@@ -171,7 +171,7 @@ async def test_an_output_that_cannot_be_saved_cancels(bench: Bench) -> None:
 async def test_inputs_streams_and_references(bench: Bench) -> None:
     pdh = bench.server.add_collection({"d/x": b"input\n", "y": b"other\n"})
     record = bench.add(
-        "cat; cat /in/x; ln -s /in/x /out/link",
+        "cat; cat /in/x; ln -s /i''n/x /out/link",
         mounts={
             "/out": {"kind": "tmp"},
             "/in": {"kind": "collection", "portable_data_hash": pdh, "path": "d"},
