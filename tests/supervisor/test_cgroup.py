@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor.cgroup import LEAST_RAM, Cgroup, Hierarchy, find_hierarchy
+
+V1 = "cgroup {0}/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup {0}/memory cgroup rw,memory 0 0\ncgroup {0}/pids cgroup rw,pids 0 0\n"
+SYSTEMD = "cgroup {0}/systemd cgroup rw,name=systemd 0 0\n"
+V2 = "cgroup2 {0}/unified cgroup2 rw 0 0\n"
+ROOT = find_hierarchy(Path("/proc/mounts").read_text())
+real = pytest.mark.skipif(os.geteuid() != 0 or not ROOT.roots, reason="needs root and cgroups")
+
+
+def test_version_1_hybrid_included(tmp_path: Path) -> None:
+    found = find_hierarchy((V1 + SYSTEMD + V2).format(tmp_path))
+    assert found.version == 1
+    assert set(found.roots) == {"cpu", "cpuacct", "memory", "pids"}
+    assert found.roots["cpu"] == found.roots["cpuacct"]
+
+
+def test_version_2(tmp_path: Path) -> None:
+    (tmp_path / "unified").mkdir()
+    (tmp_path / "unified" / "cgroup.controllers").write_text("cpuset cpu io memory pids rdma\n")
+    found = find_hierarchy(V2.format(tmp_path))
+    assert (found.version, set(found.roots)) == (2, {"cpu", "io", "memory", "pids"})
+
+
+@pytest.mark.parametrize("mounts", ["", "proc /proc proc rw 0 0\n", V2.format("/none")])
+def test_no_cgroups(mounts: str) -> None:
+    group = Cgroup(find_hierarchy(mounts), "x")
+    notes = group.make(ram=5, vcpus=1)
+    assert [note.split(":")[0] for note in notes] == [
+        f"no cgroup controller for {name} here" for name in ("memory", "cpu", "pids")
+    ]
+    assert (group.join_files, group.processes(), group.out_of_memory_kills(), group.remove()) == ([], set(), 0, [])
+
+
+def test_limits_of_version_2(tmp_path: Path) -> None:
+    (tmp_path / "lading" / "x").mkdir(parents=True)
+    (tmp_path / "lading" / "x" / "memory.swap.max").touch()
+    group = Cgroup(Hierarchy(2, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)), "x")
+    assert group.make(ram=1, vcpus=2) == []
+    folder = tmp_path / "lading" / "x"
+    assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert (folder / "memory.max").read_text() == str(LEAST_RAM)
+    assert (folder / "memory.swap.max").read_text() == "0"
+    assert (folder / "cpu.max").read_text() == "200000 100000"
+    assert group.join_files == [str(folder / "cgroup.procs")]
+    (folder / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
+    assert group.out_of_memory_kills() == 2
+
+
+def test_what_cannot_be_made_is_said_and_left_out(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "lading").write_text("in the way")
+    (tmp_path / "pids" / "lading" / "x" / "pids.max").mkdir(parents=True)
+    roots = {"memory": tmp_path / "memory", "pids": tmp_path / "pids"}
+    group = Cgroup(Hierarchy(1, roots), "x")
+    notes = group.make(ram=1)
+    assert len(notes) == 3
+    assert "cannot be made" in notes[0]
+    assert group.join_files == [str(tmp_path / "pids" / "lading" / "x" / "tasks")]
+    assert "cannot be set" in notes[2]
+
+
+@pytest.fixture
+def group() -> Iterator[Cgroup]:
+    group = Cgroup(ROOT, f"test-{uuid.uuid4()}")
+    yield group
+    assert group.remove() == []
+
+
+@real
+def test_a_real_group_holds_limits_and_processes(group: Cgroup) -> None:
+    group.make(ram=64 << 20, vcpus=1)
+    joined = " ".join(f"echo 0 > {file};" for file in group.join_files)
+    with subprocess.Popen(["/bin/sh", "-c", f"{joined} echo in; exec sleep 1000"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"in\n"
+        assert group.processes() == {process.pid}
+        assert group.remove() == []
+        assert process.wait() == -9
+    assert not any(Path(file).exists() for file in group.join_files)
+    assert group.out_of_memory_kills() == 0

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import pytest
+
+from lading.core.container import Container, State
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.ending import Ending, failed, judge, runtime_status, signal_name
+from lading.supervisor.engines import Exit
+
+CONTAINER = Container(
+    uuid="zzzzz-dz642-000000000000001",
+    runtime_constraints={"ram": 5},
+    scheduling_parameters={"max_run_time": 7},
+)
+
+
+@pytest.mark.parametrize(
+    ("exit_", "stopped", "timed_out", "state", "failure"),
+    [
+        (Exit(code=0), False, False, State.COMPLETE, None),
+        (Exit(code=3), False, False, State.COMPLETE, None),
+        (Exit(code=137, out_of_memory=True), False, False, State.COMPLETE, Failure.OOM),
+        (Exit(code=143), True, False, State.CANCELLED, None),
+        (Exit(code=143), True, True, State.CANCELLED, Failure.TIMEOUT),
+    ],
+)
+def test_what_an_end_means(exit_: Exit, stopped: bool, timed_out: bool, state: State, failure: Failure | None) -> None:
+    ending = judge(exit_, CONTAINER, stopped=stopped, timed_out=timed_out)
+    assert (ending.state, ending.failure, ending.exit_code) == (state, failure, exit_.code)
+
+
+def test_a_command_that_survives_the_lack_of_memory_is_warned_about() -> None:
+    ending = judge(Exit(code=0, out_of_memory=True), CONTAINER, stopped=False, timed_out=False)
+    assert (ending.error, ending.failure) == ("", None)
+    assert "all of its 5 bytes" in ending.warning
+
+
+def test_a_failure_keeps_its_class() -> None:
+    assert failed(ExecutionError("x", Failure.IMAGE), exit_code=1) == Ending(
+        state=State.CANCELLED, exit_code=1, failure=Failure.IMAGE, error="x"
+    )
+
+
+def test_the_status_keeps_what_the_container_said() -> None:
+    ending = Ending(state=State.CANCELLED, error="e", failure=Failure.USER)
+    assert runtime_status(ending, {"activity": "a"}) == {"activity": "a", "error": "e", "failure": "user"}
+    assert runtime_status(Ending(state=State.COMPLETE), {"activity": "a"}) is None
+
+
+@pytest.mark.parametrize(("code", "text"), [(0, ""), (128, ""), (137, " (SIGKILL)"), (255, "")])
+def test_signals_are_named(code: int, text: str) -> None:
+    assert signal_name(code) == text

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor import linux
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+
+
+def in_own_namespace(work: str, directory: Path) -> str:
+    """What a fresh process prints that has left the machine's mount namespace."""
+    code = f"""
+import os, sys
+from pathlib import Path
+from lading.supervisor import linux
+directory = Path({str(directory)!r})
+assert not linux.has_own_mounts()
+linux.leave_mount_namespace()
+assert linux.has_own_mounts()
+{work}
+"""
+    done = subprocess.run([os.sys.executable, "-c", code], capture_output=True, text=True, check=False)  # type: ignore[attr-defined]
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@needs_root
+def test_an_overlay_is_seen_by_nobody_else(tmp_path: Path) -> None:
+    for name in ("low:er,1", "low2", "upper", "work", "root"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "low:er,1" / "same").write_text("top")
+    (tmp_path / "low2" / "same").write_text("bottom")
+    (tmp_path / "low2" / "other").write_text("x")
+    work = """
+lower = [str(directory / name) for name in ("low:er,1", "low2")]
+linux.mount_overlay(str(directory / "root"), lower=lower, upper=str(directory / "upper"), work=str(directory / "work"))
+(directory / "root" / "new").write_text("y")
+print(sorted(os.listdir(directory / "root")), (directory / "root" / "same").read_text())
+print(linux.mounts_below(str(directory)) == [str(directory / "root")])
+"""
+    assert in_own_namespace(work, tmp_path) == "['new', 'other', 'same'] top\nTrue\n"
+    assert (tmp_path / "upper" / "new").exists()
+    assert linux.mounts_below(str(tmp_path)) == []
+
+
+@needs_root
+def test_mounts_are_undone_before_a_directory_is_removed(tmp_path: Path) -> None:
+    kept = tmp_path / "gone" / "mount point"
+    kept.mkdir(parents=True)
+    work = """
+linux.mount("tmpfs", str(directory / "gone" / "mount point"), "tmpfs", "size=1m")
+(directory / "gone" / "mount point" / "x").write_text("x")
+linux.remove_directory(directory / "gone")
+print(linux.mounts_below(str(directory)))
+"""
+    assert in_own_namespace(work, tmp_path) == "[]\n"
+    assert not (tmp_path / "gone").exists()
+
+
+@needs_root
+def test_faults_name_the_place(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Invalid argument"):
+        linux.unmount(str(tmp_path))
+    with pytest.raises(OSError, match="No such device"):
+        linux.mount("x", str(tmp_path), "no-such-file-system", "")
+    with pytest.raises(OSError, match=str(tmp_path)):
+        linux.mount_overlay(str(tmp_path / "none"), lower=[str(tmp_path)], upper=str(tmp_path), work=str(tmp_path))
+
+
+def test_removing_what_is_not_there(tmp_path: Path) -> None:
+    linux.remove_directory(tmp_path / "none")
+    linux.remove_directory(tmp_path / "none", last="lock")
+
+
+def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "link").symlink_to("kept")
+    linux.remove_directory(tmp_path / "link")
+    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+
+
+def test_the_last_file_goes_with_the_rest(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    (directory / "sub").mkdir(parents=True)
+    (directory / "sub" / "x").touch()
+    (directory / "lock").touch()
+    (directory / "other").touch()
+    linux.remove_directory(directory, last="lock")
+    assert not directory.exists()
+
+
+async def test_the_end_of_a_child_is_noticed() -> None:
+    with subprocess.Popen(["/bin/true"]) as child:
+        await linux.ended(child.pid)
+        assert not linux.is_running(child.pid)
+    assert linux.is_running(os.getpid())
+    assert not linux.is_running(child.pid)
+
+
+@pytest.mark.parametrize(
+    ("links", "path", "text"),
+    [
+        ({}, "etc/file", "inside"),
+        ({"etc2": "etc"}, "etc2/file", "inside"),
+        ({"etc2": "/etc"}, "etc2/file", "inside"),
+        ({"etc2": "../../../etc"}, "etc2/./file", "inside"),
+        ({"a": "b", "b": "a"}, "a", ""),
+        ({}, "etc", ""),
+        ({}, "none/file", ""),
+    ],
+)
+def test_reading_inside_follows_links_as_a_process_there_would(
+    tmp_path: Path, links: dict[str, str], path: str, text: str
+) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "file").write_text("inside")
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    assert linux.read_inside(tmp_path, path) == text
