@@ -84,8 +84,21 @@ async def test_live_logs_stay_when_nothing_was_saved(it: World) -> None:
 
 async def test_a_file_that_goes_while_it_is_read(it: World) -> None:
     _, uuid, _ = await with_live_log(it, b"0123456789")
-    file = it.app.services.spool.path(uuid, "stdout.txt")
+    file = it.app.services.spool.open(uuid, "stdout.txt")
     assert file is not None
-    assert [part async for part in saved._read_file(file, 0, 20)] == [b"0123456789"]
-    file.unlink()
-    assert [part async for part in saved._read_file(file, 0, 20)] == []
+    stream = saved._read_file(file, 0, 20)
+    assert await anext(stream) == b""
+    it.app.services.spool.remove(uuid)
+    assert [part async for part in stream] == [b"0123456789"]
+    assert file.closed
+
+
+async def test_asking_for_the_size_reads_nothing(it: World) -> None:
+    path, uuid, _ = await with_live_log(it, b"0123456789")
+    reply = await it.request("HEAD", f"{path}/{uuid}/stdout.txt")
+    assert (reply.status, reply.body, reply.headers["content-length"]) == (200, b"", "10")
+
+
+async def test_a_range_beyond_the_end_of_a_live_log(it: World) -> None:
+    path, uuid, _ = await with_live_log(it, b"0123456789")
+    assert (await it.request("GET", f"{path}/{uuid}/stdout.txt", headers={"Range": "bytes=20-"})).status == 416

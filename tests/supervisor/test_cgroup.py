@@ -10,7 +10,10 @@ import pytest
 
 from lading.supervisor.cgroup import LEAST_RAM, Cgroup, Hierarchy, find_hierarchy
 
-V1 = "cgroup {0}/cpu cgroup rw,cpu,cpuacct 0 0\ncgroup {0}/memory cgroup rw,memory 0 0\ncgroup {0}/pids cgroup rw,pids 0 0\n"
+V1 = "".join(
+    f"cgroup {{0}}/{at} cgroup rw,{names} 0 0\n"
+    for at, names in (("cpu", "cpu,cpuacct"), ("memory", "memory"), ("pids", "pids"))
+)
 SYSTEMD = "cgroup {0}/systemd cgroup rw,name=systemd 0 0\n"
 V2 = "cgroup2 {0}/unified cgroup2 rw 0 0\n"
 ROOT = find_hierarchy(Path("/proc/mounts").read_text())

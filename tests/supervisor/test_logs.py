@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from tests.supervisor.supervised import MOMENT, STAMP
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Log:
-    return Log(tmp_path / "log", lambda: MOMENT)
+def log(tmp_path: Path) -> Iterator[Log]:
+    log = Log(tmp_path / "log", lambda: MOMENT)
+    yield log
+    log.close()
 
 
 def test_a_stamp_is_put_where_a_line_starts(tmp_path: Path) -> None:
@@ -59,7 +62,6 @@ async def test_a_pump_moves_what_arrives(log: Log) -> None:
     pump.handed_over()
     assert await pump.finish(5.0)
     assert (log.directory / "stdout.txt").read_text() == f"{STAMP} hello\n"
-    log.close()
 
 
 async def test_a_pipe_that_stays_open_is_given_up(log: Log) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -227,11 +227,13 @@ async def _send_answer(answer: Answer, request_id: str, method: str, send: Send)
     if answer.stream is None and answer.status != 204 and "Content-Length" not in answer.headers:
         headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    if method == "HEAD" or answer.stream is None:
+    if answer.stream is None:
         await send({"type": "http.response.body", "body": b"" if method == "HEAD" else body})
         return
-    async for part in answer.stream:
-        await send({"type": "http.response.body", "body": part, "more_body": True})
+    async with aclosing(answer.stream) as stream:
+        if method != "HEAD":
+            async for part in stream:
+                await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 

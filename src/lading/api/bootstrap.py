@@ -1,11 +1,16 @@
-"""The first records: the system user, an admin, and the tokens that the installation made for them."""
+"""The first records: the system user, an admin, and the tokens that the installation made for them.
+
+The dispatcher's token may do what `access.DISPATCHER_SCOPES` lists and nothing else; that of a data directory made by
+an earlier release is corrected.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lading.api import audit
+from lading.api import audit, generic
 from lading.api.services import Services, hash_secret
+from lading.core import access
 from lading.core.records import TOKENS, USERS
 from lading.core.schema import Record, RecordType
 from lading.store import records
@@ -24,7 +29,7 @@ class FirstTokens:
 
 
 async def bootstrap(services: Services, tokens: FirstTokens) -> None:
-    """Make what is missing; what is there stays as it is."""
+    """Make what is missing; what is there stays as it is, but for the scopes of the dispatcher's token."""
     system = services.system_user
     async with services.database.writing() as tx:
         await _ensure(tx, services, USERS, {"uuid": system, "username": "root", "first_name": "root", "is_admin": True})
@@ -44,8 +49,20 @@ async def bootstrap(services: Services, tokens: FirstTokens) -> None:
             tx,
             services,
             TOKENS,
-            {"uuid": tokens.dispatch_token_uuid, "secret_hash": hash_secret(tokens.dispatch_secret)},
+            {
+                "uuid": tokens.dispatch_token_uuid,
+                "secret_hash": hash_secret(tokens.dispatch_secret),
+                "scopes": list(access.DISPATCHER_SCOPES),
+            },
         )
+        await _restrict(tx, services, tokens.dispatch_token_uuid)
+
+
+async def _restrict(tx: Transaction, services: Services, uuid: str) -> None:
+    old = await records.get(tx, TOKENS, uuid)
+    if old is not None:
+        changes: Record = {"scopes": list(access.DISPATCHER_SCOPES)}
+        await generic.apply(tx, services, TOKENS, old, changes, user_uuid=services.system_user)
 
 
 async def _ensure(tx: Transaction, services: Services, kind: RecordType, given: Record) -> None:

@@ -5,7 +5,7 @@ Source: api-contract 4.2, 4.3. Nothing here knows a record type's rules.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
@@ -43,7 +43,7 @@ class Answer:
     body: JSON = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes] | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
+from typing import BinaryIO
 
 from lading.core.errors import Conflict, Invalid, TooLarge
 
@@ -44,12 +45,14 @@ class Spool:
         directory = self._directory / container_uuid
         return sorted(one.name for one in directory.iterdir()) if directory.is_dir() else []
 
-    def path(self, container_uuid: str, name: str) -> Path | None:
-        """Where a file of a container is, if it is there."""
+    def open(self, container_uuid: str, name: str) -> BinaryIO | None:
+        """A file of a container, if it is there; close it."""
         if not _NAME.fullmatch(name):
             return None
-        path = self._directory / container_uuid / name
-        return path if path.is_file() else None
+        try:
+            return (self._directory / container_uuid / name).open("rb")
+        except OSError:
+            return None
 
     def remove(self, container_uuid: str) -> None:
         """Forget the container's files."""

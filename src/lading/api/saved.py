@@ -7,17 +7,17 @@ follow a growing file by asking for what comes after what they have. Source: api
 from __future__ import annotations
 
 import asyncio
+import os
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Final
+from collections.abc import AsyncGenerator
+from typing import BinaryIO, Final
 
 from lading.api.exchange import Answer, Call
 from lading.api.services import Services
 from lading.core import filetree
 from lading.core.assemble import subtree
 from lading.core.container import HELD, Container
-from lading.core.errors import NotFound, from_status
+from lading.core.errors import LadingError, NotFound, from_status
 from lading.core.finalise import LOG_DIRECTORY
 from lading.core.records import COLLECTIONS
 from lading.core.schema import Record
@@ -38,23 +38,30 @@ async def serve(tx: Transaction, call: Call, row: Record, container: Container |
     if uuid not in known:
         raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
     if container is not None and container.uuid == uuid and container.state in HELD:
-        return _serve_live(call, uuid, path)
+        return await _serve_live(call, uuid, path)
     saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
     text = subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
     if not text and call.services.spool.names(uuid):
-        return _serve_live(call, uuid, path)
+        return await _serve_live(call, uuid, path)
     return _serve_saved(call, filetree.from_manifest(text), path)
 
 
-def _serve_live(call: Call, uuid: str, path: str) -> Answer:
+async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
     spool = call.services.spool
     if not path:
         return Answer(body={"items": [{"name": name} for name in spool.names(uuid)]})
-    file = spool.path(uuid, path)
+    # Opened before anything is answered: the spool may go at any moment, once the log is saved.
+    file = spool.open(uuid, path)
     if file is None:
         raise NotFound(f"Path not found: no log {path[:80]!r} yet")
-    start, end, size, partial = _span(call, file.stat().st_size)
-    return _answer(_read_file(file, start, end), start, end, size, partial=partial)
+    try:
+        start, end, size, partial = _span(call, os.fstat(file.fileno()).st_size)
+    except LadingError:
+        file.close()
+        raise
+    stream = _read_file(file, start, end)
+    await anext(stream)
+    return _answer(stream, start, end, size, partial=partial)
 
 
 def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
@@ -69,7 +76,7 @@ def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
     return _answer(_read_blocks(call.services, found, start, end), start, end, size, partial=partial)
 
 
-def _answer(stream: AsyncIterator[bytes], start: int, end: int, size: int, *, partial: bool) -> Answer:
+def _answer(stream: AsyncGenerator[bytes], start: int, end: int, size: int, *, partial: bool) -> Answer:
     headers = {
         "Content-Type": "text/plain; charset=utf-8",
         "Content-Length": str(end - start),
@@ -93,24 +100,23 @@ def _span(call: Call, size: int) -> tuple[int, int, int, bool]:
     return start, end, size, True
 
 
-async def _read_file(path: Path, start: int, end: int) -> AsyncIterator[bytes]:
+async def _read_file(file: BinaryIO, start: int, end: int) -> AsyncGenerator[bytes]:
     def part(at: int) -> bytes:
-        with path.open("rb") as file:
-            file.seek(at)
-            return file.read(min(PART, end - at))
+        file.seek(at)
+        return file.read(min(PART, end - at))
 
-    while start < end:
-        try:
+    with file:
+        # The caller takes this empty piece at once: from then on, closing the generator closes the file.
+        yield b""
+        while start < end:
             data = await asyncio.to_thread(part, start)
-        except FileNotFoundError:
-            return
-        if not data:
-            return
-        yield data
-        start += len(data)
+            if not data:
+                return
+            yield data
+            start += len(data)
 
 
-async def _read_blocks(services: Services, file: filetree.File, start: int, end: int) -> AsyncIterator[bytes]:
+async def _read_blocks(services: Services, file: filetree.File, start: int, end: int) -> AsyncGenerator[bytes]:
     at = 0
     for segment in file.segments:
         low, high = max(start, at), min(end, at + segment.length)

@@ -93,15 +93,15 @@ def show(uuid: str, as_json: bool) -> None:
 def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
     """Cancel requests. A container that another request needs too goes on."""
 
-    async def action(session: Session) -> list[Record]:
+    async def action(session: Session) -> tuple[list[Record], list[Record]]:
         found = [await find_request(session, uuid) for uuid in uuids]
-        return [await session.api.action("container_requests", one["uuid"], "cancel") for one in found]
+        return found, [await session.api.action("container_requests", one["uuid"], "cancel") for one in found]
 
-    done = with_session(action)
+    found, done = with_session(action)
     if as_json:
         display.emit_json(done)
         return
-    for one in done:
+    for one in found:
         display.note(f"{one['uuid']}: {'was final already' if one['state'] == 'Final' else 'cancelled'}")
 
 
@@ -176,7 +176,7 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("command", " ".join(found["command"])),
         ("image", found["container_image"]),
         ("needs", f"{constraints.get('vcpus')} vcpus, {display.size(constraints.get('ram') or 0)}"),
-        *((f"input {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
+        *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
         ("output", found["output_uuid"] or ""),
         ("log", found["log_uuid"] or ""),
     ]

@@ -15,6 +15,17 @@ from lading.core.records import CONTAINERS, KEEP_SERVICES, LOGS, USERS
 from lading.core.schema import Record, RecordType, Type
 
 ALL_SCOPES: Final = ("all",)
+DISPATCHER_SCOPES: Final = (
+    "GET /arvados/v1/containers",
+    "GET /arvados/v1/containers/",
+    "PUT /arvados/v1/containers/",
+    "POST /arvados/v1/containers/",
+    "POST /arvados/v1/dispatch/statuses",
+    "POST /arvados/v1/logs",
+    "GET /websocket",
+)
+"""All that a dispatcher may call: the queue and its events, lock and unlock, reports about what it did."""
+_ALWAYS: Final = "/arvados/v1/api_client_authorizations/current"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +51,20 @@ def check_scope(principal: Principal, method: str, path: str) -> None:
 
     A scope is "METHOD /path": exact, or everything below it when it ends in "/"; GET covers HEAD; "all" is everything.
     """
-    if "all" in principal.scopes or path.endswith("/api_client_authorizations/current"):
-        return
     method = "GET" if method == "HEAD" else "PUT" if method == "PATCH" else method
+    if not covers(principal, method, path):
+        raise Forbidden(f"Forbidden: the scopes of this token do not include {method} {path}")
+
+
+def covers(principal: Principal, method: str, path: str) -> bool:
+    """Whether the scopes of the token include the call; its own record can always be read."""
+    if "all" in principal.scopes or (method == "GET" and path == _ALWAYS):
+        return True
     for scope in principal.scopes:
         verb, _, target = scope.partition(" ")
         if verb == method and (path.startswith(target) if target.endswith("/") else path == target):
-            return
-    raise Forbidden(f"Forbidden: the scopes of this token do not include {method} {path}")
+            return True
+    return False
 
 
 def check_active(principal: Principal) -> None:

@@ -208,7 +208,7 @@ _SPEC: Final = (
     _sequence("output_glob", "Patterns of files that are kept; none is all."),
     _sequence("output_storage_classes", default=["default"]),
     _map("output_properties", "Properties of the output collection."),
-    Field(name="runtime_token", hidden=True, doc="Token that the container acts with."),
+    Field(name="runtime_token", hidden=True, sealed=True, doc="Token that the container acts with."),
     _flag("service", "A service is wanted for running, not for its output."),
     _map("published_ports", "Ports that can be reached from outside."),
 )

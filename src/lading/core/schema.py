@@ -34,7 +34,8 @@ class Field:
     """One attribute of a record.
 
     `hidden` is never returned nor filtered; `unlisted` is left out of lists unless selected; `derived` is computed and
-    not stored; `fixed` is silently dropped from what a client writes; `readonly` is refused there.
+    not stored; `fixed` is silently dropped from what a client writes; `readonly` is refused there. `sealed` is
+    unreadable in the database, so that it cannot be searched for either: such a field is hidden too.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Field:
     derived: bool = False
     fixed: bool = False
     readonly: bool = False
+    sealed: bool = False
 
     @property
     def stored(self) -> bool:

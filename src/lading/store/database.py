@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
 
+from lading.store.seal import Seal
+
 Value: TypeAlias = str | int | float | bytes | None
 """What a column holds."""
 Row: TypeAlias = tuple[Value, ...]
@@ -42,6 +44,9 @@ class Dialect(Protocol):
 
 class Transaction(Protocol):
     """Statements that see, and leave, one state."""
+
+    seal: Seal
+    """What sealed columns are read and written with."""
 
     async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """All rows of a query."""

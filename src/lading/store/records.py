@@ -1,7 +1,7 @@
 """Records in and out of tables: get, search, count, insert, update with compare-and-set, delete.
 
-A record is a dict of JSON values; nested values are JSON text in the table, booleans are 0 and 1. A record read from
-here is the caller's own: nothing else refers to it.
+A record is a dict of JSON values; nested values are JSON text in the table, booleans are 0 and 1, sealed fields are
+opened and sealed here. A record read from here is the caller's own: nothing else refers to it.
 """
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders
@@ -19,6 +19,7 @@ from lading.core.records import RECORDS
 from lading.core.schema import JSON, Field, Record, RecordType, Type
 from lading.store.database import Dialect, Row, Transaction, Value
 from lading.store.query import Writer, order_by
+from lading.store.seal import Seal
 
 _Decoder: TypeAlias = Callable[[Value], JSON] | None
 _decode_json = msgspec.json.Decoder().decode
@@ -53,11 +54,19 @@ def _encode(one: Field, value: JSON) -> Value:
     return int(value) if one.type is Type.BOOLEAN else value
 
 
+def _sealed(kind: RecordType, one: Field, value: JSON, seal: Seal) -> Value:
+    encoded = _encode(one, value)
+    if not one.sealed or encoded is None:
+        return encoded
+    return seal.seal(str(encoded), column=f"{kind.plural}.{one.name}")
+
+
 @dataclass(frozen=True)
 class _Table:
     kind: RecordType
     names: tuple[str, ...]
     decoders: tuple[tuple[str, _Decoder], ...]
+    sealed: tuple[int, ...]
     select: str
     insert: str
 
@@ -69,11 +78,17 @@ class _Table:
             kind,
             names,
             tuple((one.name, _decoder(one)) for one in kind.columns),
+            tuple(number for number, one in enumerate(kind.columns) if one.sealed),
             f"SELECT {', '.join(one.name for one in kind.columns)} FROM {kind.plural}",
             f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})",
         )
 
-    def decode(self, row: Row) -> Record:
+    def decode(self, row: Row, seal: Seal) -> Record:
+        for number in self.sealed:
+            value = row[number]
+            if value is not None:
+                text = seal.open(str(value), column=f"{self.kind.plural}.{self.decoders[number][0]}")
+                row = (*row[:number], text, *row[number + 1 :])
         return {
             name: value if decode is None else decode(value)
             for (name, decode), value in zip(self.decoders, row, strict=True)
@@ -87,7 +102,7 @@ async def get(tx: Transaction, kind: RecordType, uuid: str) -> Record | None:
     """The record with this uuid, hidden fields and all, whoever asks."""
     table = _TABLES[kind.plural]
     rows = await tx.fetch(f"{table.select} WHERE uuid = ?", (uuid,))
-    return table.decode(rows[0]) if rows else None
+    return table.decode(rows[0], tx.seal) if rows else None
 
 
 async def find(
@@ -97,7 +112,7 @@ async def find(
     table, writer = _TABLES[kind.plural], Writer(dialect, kind.plural)
     condition = writer.where(tuple(where))
     rows = await tx.fetch(f"{table.select}{condition} LIMIT ?", (*writer.values, limit))
-    return [table.decode(row) for row in rows]
+    return [table.decode(row, tx.seal) for row in rows]
 
 
 async def matching(tx: Transaction, kind: RecordType, **values: Value) -> list[Record]:
@@ -105,7 +120,7 @@ async def matching(tx: Transaction, kind: RecordType, **values: Value) -> list[R
     table = _TABLES[kind.plural]
     condition = " AND ".join(f"{name} = ?" for name in values)
     rows = await tx.fetch(f"{table.select} WHERE {condition}", tuple(values.values()))
-    return [table.decode(row) for row in rows]
+    return [table.decode(row, tx.seal) for row in rows]
 
 
 async def among(tx: Transaction, kind: RecordType, name: str, values: Iterable[str]) -> list[Record]:
@@ -115,7 +130,7 @@ async def among(tx: Transaction, kind: RecordType, name: str, values: Iterable[s
         return []
     table = _TABLES[kind.plural]
     rows = await tx.fetch(f"{table.select} WHERE {name} IN ({', '.join('?' for _ in wanted)})", wanted)
-    return [table.decode(row) for row in rows]
+    return [table.decode(row, tx.seal) for row in rows]
 
 
 async def search(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> list[Record]:
@@ -155,7 +170,10 @@ async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) 
     """
     table = _TABLES[kind.plural]
     known = kind.by_name
-    values = [_encode(known[name], record[name] if name in record else known[name].default) for name in table.names]
+    values = [
+        _sealed(kind, known[name], record[name] if name in record else known[name].default, tx.seal)
+        for name in table.names
+    ]
     return await tx.execute(table.insert, values)
 
 
@@ -173,7 +191,7 @@ async def update(
     """
     known = kind.by_name
     assignments = ", ".join(f"{name} = ?" for name in changes)
-    values: list[Value] = [_encode(known[name], value) for name, value in changes.items()]
+    values: list[Value] = [_sealed(kind, known[name], value, tx.seal) for name, value in changes.items()]
     conditions = ["uuid = ?"]
     values.append(uuid)
     for name, value in (expected or {}).items():

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
+from lading.core.records import CONTAINERS
+from lading.store import records
 from lading.store.database import Transaction
 
 _HOLDER = (
@@ -14,6 +16,7 @@ _HOLDER = (
     " FROM api_client_authorizations t JOIN users u ON u.uuid = t.owner_uuid WHERE "
 )
 _ALL = '["all"]'
+_RUNS = ("Locked", "Running")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +55,12 @@ async def holder(tx: Transaction, uuid: str, secret_hash: str) -> Holder | None:
 async def container_of(tx: Transaction, token_uuid: str, named: str | None, *, runtime_token: str) -> str | None:
     """The container whose own token this is: by its `auth_uuid`, or the `named` one that runs with `runtime_token`."""
     rows = await tx.fetch("SELECT uuid FROM containers WHERE auth_uuid = ?", (token_uuid,))
-    if not rows and named is not None:
-        rows = await tx.fetch(
-            "SELECT uuid FROM containers WHERE uuid = ? AND runtime_token = ? AND state IN ('Locked', 'Running')",
-            (named, runtime_token),
-        )
-    return str(rows[0][0]) if rows else None
+    if rows or named is None:
+        return str(rows[0][0]) if rows else None
+    found = await records.get(tx, CONTAINERS, named)
+    if found is None or found["state"] not in _RUNS or found["runtime_token"] is None:
+        return None
+    return named if hmac.compare_digest(found["runtime_token"].encode(), runtime_token.encode()) else None
 
 
 async def expire(tx: Transaction, uuid: str, now: str) -> None:

@@ -1,0 +1,57 @@
+"""Sealed columns: texts that only this server can read, whoever gets hold of the database file.
+
+A sealed value is `sealed1:` and the base64 of a nonce and of what AES-GCM (256 bits) makes of the text, bound to its
+column. The key is derived from the system root token, which is not kept in the database. What is in a column without
+the mark was written before the column was sealed: it is read as it is, and `schema.prepare` seals it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from lading.core.errors import Corrupt
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+MARK: Final = "sealed1:"
+_NONCE: Final = 12
+
+
+class Seal:
+    """Seals and opens texts with one key. Calls without sealed values never load the cryptography library."""
+
+    def __init__(self, secret: str, *, entropy: Callable[[int], bytes]) -> None:
+        """`secret` is what the key is derived from; `entropy(n)` gives n random bytes."""
+        self._key = hashlib.sha256(b"sealed columns:" + secret.encode()).digest()
+        self._entropy = entropy
+
+    def seal(self, text: str, *, column: str) -> str:
+        """The sealed form of `text`, another one each time."""
+        nonce = self._entropy(_NONCE)
+        return MARK + base64.b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), column.encode())).decode()
+
+    def open(self, sealed: str, *, column: str) -> str:
+        """The text. Raises Corrupt when it was sealed with another key, for another column, or changed."""
+        if not sealed.startswith(MARK):
+            return sealed
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            data = base64.b64decode(sealed[len(MARK) :], validate=True)
+            return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], column.encode()).decode()
+        except (InvalidTag, binascii.Error, ValueError):
+            raise Corrupt(
+                f"{column}: cannot be unsealed: was secrets.json replaced? Restore the one that belongs to the database"
+            ) from None
+
+    @cached_property
+    def _cipher(self) -> AESGCM:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        return AESGCM(self._key)
