@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lading.api import routes
 from lading.api.app import OWNED_PATHS, system_clock
+from lading.api.exchange import Answer, Call
 from lading.core.errors import Unauthenticated
 from lading.testing.world import World, call_asgi, world
 
@@ -68,13 +71,34 @@ async def test_options_and_head(it: World) -> None:
         (b'{"a": "\xff"}', 400, "not JSON"),
         (b"[1]", 400, "must be a JSON object"),
         (b'{"collection": 5}', 400, "collection: must be an object"),
-        (b"[" * 100_000, 400, "not JSON"),
+        (b"[" * 100_000, 400, "more than 100 objects and arrays"),
+        (b'{"collection":{"properties":' + b'{"a":' * 100 + b"1" + b"}" * 102, 400, "more than 100 objects and arrays"),
+        (b'{"filters":"' + b"[" * 101 + b"]" * 101 + b'"}', 400, "filters: more than 100"),
     ],
 )
 async def test_bodies_that_cannot_be_read(it: World, body: bytes, status: int, fault: str) -> None:
     reply = await it.request("POST", "collections", raw=body)
     assert reply.status == status
     assert fault in reply.error
+    assert (await it.ok("GET", "collections"))["items_available"] == 0
+
+
+@pytest.mark.parametrize("name", ["filters", "where", "select"])
+async def test_parameters_that_are_nested_too_deep(it: World, name: str) -> None:
+    for depth in (101, 100_000):
+        reply = await it.request("GET", "collections", params={name: "[" * depth + "]" * depth})
+        assert (reply.status, f"{name}: more than 100" in reply.error) == (400, True)
+    assert (await it.request("GET", "collections", params={"order": "[" * 101 + "]" * 101})).status == 200
+    operand = '"' + "[" * 5000 + "]" * 5000 + '"'
+    reply = await it.request("GET", "collections", params={"filters": f'[["properties","=",{operand}]]'})
+    assert reply.status == 422
+
+
+@pytest.mark.parametrize("media", ["text/xml", "multipart/form-data; boundary=x", "application/jsonx", ";;"])
+async def test_bodies_of_other_types_are_not_passed_over(it: World, media: str) -> None:
+    reply = await it.request("POST", "collections", {"name": "x"}, headers={"content-type": media})
+    assert reply.status == (400 if media != ";;" else 200)
+    assert (await it.ok("GET", "collections"))["items_available"] == (0 if media != ";;" else 1)
 
 
 async def test_a_body_that_is_too_large(tmp_path: Path) -> None:
@@ -197,3 +221,30 @@ async def test_slashes_are_collapsed(it: World) -> None:
     headers = {"authorization": f"OAuth2 {it.admin}"}
     reply = await call_asgi(it.app, "GET", "//arvados//v1/users/current", headers=headers)
     assert reply.status == 200
+
+
+async def test_a_handler_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(call: Call) -> Answer:
+        async with call.services.database.writing():
+            await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setitem(routes.HANDLERS, "links.create", never)
+    async with world(tmp_path, API={"RequestTimeout": 0.05}) as it:
+        reply = await it.request("POST", "links", {})
+        assert (reply.status, "took too long" in reply.error) == (503, True)
+        assert (await it.request("POST", "collections", {"name": "the database is free again"})).status == 200
+
+
+async def test_an_answer_that_is_read_slowly_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"a"
+        await asyncio.sleep(0.1)
+        yield b"b"
+
+    async def stream(call: Call) -> Answer:
+        return Answer(stream=parts())
+
+    monkeypatch.setitem(routes.HANDLERS, "links.list", stream)
+    async with world(tmp_path, API={"RequestTimeout": 0.05}) as it:
+        assert (await it.request("GET", "links")).body == b"ab"

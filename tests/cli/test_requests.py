@@ -117,5 +117,5 @@ def test_mounts_are_described() -> None:
         "mounts": {"/a": {"kind": "collection", "uuid": "c", "path": "p"}, "/b": {"kind": "tmp"}},
     }  # fmt: skip
     described = dict(describe(request, None, datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)))
-    assert (described["input /a"], described["input /b"]) == ("c/p", "tmp")
+    assert (described["mount /a"], described["mount /b"]) == ("c/p", "tmp")
     assert described["created"].endswith("(1 h ago)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import os
 import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Bind, Engine, EngineSettings, Exit, Spec
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
+from tests.bell import Bell
 
 CONTAINER = "zzzzz-dz642-engine000000000"
 PATIENCE = 30.0
@@ -56,6 +56,15 @@ class Kit:
         finally:
             await engine.remove()
         return ended, out.read_text(), err.read_text()
+
+    async def run_and_stop(self, script: str) -> int:
+        """The exit code of a script that is told to stop once it has rung `/made/bell`."""
+        made = self.bind("/made")
+        with Bell(Path(made.source) / "bell") as bell:
+            task = asyncio.create_task(self.run(script, binds=(made,)))
+            await bell.rung()
+            self.stop.set()
+            return (await task)[0].code
 
     def bind(self, target: str, *, readonly: bool = False) -> Bind:
         """A bind of a fresh host directory."""
@@ -126,21 +135,11 @@ class EngineSuite:
         assert not (kit.directory / "made" / "file").exists()
 
     async def test_a_command_that_heeds_term_ends_by_itself(self, kit: Kit) -> None:
-        task = asyncio.create_task(
-            kit.run("trap 'exit 9' TERM; echo > /made/up; while :; do sleep 0.01; done", binds=(kit.bind("/made"),))
-        )
-        await appears(kit.directory / "made" / "up", task)
-        kit.stop.set()
-        assert (await task)[0].code == 9
+        assert await kit.run_and_stop("trap 'exit 9' TERM; echo > /made/bell; while :; do sleep 0.01; done") == 9
 
     async def test_a_command_that_does_not_is_killed(self, kit: Kit) -> None:
         kit.grace = 0.1
-        task = asyncio.create_task(
-            kit.run("trap '' TERM; echo > /made/up; while :; do sleep 0.01; done", binds=(kit.bind("/made"),))
-        )
-        await appears(kit.directory / "made" / "up", task)
-        kit.stop.set()
-        assert (await task)[0].code == 137
+        assert await kit.run_and_stop("trap '' TERM; echo > /made/bell; while :; do sleep 0.01; done") == 137
 
     async def test_removing_twice_and_nothing_is_no_error(self, kit: Kit) -> None:
         engine = kit.make(kit.settings)
@@ -151,9 +150,11 @@ class EngineSuite:
         isolated(kit)
         engine = kit.make(kit.settings)
         await engine.prepare(kit.image)
-        await engine.create(Spec(command=("sh", "-c", "echo > /made/up; sleep 1000"), binds=(kit.bind("/made"),)))
-        task = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
-        await appears(kit.directory / "made" / "up", task)
+        made = kit.bind("/made")
+        await engine.create(Spec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,)))
+        with Bell(Path(made.source) / "bell") as bell:
+            task = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
+            await bell.rung()
         other = kit.make(kit.settings)
         await other.remove()
         await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), PATIENCE)
@@ -244,12 +245,3 @@ def first_layer(archive: bytes) -> bytes:
         member = tar.extractfile("0/layer.tar")
         assert member is not None
         return member.read()
-
-
-async def appears(path: Path, task: asyncio.Task[Any]) -> None:
-    """Wait until a file is there; a task that ends meanwhile fails the test with what ended it."""
-    async with asyncio.timeout(PATIENCE):
-        while not path.exists():
-            if task.done():
-                raise AssertionError(f"it ended: {task.result()}")
-            await asyncio.to_thread(os.sched_yield)

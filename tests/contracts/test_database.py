@@ -19,6 +19,7 @@ from lading.core.schema import JSON, Record
 from lading.store import records, schema
 from lading.store.database import Database
 from lading.store.sqlite import SqliteDatabase
+from lading.testing.sealing import make_seal
 
 BIG = 1000 * (1 << 50) - 1
 ROWS: list[Record] = [
@@ -30,7 +31,7 @@ ROWS: list[Record] = [
 
 @pytest.fixture(params=["sqlite"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    made = SqliteDatabase(tmp_path / "db")
+    made = SqliteDatabase(tmp_path / "db", seal=make_seal())
     await schema.prepare(made, now="now")
     yield made
     await made.close()
@@ -202,9 +203,10 @@ from pathlib import Path
 from lading.core.records import LINKS
 from lading.store import records, schema
 from lading.store.sqlite import SqliteDatabase
+from lading.testing.sealing import make_seal
 
 async def main():
-    database = SqliteDatabase(Path(sys.argv[1]))
+    database = SqliteDatabase(Path(sys.argv[1]), seal=make_seal())
     await schema.prepare(database, now="now")
     for number in range(10_000):
         async with database.writing() as tx:
@@ -223,7 +225,7 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     acknowledged += process.stdout.readlines()
     process.stdout.close()
     process.wait()
-    database = SqliteDatabase(tmp_path / "db")
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
     async with database.reading() as tx:
         rows = await records.matching(tx, LINKS, owner_uuid="") + await records.find(tx, database.dialect, LINKS, ())
     await database.close()

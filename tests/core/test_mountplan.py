@@ -22,7 +22,7 @@ from lading.core.mountplan import (
 
 PDH = "d41d8cd98f00b204e9800998ecf8427e+0"
 OTHER = "acbd18db4cc2f85cedef654fccc4a4d8+3"
-OUT = {"/out": {"kind": "tmp"}}
+OUT: dict[str, Any] = {"/out": {"kind": "tmp"}}
 
 
 def make(mounts: dict[str, Any], secrets: dict[str, Any] | None = None, output: str = "/out") -> MountPlan:

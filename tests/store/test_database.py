@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lading.store.database import Database, Dialect, Transaction
 from lading.store.sqlite import SqliteDatabase
+from lading.testing.sealing import make_seal
 
 
 def test_the_seam_is_small() -> None:
@@ -14,7 +15,7 @@ def test_the_seam_is_small() -> None:
 
 
 async def test_sqlite_fits(tmp_path: Path) -> None:
-    database: Database = SqliteDatabase(tmp_path / "db")
+    database: Database = SqliteDatabase(tmp_path / "db", seal=make_seal())
     async with database.writing() as tx:
         assert await tx.fetch("SELECT 1, 'a', NULL") == [(1, "a", None)]
     await database.close()

@@ -10,6 +10,7 @@ from lading.core.errors import Invalid
 from lading.core.records import LINKS, LOGS
 from lading.store import records, schema
 from lading.store.sqlite import SqliteDatabase, SqliteDialect
+from lading.testing.sealing import make_seal
 
 
 def test_the_statement_of_a_table() -> None:
@@ -18,7 +19,7 @@ def test_the_statement_of_a_table() -> None:
 
 
 async def test_missing_columns_are_added(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "db")
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
     async with database.writing() as tx:
         await tx.execute("CREATE TABLE links (uuid TEXT PRIMARY KEY, name TEXT)")
         await tx.execute("INSERT INTO links VALUES ('old', 'n')")
@@ -32,7 +33,7 @@ async def test_missing_columns_are_added(tmp_path: Path) -> None:
 
 
 async def test_a_later_database_is_refused(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "db")
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
     await schema.prepare(database, now="now")
     async with database.writing() as tx:
         await tx.execute("INSERT INTO schema_versions VALUES (99, 'later')")

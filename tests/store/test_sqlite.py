@@ -10,15 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.errors import Full, Invalid, Unavailable
+from lading.core.errors import Corrupt, Full, Invalid, Unavailable
 from lading.core.records import LINKS
 from lading.core.schema import JSON
 from lading.store import records, schema, sqlite
 from lading.store.sqlite import SqliteDatabase, SqliteDialect
+from lading.testing.sealing import make_seal
 
 
 async def opened(path: Path) -> SqliteDatabase:
-    database = SqliteDatabase(path / "db")
+    database = SqliteDatabase(path / "db", seal=make_seal())
     await schema.prepare(database, now="now")
     return database
 
@@ -98,8 +99,83 @@ async def test_errors_in_our_words(tmp_path: Path) -> None:
         async with database.writing() as tx:
             await tx.execute("INSERT INTO links (uuid) VALUES (?)", (1 << 70,))
     await database.close()
-    with pytest.raises(Full, match="no room"), sqlite._Translated():
-        raise sqlite3.OperationalError("database or disk is full")
+
+
+async def test_a_full_disk(tmp_path: Path) -> None:
+    database = await opened(tmp_path)
+    pages = database._writer.connection.execute("PRAGMA page_count").fetchone()[0]
+    database._writer.connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Full, match="db: no room to store records"):
+        async with database.writing() as tx:
+            await records.insert(tx, LINKS, {"uuid": "a", "name": "x" * 100_000})
+    database._writer.connection.execute("PRAGMA max_page_count = 1000000")
+    await add(database, "b")
+    async with database.reading() as tx:
+        assert [row["uuid"] for row in await records.find(tx, database.dialect, LINKS, ())] == ["b"]
+    await database.close()
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Full), (errno.EIO, Unavailable)])
+async def test_a_disk_that_is_full_when_it_matters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Unavailable]
+) -> None:
+    database = await opened(tmp_path)
+
+    def fail(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fdatasync", fail)
+        with pytest.raises(kind) as caught:
+            await add(database, "a")
+    assert type(caught.value) is kind
+    await database.close()
+
+
+async def test_a_checkpoint_that_fails_harms_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "CHECKPOINT_EVERY", 1)
+
+    def fail(path: Path, mode: str) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(sqlite, "_checkpoint", fail)
+    database = await opened(tmp_path)
+    await add(database, "a")
+    await database.close()
+
+
+async def test_a_rollback_that_fails_does_not_hide_the_cause(tmp_path: Path) -> None:
+    database = await opened(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        async with database.writing() as tx:
+            await records.insert(tx, LINKS, {"uuid": "a"})
+            database._writer.connection.set_authorizer(lambda *_: sqlite3.SQLITE_DENY)
+            raise ZeroDivisionError
+    database._writer.connection.set_authorizer(None)
+    database._writer.connection.execute("ROLLBACK")
+    await database.close()
+
+
+async def test_a_file_that_another_program_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sqlite3.connect
+    holder = real(tmp_path / "db", isolation_level=None)
+    holder.execute("PRAGMA locking_mode = exclusive")
+    holder.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.01)
+    with pytest.raises(Unavailable, match="/db: another program holds it .*; end that program"):
+        SqliteDatabase(tmp_path / "db", seal=make_seal())
+    holder.close()
+
+
+async def test_a_damaged_file(tmp_path: Path) -> None:
+    database = await opened(tmp_path)
+    await database.close()
+    data = bytearray((tmp_path / "db").read_bytes())
+    data[200:] = b"x" * (len(data) - 200)
+    (tmp_path / "db").write_bytes(data)
+    with pytest.raises((Corrupt, Invalid), match="/db: .* restore it from a backup") as caught:
+        await (await opened(tmp_path)).close()
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", [b"no database at all, but long enough to be one" * 30, None])
@@ -108,7 +184,7 @@ async def test_what_cannot_be_opened(tmp_path: Path, content: bytes | None) -> N
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(Invalid, match="cannot be used as a database"):
-        SqliteDatabase(path)
+        SqliteDatabase(path, seal=make_seal())
 
 
 def test_dialect() -> None:

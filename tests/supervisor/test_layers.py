@@ -100,6 +100,7 @@ async def test_what_the_dead_left_is_swept(store: LayerStore, tmp_path: Path) ->
         (make_layer({"x": b""}), r"no manifest\.json"),
         (make_layer({"manifest.json": None}), r"no manifest\.json"),
         (make_layer({"manifest.json": b'[{"Config":"c","Layers":[]}]'}), "no c"),
+        (make_archive([A])[1].replace(b'"0/layer.tar"', b'"1/layer.tar"'), "no 1/layer.tar"),
     ],
 )
 async def test_what_is_no_image_is_refused(store: LayerStore, tmp_path: Path, archive: bytes, fault: str) -> None:

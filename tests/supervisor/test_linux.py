@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ linux.leave_mount_namespace()
 assert linux.has_own_mounts()
 {work}
 """
-    done = subprocess.run([os.sys.executable, "-c", code], capture_output=True, text=True, check=False)  # type: ignore[attr-defined]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,10 @@ def test_nothing_there_is_not_held(tmp_path: Path) -> None:
 
 def test_a_child_does_not_keep_the_lock(tmp_path: Path) -> None:
     held = lockfile.acquire(tmp_path)
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False) as child:
+    command = ["/bin/sh", "-c", "echo up; read line"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, close_fds=False) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"up\n"
         lockfile.release(held)
         assert not lockfile.is_held(tmp_path)
         child.communicate(b"\n")

@@ -8,11 +8,12 @@ import pytest
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.journal import read_journal, unfinished
-from lading.testing.engine import StubEngine
 from lading.testing.supervising import AUTH_SECRET, CONTAINER, SUPERVISOR_TOKEN
+from tests.bell import Bell
 from tests.supervisor.supervised import STAMP, Bench, open_files
 
-WAIT_FOR_TERM = "trap 'exit 9' TERM; echo up; while :; do sleep 0.01; done"
+FOREVER = "while :; do sleep 0.01; done"
+WAIT_FOR_TERM = f"trap 'exit 9' TERM; echo up; {FOREVER}"
 
 
 async def test_a_whole_life(bench: Bench) -> None:
@@ -88,9 +89,10 @@ async def test_an_end_that_is_refused_becomes_cancelled(bench: Bench) -> None:
 
 
 async def test_term_cancels_and_saves(bench: Bench) -> None:
-    record = bench.add(f"echo part > /out/file; {WAIT_FOR_TERM}")
-    bench.on_engine = lambda engine: stop_when_up(bench, engine)
-    assert await bench.run() == 0
+    with Bell(bench.directory / "bell") as bell:
+        record = bench.add(f"echo part > /out/file; trap 'exit 9' TERM; echo up; {ring(bell)}; {FOREVER}")
+        bench.on_engine = lambda engine: then(bell.rung(), bench.stop.set)
+        assert await bench.run() == 0
     assert (record["state"], record["exit_code"], record["output"]) == ("Cancelled", 9, None)
     assert "failure" not in record["runtime_status"]
     assert bench.log("stdout.txt") == f"{STAMP} up\n"
@@ -302,18 +304,9 @@ async def test_no_descriptor_is_left_open(bench: Bench) -> None:
     assert open_files() == before
 
 
-def stop_when_up(bench: Bench, engine: StubEngine) -> None:
-    """Stop as soon as the command has said `up`."""
-
-    async def wait() -> None:
-        while not (bench.run_directory / "log" / "stdout.txt").exists() or not bench_size(bench):
-            await asyncio.sleep(0)
-
-    then(wait(), bench.stop.set)
-
-
-def bench_size(bench: Bench) -> int:
-    return (bench.run_directory / "log" / "stdout.txt").stat().st_size
+def ring(bell: Bell) -> str:
+    """The shell command that rings a bell."""
+    return f"echo > {bell.path}"
 
 
 def then(waiting: Any, action: Any) -> None:

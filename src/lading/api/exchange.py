@@ -15,6 +15,7 @@ import msgspec
 from lading.api.services import Services
 from lading.core.access import Principal
 from lading.core.errors import Malformed, Unauthenticated
+from lading.core.jsonvalue import MAX_DEPTH, is_too_deep
 from lading.core.schema import JSON, Record, RecordType
 
 BOOLEANS: Final = frozenset(
@@ -33,6 +34,7 @@ BOOLEANS: Final = frozenset(
     }
 )
 _TRANSPORT: Final = frozenset({"alt", "api_token", "oauth_token", "_method", "reader_tokens", "pp", "prettyPrint"})
+_TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} objects and arrays in each other"
 _decode = msgspec.json.Decoder().decode
 
 
@@ -98,14 +100,12 @@ def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
     """Parameters in a body, and the JSON document that it is, if it is one. Raises Malformed."""
     if not raw:
         return {}, None
-    if content_type.startswith("application/x-www-form-urlencoded"):
+    media = content_type.partition(";")[0].strip().lower()
+    if media == "application/x-www-form-urlencoded":
         return _form(raw), None
-    if content_type and not content_type.startswith("application/json"):
-        return {}, None
-    try:
-        document = _decode(raw)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Malformed(f"request body: not JSON: {error}") from None
+    if media not in ("", "application/json"):
+        raise Malformed(f"Content-Type {media[:80]!r}: send application/json or application/x-www-form-urlencoded")
+    document = decode(raw, "request body")
     if not isinstance(document, dict):
         raise Malformed("request body: must be a JSON object")
     return {name: _value(name, value) for name, value in document.items()}, document
@@ -128,8 +128,22 @@ def _value(name: str, value: JSON) -> JSON:
         return None
     if value[0] in '[{"':
         try:
-            return _decode(value)
-        except (msgspec.DecodeError, RecursionError):
+            return decode(value, name)
+        except Malformed:
             if name in ("filters", "where", "select"):
-                raise Malformed(f"{name}: not JSON") from None
+                raise
     return value
+
+
+def decode(text: bytes | str, what: str) -> JSON:
+    """The JSON document in a text that a client sent. Raises Malformed; also when it is nested too deep."""
+    try:
+        document = _decode(text)
+    except RecursionError:
+        raise Malformed(_TOO_DEEP.format(what=what)) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Malformed(f"{what}: not JSON: {error}") from None
+    brackets = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
+    if brackets > MAX_DEPTH and is_too_deep(document):
+        raise Malformed(_TOO_DEEP.format(what=what))
+    return document

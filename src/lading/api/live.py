@@ -7,12 +7,13 @@ of a container whose log never was saved stays readable for a while.
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 from pathlib import Path
 from typing import BinaryIO
 
-from lading.core.errors import Conflict, Invalid, TooLarge
+from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 MAX_FILE = 1 << 30
@@ -27,9 +28,18 @@ class Spool:
     def append(self, container_uuid: str, name: str, data: bytes, *, offset: int) -> int:
         """Write `data` at `offset`; the new length of the file.
 
-        Raises Invalid for a bad name, Conflict when something is missing before `offset`, TooLarge.
+        Raises Invalid for a bad name, Conflict when something is missing before `offset`, TooLarge; Full or Unavailable
+        when the disk fails.
         """
         path = self._file(container_uuid, name)
+        try:
+            return self._append(path, data, offset)
+        except OSError as error:
+            kind = Full if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
+            raise kind(f"live/{name}: cannot be written: {error.strerror}") from error
+
+    def _append(self, path: Path, data: bytes, offset: int) -> int:
+        name = path.name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("ab") as file:
             length = file.tell()

@@ -14,11 +14,16 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
+from lading.core.jsonvalue import is_too_deep
 from lading.core.records import CONTAINERS, KINDS, REQUESTS
 from lading.core.schema import JSON, Field, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
 
 MAX_INTEGER: Final = 2**63 - 1
+MAX_CONDITIONS: Final = 200
+"""How many conditions one list call may have."""
+MAX_PATTERN: Final = 10_000
+"""How long a pattern of `like` may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +265,18 @@ def check_filters(filters: JSON, kind: RecordType) -> tuple[Expression, ...]:
         return ()
     if not isinstance(filters, list):
         raise Invalid("filters: must be an array of [attribute, operator, operand]")
+    if sum(_weight(one) for one in filters) > MAX_CONDITIONS:
+        raise Invalid(f"filters: more than {MAX_CONDITIONS} conditions; to look for many values use 'in' with an array")
     return tuple(_triple(one, kind) for one in filters)
+
+
+def _weight(entry: JSON) -> int:
+    """As how many conditions a filter counts: one for each attribute, and each name that must be contained."""
+    if not isinstance(entry, list) or len(entry) != 3:
+        return 1
+    attribute, operator, operand = entry
+    names = len(operand) if isinstance(operand, list) and str(operator).strip().lower() == "contains" else 1
+    return names * (len(attribute) if isinstance(attribute, list) else 1)
 
 
 def _triple(entry: JSON, kind: RecordType) -> Expression:
@@ -303,7 +319,7 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
 def _any(operator: str, operand: JSON, kind: RecordType) -> Expression:
     texts = tuple(Column(one.name, one.type) for one in kind.columns if one.type is Type.STRING and not one.hidden)
     if operator in ("like", "ilike"):
-        return Like(texts, _text(operand, "any", operator), operator == "ilike")
+        return Like(texts, _pattern(operand, "any", operator), operator == "ilike")
     if operator in ("=", "in"):
         values = _list(operand, "any") if operator == "in" else [operand]
         wanted = tuple(_text(value, "any", operator) for value in values)
@@ -327,7 +343,7 @@ def _range(found: Field, operator: str, operand: JSON) -> Expression:
 def _like(found: Field, operator: str, operand: JSON) -> Expression:
     if found.type not in (Type.STRING, Type.TIME):
         raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
-    return Like((Column(found.name, found.type),), _text(operand, found.name, operator), operator == "ilike")
+    return Like((Column(found.name, found.type),), _pattern(operand, found.name, operator), operator == "ilike")
 
 
 def _in(found: Field, operator: str, operand: JSON) -> Expression:
@@ -382,7 +398,7 @@ _OPERATORS: Final[Mapping[str, _Check]] = {
 
 def _key(key: Key, operator: str, operand: JSON, attribute: str) -> Expression:
     if operator in ("like", "ilike"):
-        return Like((key,), _text(operand, attribute, operator), operator == "ilike")
+        return Like((key,), _pattern(operand, attribute, operator), operator == "ilike")
     if operator in ("in", "not in"):
         return Among(key, tuple(_list(operand, attribute)), negated=operator == "not in")
     if operator == "exists":
@@ -449,8 +465,10 @@ def _real(value: JSON, name: str) -> float:
 def _document(value: JSON, name: str) -> str:
     try:
         parsed = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': not JSON") from None
+    if is_too_deep(parsed):
+        raise Invalid(f"Invalid operand {_show(value)} in filter on '{name}': nested too deep")
     return json.dumps(parsed, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -458,6 +476,13 @@ def _text(value: JSON, name: str, operator: str) -> str:
     if not isinstance(value, str):
         raise Invalid(f"Invalid operand {_show(value)} for '{operator}' in filter on '{name}': must be a string")
     return value
+
+
+def _pattern(value: JSON, name: str, operator: str) -> str:
+    text = _text(value, name, operator)
+    if len(text) > MAX_PATTERN:
+        raise Invalid(f"Invalid operand for '{operator}' in filter on '{name}': more than {MAX_PATTERN} characters")
+    return text
 
 
 def _list(value: JSON, name: str) -> Sequence[JSON]:

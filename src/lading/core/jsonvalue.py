@@ -14,6 +14,8 @@ from typing import TypeAlias
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
 JsonObject: TypeAlias = dict[str, Json]
 
+MAX_DEPTH = 100
+"""How deep objects and arrays of one document may stand in each other."""
 EMPTY_OBJECT_DIGEST = "99914b932bd37a50b983c5e7c90ae93b"
 _EMPTY: tuple[Json, ...] = (None, [], {})
 
@@ -38,6 +40,19 @@ def same(one: object, other: object) -> bool:
 def same_or_empty(one: object, other: object) -> bool:
     """As `same`, but null, [] and {} count as equal (api-contract 1.1, writes in the wrong phase)."""
     return same(one, other) or (one in _EMPTY and other in _EMPTY)
+
+
+def is_too_deep(value: object) -> bool:
+    """Whether objects and arrays stand in each other deeper than MAX_DEPTH."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inner, dict | list)
+        ]
+    return bool(level)
 
 
 def ordered(value: Json) -> Json:

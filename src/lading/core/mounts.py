@@ -156,7 +156,7 @@ def _check_values(where: str, spec: Mapping[str, Json], kind: Kind) -> None:
     if kind is Kind.TMP:
         if (spec.get("device_type") or "") not in _DEVICES:
             raise Invalid(f"{where}[device_type]: must be one of {', '.join(filter(None, _DEVICES))}")
-        if not isinstance(spec.get("capacity") or 0, int) or int(str(spec.get("capacity") or 0)) < 0:
+        if not isinstance(spec.get("capacity") or 0, int) or not 0 <= int(str(spec.get("capacity") or 0)) < 2**63:
             raise Invalid(f"{where}[capacity]: must be a number of bytes, 0 or more")
     if kind is Kind.TEXT and not isinstance(spec.get("content"), str):
         raise Invalid(f"{where}[content]: incompatible value type: string required")

@@ -32,9 +32,11 @@ def printable(text: str) -> str:
 
 
 def text(name: str, value: Json) -> Json:
-    """A string."""
+    """A string without NUL."""
     if not isinstance(value, str):
         raise Invalid(f"{humanised(name)} must be a string")
+    if "\0" in value:
+        raise Invalid(f"{humanised(name)} cannot contain NUL")
     return value
 
 

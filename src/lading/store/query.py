@@ -62,7 +62,7 @@ class Writer:
     @write.register
     def _(self, part: Among) -> str:
         if isinstance(part.target, Key):
-            found = " OR ".join(self._key_is(part.target, value) for value in part.values) or "0 = 1"
+            found = self._key_among(part.target, part.values)
             return f"NOT ({found})" if part.negated else found
         name = self._name(part.target.name)
         self.values.append(json.dumps([_bind(value) for value in part.values]))
@@ -159,6 +159,27 @@ class Writer:
         each = self._dialect.each(self._name(key.column))
         return f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? AND {condition})"
 
+    def _key_among(self, key: Key, wanted: tuple[JSON, ...]) -> str:
+        lists: dict[str, list[JSON]] = {}
+        singles: dict[str, None] = {}
+        for value in wanted:
+            match value:
+                case None:
+                    singles["e.type = 'null'"] = None
+                case bool():
+                    singles[f"e.type = '{'true' if value else 'false'}'"] = None
+                case str():
+                    lists.setdefault("e.type = 'text'", []).append(value)
+                case int() | float():
+                    lists.setdefault("e.type IN ('integer', 'real')", []).append(value)
+                case _:
+                    lists.setdefault("e.type IN ('object', 'array')", []).append(_compact(value))
+        listed = f"e.value IN (SELECT value FROM {self._dialect.each('?')})"
+        conditions = [*singles, *(f"{type} AND {listed}" for type in lists)]
+        if not conditions:
+            return "0 = 1"
+        return self._in_key(key, f"({' OR '.join(conditions)})", *(json.dumps(values) for values in lists.values()))
+
     def _compare_key(self, key: Key, operator: str, value: JSON) -> str:
         if operator in ("=", "!="):
             found = self._key_is(key, value)
@@ -178,7 +199,7 @@ class Writer:
             case str():
                 self.values.append(value)
                 return f"{alias}.type = 'text' AND {alias}.value = ?"
-        self.values.append(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        self.values.append(_compact(value))
         return f"{alias}.type IN ('object', 'array') AND {alias}.value = ?"
 
 
@@ -186,6 +207,10 @@ def order_by(order: tuple[Order, ...], table: str) -> str:
     """` ORDER BY ...`, or nothing."""
     keys = ", ".join(f"{table}.{one.column} {'DESC' if one.descending else 'ASC'}" for one in order)
     return f" ORDER BY {keys}" if keys else ""
+
+
+def _compact(value: JSON) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _bind(value: JSON) -> Value:

@@ -19,7 +19,7 @@ from lading.core.records import RECORDS
 from lading.core.schema import JSON, Field, Record, RecordType, Type
 from lading.store.database import Dialect, Row, Transaction, Value
 from lading.store.query import Writer, order_by
-from lading.store.seal import Seal
+from lading.store.seal import MARK, Seal
 
 _Decoder: TypeAlias = Callable[[Value], JSON] | None
 _decode_json = msgspec.json.Decoder().decode
@@ -204,6 +204,21 @@ async def update(
 async def delete(tx: Transaction, kind: RecordType, uuid: str) -> bool:
     """Remove a record; whether it was there."""
     return await tx.execute(f"DELETE FROM {kind.plural} WHERE uuid = ?", (uuid,)) > 0
+
+
+async def seal_all(tx: Transaction, kind: RecordType) -> None:
+    """Seal what is still in clear in the sealed columns of a table."""
+    for one in kind.columns:
+        if not one.sealed:
+            continue
+        column = f"{kind.plural}.{one.name}"
+        rows = await tx.fetch(
+            f"SELECT uuid, {one.name} FROM {kind.plural} WHERE {one.name} IS NOT NULL AND {one.name} NOT LIKE ?",
+            (f"{MARK}%",),
+        )
+        for uuid, text in rows:
+            sealed = tx.seal.seal(str(text), column=column)
+            await tx.execute(f"UPDATE {kind.plural} SET {one.name} = ? WHERE uuid = ?", (sealed, uuid))
 
 
 def equals(kind: RecordType, name: str, value: JSON) -> Expression:

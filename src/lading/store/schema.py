@@ -1,7 +1,7 @@
 """The tables, from the record types; and how an older database becomes a present one.
 
 Tables, columns and indexes that are missing are added, nothing is ever dropped. A table of its own remembers the
-version; a database written by a later version is refused.
+version; a database written by a later version is refused. Version 2 sealed what versions before it kept in clear.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from lading.core.errors import Invalid
 from lading.core.records import COLLECTIONS, RECORDS
 from lading.core.schema import Field, RecordType
+from lading.store import records
 from lading.store.database import Database, Dialect, Transaction
 
-VERSION = 1
+VERSION = 2
 _VERSIONS = "CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)"
 
 
@@ -27,6 +28,8 @@ async def prepare(database: Database, *, now: str) -> None:
         for kind in RECORDS:
             if kind.stored:
                 await _prepare_table(tx, database.dialect, kind)
+                if isinstance(found, int) and found < VERSION:
+                    await records.seal_all(tx, kind)
         await tx.execute("INSERT INTO schema_versions VALUES (?, ?) ON CONFLICT DO NOTHING", (VERSION, now))
 
 

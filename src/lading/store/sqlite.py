@@ -10,17 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from lading.core.errors import Full, Invalid, Unavailable
 from lading.store.database import Dialect, Row, Value
+from lading.store.faults import cannot_open, translate
+from lading.store.seal import Seal
+from lading.telemetry import event
 
 CHECKPOINT_EVERY = 500
+BUSY_TIMEOUT = 5.0
+_logger = logging.getLogger("lading.store")
 _TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
 
 
@@ -56,18 +61,20 @@ class SqliteDialect:
 class _Transaction:
     """One connection with the callbacks of the transaction under way."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, seal: Seal) -> None:
+        self.path = path
         self.connection = connection
+        self.seal = seal
         self.callbacks: list[Callable[[], None]] = []
 
     async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """All rows of a query."""
-        with _Translated():
+        with _Translated(self.path):
             return self.connection.execute(sql, values).fetchall()
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Carry out a change."""
-        with _Translated():
+        with _Translated(self.path):
             cursor = self.connection.execute(sql, values)
         return (cursor.lastrowid or 0) if sql.startswith("INSERT") else cursor.rowcount
 
@@ -79,18 +86,21 @@ class _Transaction:
 class SqliteDatabase:
     """A database in one file. Open it inside the loop that uses it."""
 
-    def __init__(self, path: Path) -> None:
-        """Open or make the file. Raises Invalid when it cannot be used."""
+    def __init__(self, path: Path, *, seal: Seal) -> None:
+        """Open or make the file. Raises Invalid when it cannot be used, Unavailable when another program holds it."""
         self.dialect: Dialect = SqliteDialect()
         self._path = path
         try:
-            self._writer = _Transaction(_connect(path))
-            self._reader = _Transaction(_connect(path))
-            self._writer.connection.execute("PRAGMA user_version = 1")
-            self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+            with ExitStack() as undo:
+                writer, reader = _connect(path, undo), _connect(path, undo)
+                writer.execute("PRAGMA user_version = 1")
+                self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                undo.callback(os.close, self._log)
+                _sync_directory(path.parent)
+                undo.pop_all()
         except (sqlite3.Error, OSError) as error:
-            raise Invalid(f"{path}: cannot be used as a database: {error}") from error
-        _sync_directory(path.parent)
+            raise cannot_open(path, error) from error
+        self._writer, self._reader = _Transaction(path, writer, seal), _Transaction(path, reader, seal)
         self._turn = asyncio.Lock()
         self._disk = ThreadPoolExecutor(1, "sqlite-sync")
         self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint")
@@ -110,15 +120,17 @@ class SqliteDatabase:
         async with self._turn:
             writer = self._writer
             writer.callbacks = []
-            with _Translated():
+            with _Translated(self._path):
                 writer.connection.execute("BEGIN IMMEDIATE")
             try:
                 yield writer
-                with _Translated():
+                with _Translated(self._path):
                     writer.connection.execute("COMMIT")
             except BaseException:
                 if writer.connection.in_transaction:
-                    writer.connection.execute("ROLLBACK")
+                    # What went wrong first is what is told.
+                    with suppress(sqlite3.Error):
+                        writer.connection.execute("ROLLBACK")
                 raise
             for action in writer.callbacks:
                 action()
@@ -150,10 +162,9 @@ class SqliteDatabase:
             try:
                 await loop.run_in_executor(self._disk, os.fdatasync, self._log)
             except OSError as error:
-                fault = Unavailable(f"{self._path}: cannot be made durable: {error.strerror}")
                 for waiter in served:
                     if not waiter.done():
-                        waiter.set_exception(fault)
+                        waiter.set_exception(translate(self._path, error))
                 continue
             for waiter in served:
                 if not waiter.done():
@@ -166,21 +177,28 @@ class SqliteDatabase:
     async def _tidy(self) -> None:
         """Move the write-ahead log into the file: most of it aside, the rest while nobody writes, so it restarts."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
-        async with self._turn:
-            await loop.run_in_executor(self._janitor, _checkpoint, self._path, "RESTART")
+        try:
+            await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
+            async with self._turn:
+                await loop.run_in_executor(self._janitor, _checkpoint, self._path, "RESTART")
+        except sqlite3.Error as error:
+            # Nothing is lost: the log goes on growing, and the next one tries again.
+            event(_logger, "checkpoint failed", error=translate(self._path, error))
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, cached_statements=512, check_same_thread=False)
+def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=512, check_same_thread=False
+    )
+    undo.callback(connection.close)
     for pragma in (
         "journal_mode = wal",
         "synchronous = normal",
         "wal_autocheckpoint = 0",
-        "busy_timeout = 5000",
         "case_sensitive_like = on",
         "cache_size = -65536",
         "temp_store = memory",
+        "secure_delete = on",
         "foreign_keys = off",
     ):
         connection.execute(f"PRAGMA {pragma}")
@@ -208,16 +226,12 @@ def _sync_directory(path: Path) -> None:
 class _Translated:
     """SQLite's errors as ours."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
     def __enter__(self) -> None:
         """Nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OverflowError):
-            raise Invalid(f"a number is too large: {error}") from error
-        if not isinstance(error, sqlite3.Error):
-            return
-        if isinstance(error, sqlite3.IntegrityError):
-            raise Invalid(f"duplicate key value violates unique constraint: {error}") from error
-        if "full" in str(error):
-            raise Full(f"no room to store records: {error}") from error
-        raise Unavailable(f"the database cannot do that now: {error}") from error
+        if isinstance(error, sqlite3.Error | OverflowError | UnicodeEncodeError):
+            raise translate(self._path, error) from error

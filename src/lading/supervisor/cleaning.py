@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lading.core.errors import Conflict, LadingError
 from lading.supervisor import linux, lockfile
-from lading.supervisor.journal import read_journal, unfinished
+from lading.supervisor.journal import CONTAINER_STEP, read_journal, unfinished
 from lading.supervisor.run import EngineMaker
 
 
@@ -34,7 +34,7 @@ async def finish(run_directory: Path, *, engines: EngineMaker) -> None:
     found = read_journal(run_directory)
     if found is not None:
         opening, lines = found
-        if unfinished(lines):
+        if CONTAINER_STEP in unfinished(lines):
             await engines(opening.engine, opening.settings).remove()
     linux.remove_directory(run_directory, last=lockfile.NAME)
 

@@ -16,6 +16,8 @@ import msgspec
 from lading.supervisor.engines import EngineSettings
 
 NAME = "journal"
+CONTAINER_STEP = "container"
+"""The step from which on the engine has something to remove."""
 
 
 class Mark(StrEnum):

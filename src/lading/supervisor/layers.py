@@ -20,6 +20,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -128,13 +129,12 @@ class LayerStore:
     def _unpack_layer(self, tar: tarfile.TarFile, member: str, diff_id: str) -> int:
         digest = diff_id.removeprefix("sha256:")
         target = self._layers / digest
-        size = tar.getmember(member).size
+        source = _open_member(tar, member)
+        size = source.seek(0, os.SEEK_END)
+        source.seek(0)
         if target.is_dir():
             return size
         aside = self._layers / f".new-{os.getpid()}-{digest}"
-        source = tar.extractfile(member)
-        if source is None:
-            raise ExecutionError(f"the image's layer {member} is not a file", Failure.IMAGE)
         try:
             with source:
                 found = unpack_layer(source, aside)
@@ -210,11 +210,16 @@ class LayerStore:
 
 
 def _member(tar: tarfile.TarFile, name: str) -> bytes:
+    with _open_member(tar, name) as file:
+        return file.read()
+
+
+def _open_member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
+    """A file of the archive; links, by which docker save avoids repetition, are followed."""
     try:
         file = tar.extractfile(name)
     except KeyError:
         file = None
     if file is None:
         raise ExecutionError(f"the image archive has no {name}; is it made by docker save?", Failure.IMAGE)
-    with file:
-        return file.read()
+    return file

@@ -41,7 +41,7 @@ from lading.supervisor.capture import save_files
 from lading.supervisor.ending import Ending, failed, judge, signal_name
 from lading.supervisor.engines import Bind, Engine, EngineSettings, Exit, Spec
 from lading.supervisor.image import CollectionImage
-from lading.supervisor.journal import Journal, Mark, Opening
+from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
 from lading.supervisor.live import LiveView
 from lading.supervisor.logs import NODE, RECORD, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import certificates, describe_machine, mount_table
@@ -126,7 +126,7 @@ class Supervisor:
         steps = (
             Step("record", self._read_record, nothing),
             Step("inputs", self._make_inputs, self._drop_inputs),
-            Step("container", self._make_container, self._remove_container),
+            Step(CONTAINER_STEP, self._make_container, self._remove_container),
             Step("command", self._run_command, nothing),
         )
         begun: list[Step] = []
@@ -154,6 +154,10 @@ class Supervisor:
         except ExecutionError as error:
             return Ending(state=State.CANCELLED) if self.stop.is_set() and self._running else failed(error)
         except (LadingError, OSError) as error:
+            if not self._session.token:
+                # Nothing is known of the container: whoever locked it gives it back.
+                _logger.error("container=%s record not read: %s", self._assignment.container_uuid, error)
+                return Ending(state=None)
             return failed(ExecutionError(str(error)))
         if self._lost or self._exit is None:
             return Ending(state=None)

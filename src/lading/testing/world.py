@@ -26,6 +26,7 @@ from lading.core.schema import JSON, Record
 from lading.core.timestamps import format_time
 from lading.store import schema
 from lading.store.sqlite import SqliteDatabase
+from lading.testing.sealing import make_seal
 
 CLUSTER = "zzzzz"
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -230,7 +231,7 @@ async def world(root: Path, **overrides: JSON) -> AsyncIterator[World]:
         **overrides,
     }
     config = load(None, settings)
-    database = SqliteDatabase(root / "db.sqlite")
+    database = SqliteDatabase(root / "db.sqlite", seal=make_seal(config.SystemRootToken))
     clock, blocks, source = Clock(), MemoryBlocks(), random.Random(7)  # a fake: seeded on purpose
     try:
         await schema.prepare(database, now=format_time(START))

@@ -28,6 +28,7 @@ from lading.core import locator
 from lading.core.errors import LadingError, Unavailable
 from lading.core.timestamps import format_time
 from lading.store.schema import prepare
+from lading.store.seal import Seal
 from lading.store.sqlite import SqliteDatabase
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory, Secrets
@@ -68,7 +69,7 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
     """Serve until `stop` is set. Raises Unavailable when the address cannot be had."""
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
-    database = SqliteDatabase(directory.database)
+    database = SqliteDatabase(directory.database, seal=Seal(config.SystemRootToken, entropy=os.urandom))
     try:
         await prepare(database, now=format_time(datetime.now(UTC)))
         volume = DirectoryVolume(directory.blocks)

@@ -28,6 +28,8 @@ _TIMEOUT = 60.0
 _DRAIN = 300.0
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
+_NO_CONNECTION = 900
+"""aiodocker's own status."""
 
 
 class DockerEngine:
@@ -127,6 +129,10 @@ class DockerEngine:
         try:
             yield
         except DockerError as error:
+            if error.status == _NO_CONNECTION:
+                raise ExecutionError(
+                    f"docker {what}: no answer from {self._socket}; is the daemon running?", Failure.NODE
+                ) from error
             raise ExecutionError(f"docker {what}: {error.message}", failure) from error
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise ExecutionError(

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import Engines, EngineSettings, choose_engine, find_engines
+from lading.supervisor.engines.docker import DockerEngine
+
+SETTINGS = EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c")
+
+
+def test_engines_are_found_by_entry_point() -> None:
+    engines = find_engines()
+    assert {"native", "docker"} <= set(engines.found)
+    assert isinstance(engines.make("docker", SETTINGS), DockerEngine)
+    engines.preload()
+
+
+def test_an_unknown_engine_is_named_with_those_there_are() -> None:
+    with pytest.raises(ExecutionError, match="'lxc' is not installed; there are: docker, native") as caught:
+        find_engines().make("lxc", SETTINGS)
+    assert caught.value.failure is Failure.NODE
+
+
+@pytest.mark.parametrize(("uid", "program", "chosen"), [(0, "/x", "native"), (0, None, "docker"), (5, "/x", "docker")])
+def test_what_auto_means(monkeypatch: pytest.MonkeyPatch, uid: int, program: str | None, chosen: str) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: uid)
+    monkeypatch.setattr(shutil, "which", lambda name: program)
+    assert choose_engine() == chosen
+
+
+def test_no_engine_at_all() -> None:
+    engines = Engines({})
+    engines.preload()
+    with pytest.raises(ExecutionError, match="there are: none"):
+        engines.make("auto", SETTINGS)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.imagelayout import Account
+from lading.supervisor import linux
+from lading.supervisor.cgroup import Cgroup
+from lading.supervisor.engines import EngineSettings, Spec
+from lading.supervisor.engines.native import NativeEngine, _account, _start_failure
+from lading.testing.images import ArchiveImage, tiny_image
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> NativeEngine:
+    run = tmp_path / "run"
+    run.mkdir()
+    return NativeEngine(
+        EngineSettings(
+            container_uuid="zzzzz-dz642-nativeunittest0",
+            run_directory=str(run),
+            cache_directory=str(tmp_path / "cache"),
+        )
+    )
+
+
+async def test_the_order_of_calls_is_checked(engine: NativeEngine) -> None:
+    with pytest.raises(ExecutionError, match="no image"):
+        await engine.create(Spec(command=("true",)))
+    with pytest.raises(ExecutionError, match="no container"):
+        await engine.run(stop=asyncio.Event(), stop_grace=0.0)
+    await engine.remove()
+
+
+async def test_it_does_not_mount_where_others_would_see(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linux, "has_own_mounts", lambda: False)
+    await engine.prepare(ArchiveImage(*tiny_image(programs=())))
+    with pytest.raises(ExecutionError, match="namespace of its own"):
+        await engine.create(Spec(command=("true",)))
+    await engine.remove()
+
+
+async def test_it_needs_root_and_crun(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/none")
+    with pytest.raises(ExecutionError, match="install the package crun"):
+        await engine.check()
+    monkeypatch.setattr("os.geteuid", lambda: 5)
+    with pytest.raises(ExecutionError, match="needs root"):
+        await engine.check()
+
+
+async def test_processes_that_do_not_die_are_told(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cgroup, "remove", lambda self: [7])
+    with pytest.raises(ExecutionError, match=r"\[7\] do not die"):
+        await engine.remove()
+
+
+@pytest.mark.parametrize(
+    ("said", "failure"),
+    [
+        ("executable file `x` not found in $PATH: No such file or directory", Failure.USER),
+        ("exec container process `/x`: Exec format error", Failure.USER),
+        ("mount `/a` to `b`: Permission denied", Failure.NODE),
+    ],
+)
+def test_whose_fault_a_failed_start_is(said: str, failure: Failure) -> None:
+    assert _start_failure(said).failure is failure
+
+
+def test_users_are_looked_up_in_the_image(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "passwd").write_text("ann:x:5:6::/:/bin/sh\n")
+    assert _account("ann", tmp_path) == Account(5, 6)
+    assert _account("", tmp_path) == Account(0, 0)
