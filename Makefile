@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench docs lock clean
+.PHONY: help setup demo test check bench fuzz docs lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -12,6 +12,7 @@ setup: ## Prepare this checkout; leaves .venv/bin/lading
 demo: setup ## Run a pipeline on real reads: once, again (all reused), and with one parameter changed
 	@$(BIN)/python -m examples.phage
 
+# The first run installs the Arvados Python client, pinned in requirements/client.txt, into an environment of its own.
 test: ## Run every test, with real engines
 	@scripts/setup.sh test
 	@scripts/test.sh
@@ -29,6 +30,10 @@ check: ## Lint, types, layers, purity of core, documentation
 bench: ## Measure latency and throughput against crun and docker in the same run
 	@scripts/setup.sh test
 	@$(BIN)/python -m bench
+
+fuzz: ## Make 20,000 generated calls by the OpenAPI document, and 5,000 with spoiled bodies
+	@scripts/setup.sh test
+	@$(BIN)/python -m tests.fuzz
 
 docs: ## Write the generated pages and build docs/_build
 	@scripts/setup.sh test

@@ -14,3 +14,6 @@ export CUSTOM_COMPILE_COMMAND="make lock"
 echo 'setuptools>=68' >"$work/build.in"
 compile -o requirements/run.txt pyproject.toml "$work/build.in"
 compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
+# What the system tests drive the server with, in an environment of its own.
+echo 'arvados-python-client==3.2.1' >"$work/client.in"
+compile -o requirements/client.txt "$work/client.in"

@@ -45,7 +45,17 @@ class API:
     MaxRequestSize: int = key(128 * MIB, "Largest request body.", unit="bytes")
     MaxItemsPerResponse: int = key(1000, "Most items in one list answer; a larger `limit` is lowered to it.")
     RequestTimeout: float = key(300.0, "Time after which a request is given up.", unit="seconds")
+    VocabularyPath: str = key("", "JSON file with the vocabulary of properties; none is no rules.", private=True)
     MaxTokenLifetime: float = key(0.0, "Longest life of a token that a user makes; 0 is unlimited.", unit="seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditLogs:
+    """The trail of what happened to records."""
+
+    MaxAge: float = key(1209600.0, "Age at which rows of the trail are deleted; 0 keeps them.", unit="seconds")
+    MaxDeleteBatch: int = key(1000, "Most rows that one transaction deletes; 0 never deletes any.")
+    UnloggedAttributes: list[str] = key(["manifest_text"], "Attributes that are left out of the trail.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +86,16 @@ class Containers:
     LogUpdateSize: int = key(1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes")
     UsageInterval: float = key(10.0, "Time between two usage samples.", unit="seconds")
     StopGracePeriod: float = key(10.0, "Time between TERM and KILL when a container is stopped.", unit="seconds")
+    RetryLimits: dict[str, int] = key(
+        {}, "Retries that a failure of each class allows (user, oom, disk, image, node, preempted, timeout, infrastructure)."
+    )
+    GitRepositories: list[str] = key(
+        [], "Addresses that git_tree mounts may name; one that ends in `/` or `:` allows all that begin with it."
+    )
+    GitTimeout: float = key(60.0, "Longest run of `git` for a git_tree mount.", private=True, unit="seconds")
+    ResolveTimeout: float = key(
+        5.0, "Time that a client waits while git_tree mounts are resolved; then it goes on without.", unit="seconds"
+    )
     UnreachableTimeout: float = key(
         600.0, "Time a supervisor goes on trying to reach the API before it gives up.", unit="seconds"
     )
@@ -92,6 +112,25 @@ class Local:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PostgreSQL:
+    """The database, where it is not the file in the data directory."""
+
+    Connection: dict[str, str | int] = key(
+        {}, "`host`, `port`, `dbname`, `user`, `password`, `sslmode`; empty is SQLite.", private=True
+    )
+    ConnectionPool: int = key(8, "Connections of one server process that read.", private=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Users:
+    """Who sees whom."""
+
+    ActivatedUsersAreVisibleToOthers: bool = key(True, "Users see the names of all others.")
+    RoleGroupsVisibleToAll: bool = key(True, "Active users see all role groups.")
+    AnonymousUserToken: str = key("", "Secret with which anybody reads what is shared with the anonymous group.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything that can be configured. `lading up` needs none of it."""
 
@@ -101,9 +140,12 @@ class Config:
     ExternalURL: str = key("", "Address that clients use; follows `--listen`.", private=True)
     StorageClasses: dict[str, dict[str, Any]] = key({"default": {"Default": True}}, "Storage classes by name.")
     API: API = field(default_factory=API, metadata={"doc": API.__doc__})
+    AuditLogs: AuditLogs = field(default_factory=AuditLogs, metadata={"doc": AuditLogs.__doc__})
     Collections: Collections = field(default_factory=Collections, metadata={"doc": Collections.__doc__})
     Containers: Containers = field(default_factory=Containers, metadata={"doc": Containers.__doc__})
     Local: Local = field(default_factory=Local, metadata={"doc": Local.__doc__})
+    Users: Users = field(default_factory=Users, metadata={"doc": Users.__doc__})
+    PostgreSQL: PostgreSQL = field(default_factory=PostgreSQL, metadata={"doc": PostgreSQL.__doc__})
 
 
 def parse_size(text: str | int) -> int:
@@ -202,9 +244,12 @@ def _export(section: Any) -> dict[str, Any]:
 
 _SECTIONS: Mapping[str, type[Any]] = {
     "API": API,
+    "AuditLogs": AuditLogs,
     "Collections": Collections,
     "Containers": Containers,
     "Local": Local,
+    "Users": Users,
+    "PostgreSQL": PostgreSQL,
 }
 _TYPES: Mapping[str, Any] = {
     "str": str,
@@ -212,5 +257,7 @@ _TYPES: Mapping[str, Any] = {
     "bool": bool,
     "float": float,
     "list[str]": list[str],
+    "dict[str, str | int]": dict[str, str | int],
+    "dict[str, int]": dict[str, int],
     "dict[str, dict[str, Any]]": dict[str, dict[str, Any]],
 }

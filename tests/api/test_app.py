@@ -35,7 +35,7 @@ async def test_paths_that_are_not_there(it: World, method: str, path: str, statu
 
 
 async def test_errors_are_one_line_with_the_request_id(it: World) -> None:
-    reply = await it.request("GET", "collections/zzzzz-4zz18-000000000000000", headers={"x-request-id": "req-mine"})
+    reply = await it.request("GET", "collections/zzzzz-4zz18-000000000000009", headers={"x-request-id": "req-mine"})
     assert reply.status == 404
     assert reply.error.endswith("(req-mine)")
     assert reply.headers["x-request-id"] == "req-mine"
@@ -80,7 +80,7 @@ async def test_bodies_that_cannot_be_read(it: World, body: bytes, status: int, f
     reply = await it.request("POST", "collections", raw=body)
     assert reply.status == status
     assert fault in reply.error
-    assert (await it.ok("GET", "collections"))["items_available"] == 0
+    assert await it.collections() == []
 
 
 @pytest.mark.parametrize("name", ["filters", "where", "select"])
@@ -98,7 +98,7 @@ async def test_parameters_that_are_nested_too_deep(it: World, name: str) -> None
 async def test_bodies_of_other_types_are_not_passed_over(it: World, media: str) -> None:
     reply = await it.request("POST", "collections", {"name": "x"}, headers={"content-type": media})
     assert reply.status == (400 if media != ";;" else 200)
-    assert (await it.ok("GET", "collections"))["items_available"] == (0 if media != ";;" else 1)
+    assert len(await it.collections()) == (0 if media != ";;" else 1)
 
 
 async def test_a_body_that_is_too_large(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from lading.testing.world import World
 
 
 async def test_envelope(it: World) -> None:
-    body = await it.ok("GET", "links", params={"limit": 0})
+    body = await it.ok("GET", "workflows", params={"limit": 0})
     assert body == {
-        "kind": "arvados#linkList",
+        "kind": "arvados#workflowList",
         "etag": "",
         "self_link": "",
         "offset": 0,
@@ -34,7 +34,8 @@ async def test_keyset_paging(it: World) -> None:
     seen: list[str] = []
     filters: list[list[str]] = []
     while True:
-        params: Record = {"order": ["created_at asc", "uuid asc"], "limit": 2, "count": "none", "filters": filters}
+        wanted = [["link_class", "=", "tag"], *filters]
+        params: Record = {"order": ["created_at asc", "uuid asc"], "limit": 2, "count": "none", "filters": wanted}
         items = (await it.ok("GET", "links", params=params))["items"]
         if not items:
             break

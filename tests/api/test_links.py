@@ -27,7 +27,6 @@ async def test_tags(it: World) -> None:
     ("body", "fault"),
     [
         ({}, "link_class: can't be blank"),
-        ({"link_class": "permission", "name": "can_read"}, "link_class: sharing"),
         ({"link_class": "tag", "head_uuid": "zzzzz-4zz18-000000000000009"}, "head_uuid: 'zzzzz-4zz18-00"),
         ({"link_class": "tag", "tail_uuid": "nonsense"}, "tail_uuid: 'nonsense' not found"),
         ({"link_class": "tag", "properties": []}, "properties: must be an object"),

@@ -21,7 +21,7 @@ async def test_users_see_themselves_only(it: World) -> None:
     assert mine["items_available"] == 1
     admin = await it.ok("GET", "users/current")
     assert (await it.request("GET", f"users/{admin['uuid']}", token=token)).status == 404
-    assert len((await it.ok("GET", "users"))["items"]) == 3
+    assert len((await it.ok("GET", "users"))["items"]) == 4
 
 
 async def test_users_change_their_names(it: World) -> None:

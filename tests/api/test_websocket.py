@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from lading.api import bus, websocket
+from lading.api import audit, bus, websocket
 from lading.core.schema import JSON
 from lading.testing.world import World
 
@@ -171,7 +171,7 @@ async def test_signs_of_life_and_lost_listeners(it: World, monkeypatch: pytest.M
 
 
 def test_texts_are_passed_as_they_are() -> None:
-    assert websocket._shown({"text": "x"}) == {"text": "x"}
+    assert audit.listened({"text": "x"}) == {"text": "x"}
 
 
 async def test_a_client_that_went_away(it: World) -> None:

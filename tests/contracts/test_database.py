@@ -16,10 +16,11 @@ from lading.core.errors import Invalid
 from lading.core.filters import check_filters, check_order, check_query
 from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
 from lading.core.schema import JSON, Record
-from lading.store import records, schema
+from lading.store import records
 from lading.store.database import Database
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
+from tests.databases import a_database
 
 BIG = 1000 * (1 << 50) - 1
 ROWS: list[Record] = [
@@ -29,12 +30,10 @@ ROWS: list[Record] = [
 ]
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgresql"])
 async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
-    made = SqliteDatabase(tmp_path / "db", seal=make_seal())
-    await schema.prepare(made, now="now")
-    yield made
-    await made.close()
+    async with a_database(request, tmp_path) as made:
+        yield made
 
 
 async def fill(database: Database) -> None:
@@ -95,6 +94,9 @@ async def fill(database: Database) -> None:
         (["properties.list", "contains", "a"], "0"),
         (["properties.list", "contains", 1], "0"),
         (["properties.k", "contains", "v"], "0"),
+        ("(portable_data_hash < name)", "01"),
+        ("(name != portable_data_hash)", "012"),
+        ("(current_version_uuid = uuid)", "012"),
         ([["name", "portable_data_hash"], "=", "1+0"], "1"),
     ],
 )  # fmt: skip
@@ -128,6 +130,62 @@ async def test_order_page_and_distinct(database: Database) -> None:
         assert await records.search(tx, database.dialect, COLLECTIONS, page) == [{"name": "Beta"}]
         assert len(await records.search(tx, database.dialect, COLLECTIONS, names)) == 1
     assert check_order("name", COLLECTIONS)[0].column == "name"
+
+
+async def test_nulls_come_first(database: Database) -> None:
+    await fill(database)
+    for order, expected in (("name", "210"), ("name desc", "012")):
+        query = check_query({"order": [order]}, COLLECTIONS, max_limit=9)
+        async with database.reading() as tx:
+            rows = await records.search(tx, database.dialect, COLLECTIONS, query)
+        assert "".join(row["uuid"][-1] for row in rows) == expected
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": "half \ud800"},
+        {"file_size_total": 1 << 70},
+    ],
+)
+async def test_what_cannot_be_stored_is_the_callers_fault(database: Database, changes: Record) -> None:
+    await fill(database)
+    uuid = "zzzzz-4zz18-000000000000000"
+    with pytest.raises(Invalid):
+        async with database.writing() as tx:
+            await records.update(tx, COLLECTIONS, uuid, {"name": "changed"})
+            await records.update(tx, COLLECTIONS, uuid, changes)
+    async with database.reading() as tx:
+        assert (await records.among(tx, COLLECTIONS, "uuid", [uuid]))[0]["name"] == "alpha"
+
+
+async def test_texts_and_numbers_come_back_exactly(database: Database) -> None:
+    properties = {"z": 1, "a": 0.1, "big": BIG, "text": "Gr\u00fc\u00dfe \U0001f600 ' ? \\", "list": [], "none": None}
+    async with database.writing() as tx:
+        await records.insert(tx, COLLECTIONS, {"uuid": "u", "name": "a ? 'b'", "properties": properties})
+    async with database.reading() as tx:
+        found = await records.get(tx, COLLECTIONS, "u")
+        where = check_filters([["properties.a", "=", 0.1], ["properties.big", ">=", BIG]], COLLECTIONS)
+        assert len(await records.find(tx, database.dialect, COLLECTIONS, where)) == 1
+    assert found is not None
+    assert (found["name"], list(found["properties"].items())) == ("a ? 'b'", list(properties.items()))
+
+
+async def test_one_that_was_cancelled_leaves_nothing(database: Database) -> None:
+    begun = asyncio.Event()
+
+    async def never_done() -> None:
+        async with database.writing() as tx:
+            await records.insert(tx, LINKS, {"uuid": "cancelled"})
+            begun.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(never_done())
+    await begun.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    async with database.writing() as tx:
+        assert await records.get(tx, LINKS, "cancelled") is None
 
 
 async def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
@@ -201,7 +259,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from lading.core.records import LINKS
-from lading.store import records, schema
+from lading.store import records
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 

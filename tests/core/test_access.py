@@ -7,12 +7,24 @@ import pytest
 from lading.core import access
 from lading.core.access import Principal
 from lading.core.errors import Forbidden
-from lading.core.filters import About, Column, Compare, Requested
-from lading.core.records import COLLECTIONS, CONTAINERS, KEEP_SERVICES, LOGS, USERS
+from lading.core.filters import (
+    About,
+    Accessible,
+    All,
+    Column,
+    Compare,
+    Either,
+    ManagedHead,
+    Reachable,
+    Requested,
+    Untrashed,
+)
+from lading.core.records import COLLECTIONS, CONTAINERS, GROUPS, KEEP_SERVICES, LINKS, LOGS, TOKENS, USERS
 from lading.core.schema import Type
 
 ADMIN = Principal(user_uuid="a", token_uuid="t", token="t", is_admin=True)
 USER = Principal(user_uuid="u", token_uuid="t", token="t")
+NOBODY = Principal(user_uuid="u", token_uuid="t", token="t", is_active=False, is_anonymous=True)
 
 
 def scoped(*scopes: str) -> Principal:
@@ -52,28 +64,39 @@ def test_a_supervisor_touches_its_container_only() -> None:
             access.check_scope(supervisor, method, f"/arvados/v1/{path}")
 
 
-def test_readable() -> None:
-    assert access.readable(COLLECTIONS, ADMIN) == access.readable(KEEP_SERVICES, USER) == ()
-    assert access.readable(CONTAINERS, USER) == (Requested("u"),)
-    assert access.readable(LOGS, USER) == (About("u"),)
-    assert access.readable(USERS, USER) == (Compare(Column("uuid", Type.STRING), "=", "u"),)
-    assert access.readable(COLLECTIONS, USER) == (Compare(Column("owner_uuid", Type.STRING), "=", "u"),)
+def test_admins_read_all_but_the_trash() -> None:
+    assert access.readable(COLLECTIONS, ADMIN, now="t") == (Untrashed("owner_uuid", "t"),)
+    assert access.readable(GROUPS, ADMIN, now="t") == (Untrashed("uuid", "t"),)
+    for kind in (KEEP_SERVICES, USERS, TOKENS, LOGS, CONTAINERS):
+        assert access.readable(kind, ADMIN, now="t") == ()
+    assert access.readable(COLLECTIONS, ADMIN, now="t", include_trash=True) == ()
 
 
-def test_writes_stay_with_the_owner() -> None:
-    access.check_writable(USER, {"uuid": "x", "owner_uuid": "u"})
-    access.check_writable(ADMIN, {"uuid": "x", "owner_uuid": "u"})
-    with pytest.raises(Forbidden, match="belongs to somebody else"):
-        access.check_writable(USER, {"uuid": "x", "owner_uuid": "v"})
-    access.check_owner(USER, "u")
-    access.check_owner(ADMIN, "u")
-    with pytest.raises(Forbidden, match="owner_uuid"):
-        access.check_owner(USER, "v")
+def test_others_read_what_they_have_a_level_on() -> None:
+    assert access.readable(COLLECTIONS, USER, now="t") == (Accessible("u"), Untrashed("owner_uuid", "t"))
+    frozen = Untrashed("owner_uuid", "t", frozen=True)
+    assert access.readable(COLLECTIONS, USER, now="t", include_trash=True) == (Accessible("u"), frozen)
+    assert access.readable(CONTAINERS, USER, now="t") == (Requested("u", "t"),)
+    assert access.readable(LOGS, USER, now="t") == (About("u", "t"),)
+    assert access.readable(TOKENS, USER, now="t") == (Compare(Column("owner_uuid", Type.STRING), "=", "u"),)
+    assert access.readable(KEEP_SERVICES, USER, now="t") == ()
+
+
+def test_users_roles_and_links_have_rules_of_their_own() -> None:
+    (users,) = access.readable(USERS, USER, now="t")
+    active = All((Compare(Column("is_active", Type.BOOLEAN), "=", True), Reachable("u", "uuid")))
+    assert users == Either((Compare(Column("uuid", Type.STRING), "=", "u"), active))
+    role = Compare(Column("group_class", Type.STRING), "=", "role")
+    assert access.readable(GROUPS, USER, now="t")[0] == Either((Reachable("u", "uuid"), role))
+    assert access.readable(GROUPS, USER, now="t", roles=False)[0] == Either((Reachable("u", "uuid"),))
+    assert access.readable(GROUPS, NOBODY, now="t")[0] == Either((Reachable("u", "uuid"),))
+    assert ManagedHead("u") in access.readable(LINKS, USER, now="t")[0].parts[1].parts[1].parts  # type: ignore[union-attr]
 
 
 def test_admins_and_active_users() -> None:
     access.check_admin(ADMIN, "x")
     access.check_active(USER)
+    access.check_active(NOBODY)
     with pytest.raises(Forbidden, match="only admins may x"):
         access.check_admin(USER, "x")
     with pytest.raises(Forbidden, match="not active"):

@@ -50,15 +50,20 @@ def test_cuda_also_gives_a_gpu() -> None:
 
 
 BAD: list[tuple[JsonObject, str]] = [
-    ({"internet": True}, "[internet]: this capability is not offered yet"),
-    ({"clock": False}, "[clock]: this capability"),
+    ({"internet": "yes"}, "[internet]: must be true or false"),
+    ({"internet": False, "API": True}, "[internet]: cannot be false with API"),
+    ({"clock": False}, "unexpected keys [clock]"),
     ({"speed": 1}, "unexpected keys [speed]"),
     ({"API": 1}, "[API]: must be true or false"),
     ({"ram": 0}, "[ram]=0 must be a positive integer"),
     ({"ram": 1 << 63}, "[ram]=9223372036854775808 must be"),
     ({"ram": "1"}, "[ram]='1' must be a positive integer"),
     ({"vcpus": True}, "[vcpus]=True must be"),
-    ({"vcpus": [1, 2]}, "[vcpus]: a range is not offered yet"),
+    ({"vcpus": [2, 1]}, "[vcpus]=[2, 1] must be a range [min, max] of integers, 1 or more, min not above max"),
+    ({"vcpus": [0, 1]}, "[vcpus]=[0, 1] must be a range"),
+    ({"ram": [1, 1 << 63]}, "[ram]=[1, 9223372036854775808] must be a range"),
+    ({"keep_cache_ram": [1, "2"]}, "[keep_cache_ram]=[1, '2'] must be a range"),
+    ({"gpu": {"vram": [1, 2]}}, "[gpu.vram]=[1, 2] must be an integer"),
     ({"keep_cache_ram": -1}, "[keep_cache_ram]=-1 must be an integer, 0 or more"),
     ({"gpu": 1}, "[gpu]: must be an object"),
     ({"gpu": {"color": "red"}}, "[gpu] contains unexpected keys [color]"),
@@ -79,6 +84,27 @@ def test_bad_constraints_are_refused(given_values: JsonObject, fault: str) -> No
     with pytest.raises(Invalid) as refusal:
         constraints.check(filled(**given_values), committed=True)
     assert fault in refusal.value.message
+
+
+def test_ranges_and_capabilities() -> None:
+    wanted = filled(ram=[1.0, 4], vcpus=[1, 2], keep_cache_disk=[3, 9], internet=True)
+    constraints.check(wanted, committed=True)
+    given_least = constraints.resolve(wanted, policy=POLICY)
+    assert (given_least["ram"], given_least["vcpus"], given_least["keep_cache_disk"]) == (1, 1, 3)
+    assert constraints.cache_difference(wanted, {**given_least, "keep_cache_disk": 9}, policy=POLICY) is None
+    assert (
+        constraints.cache_difference(wanted, {**given_least, "keep_cache_disk": 2}, policy=POLICY) == "keep_cache_disk"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given_values", "network", "essential"),
+    [({}, False, None), ({"internet": False}, False, None), ({"internet": True}, True, True),
+     ({"API": True}, True, None), ({"API": True, "internet": True}, True, None)],
+)  # fmt: skip
+def test_the_network(given_values: JsonObject, network: bool, essential: Json) -> None:
+    assert constraints.has_network(filled(**given_values)) is network
+    assert constraints.essential(filled(**given_values)).get("internet") is essential
 
 
 def test_a_draft_may_lack_resources() -> None:

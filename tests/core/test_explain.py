@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core import explain, recipe, reuse
-from lading.core.explain import FieldDifference
+from lading.core.explain import FieldDifference, Nearest
+from lading.core.gittree import Found
 from lading.testing.records import (
     INPUT,
     NOW,
@@ -68,17 +69,18 @@ def test_the_nearest_container_is_the_latest_with_fewest_differences() -> None:
     far = make_container(1, command=["x", "y", "z"], created_at="3")
     old, new = (make_container(number, cwd="/tmp", created_at=str(number)) for number in (1, 2))
     found = explain.nearest(make_recipe(), [far, old, new])
-    assert found is not None
-    assert found.container is new
-    assert found.differences == (FieldDifference("cwd", ".", "/tmp"),)
-    assert explain.nearest(make_recipe(), []) is None
+    assert [one.container for one in found] == [new, old, far]
+    assert found[0].differences == (FieldDifference("cwd", ".", "/tmp"),)
+    assert explain.nearest(make_recipe(), []) == ()
 
 
 def test_explanations_are_plain_json() -> None:
     ours = make_recipe()
     choice = reuse.choose(ours, [reuse.Candidate(make_container(1, state="Cancelled"))], policy=POLICY)
     near = explain.nearest(ours, [make_container(2, cwd="/tmp")])
-    made = explain.explain(choice, container_uuid=container_uuid(9), near=near)
+    trees = {"/src": (Found("c" * 40, "tree", "a" * 40), Found("d" * 40, "tree", "b" * 40))}
+    same = Nearest(make_container(3), ())
+    made = explain.explain(choice, container_uuid=container_uuid(9), near=(*near, same), trees=trees)
     assert json.loads(json.dumps(made)) == {
         "decision": "new",
         "reason": "the same was asked for before, but none of those containers can be used",
@@ -97,6 +99,15 @@ def test_explanations_are_plain_json() -> None:
             "created_at": NOW,
             "differences": [{"field": "cwd", "request": ".", "container": "/tmp"}],
         },
+        "near": [
+            {
+                "container_uuid": container_uuid(2),
+                "state": "Queued",
+                "first_difference": {"field": "cwd", "request": ".", "container": "/tmp"},
+            },
+            {"container_uuid": container_uuid(3), "state": "Queued", "first_difference": None},
+        ],
+        "git": {"/src": {"commit": "c" * 40, "kind": "tree", "hash": "a" * 40, "commits": 2}},
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core import mounts
+from lading.core import gittree, mounts
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH
 from lading.core.jsonvalue import Json, JsonObject
@@ -24,6 +24,7 @@ GOOD: list[tuple[str, Json]] = [
     ("/in", {"kind": "collection", "portable_data_hash": INPUT, "uuid": UUID, "path": "/a/b"}),
     ("/in", {"kind": "collection", "portable_data_hash": INPUT + "+Khint/sub/dir"}),
     ("/in", {"kind": "collection", "writable": True}),
+    ("/in", {"kind": "git_tree", "repository_name": "tools", "commit": "main", "uuid": "", "path": "/a"}),
     ("/in", {"kind": "collection", "uuid": UUID, "capacity": 0, "content": "", "commit": None}),
     ("/tmp", {"kind": "tmp", "capacity": 10, "device_type": "ram"}),
     ("/a.json", {"kind": "json", "content": None}),
@@ -42,8 +43,12 @@ BAD: list[tuple[str, Json, str]] = [
     ("/in", "tmp", "[/in]: must be an object with a kind"),
     ("/in", {}, "[/in][kind]: unsupported value 'None'"),
     ("/in", {"kind": ["tmp"]}, "[/in][kind]: unsupported value"),
-    ("/in", {"kind": "git_tree"}, "unsupported value git_tree: git repositories are not offered yet"),
-    ("/in", {"kind": "keep"}, "unsupported value keep: the tree of all collections is not offered yet"),
+    ("/in", {"kind": "git_tree"}, "a git_tree mount needs exactly one of git_url, repository_name, uuid"),
+    ("/in", {"kind": "git_tree", "git_url": 1}, "[/in][git_url]: incompatible value type: string required"),
+    ("/in", {"kind": "git_tree", "tree": "x"}, "[/in][tree]: parameter is not supported for a git_tree mount"),
+    ("stdin", {"kind": "git_tree", "git_url": "x", "commit": "main"}, "[stdin][kind]: unsupported value 'git_tree'"),
+    ("/in", {"kind": "keep"}, "[/in][kind]: keep needs runtime_constraints.API to be true"),
+    ("/in", {"kind": "keep", "path": "x"}, "[/in][path]: parameter is not supported for a keep mount"),
     ("/in", {"kind": "file", "path": "/out/a"}, "unsupported value 'file'"),
     ("stdout", {"kind": "tmp"}, "[stdout][kind]: unsupported value 'tmp'; here it must be file"),
     ("stdin", {"kind": "tmp"}, "[stdin][kind]: unsupported value 'tmp'"),
@@ -63,6 +68,25 @@ BAD: list[tuple[str, Json, str]] = [
     ("stderr", {"kind": "file", "path": "a"}, "[stderr][path]: must be an absolute path"),
     ("stderr", {"kind": "file", "path": "/out/../a"}, "[stderr][path]: a path cannot contain"),
 ]
+
+
+TREE = gittree.Found("c" * 40, "tree", "a" * 40)
+
+
+def test_keep_needs_the_api() -> None:
+    mounts.validate({**OUT, "/keep": {"kind": "keep"}}, {}, output_path="/out", has_api=True)
+
+
+def test_a_git_tree_becomes_its_hash() -> None:
+    spec: JsonObject = {"/src": {"kind": "git_tree", "repository_name": "tools", "revisions": "v1..main", "path": "/a"}}
+    assert [one.target for one in mounts.git_references({**OUT, **spec})] == ["/src"]
+    older = gittree.Found("d" * 40, "tree", "b" * 40)
+    assert mounts.resolve(spec, {}, {"/src": (TREE, older)}) == {"/src": {"kind": "git_tree", "tree": "a" * 40}}
+    for trees in ({}, {"/src": ()}):
+        with pytest.raises(Invalid, match=r"\[/src\]: cannot mount git tree: revisions 'v1..main' not found"):
+            mounts.resolve(spec, {}, trees)
+    with pytest.raises(Invalid, match="git_url"):
+        mounts.git_references({"/src": {"kind": "git_tree"}})
 
 
 @pytest.mark.parametrize(("target", "spec"), GOOD)

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core import recipe
-from lading.core.container import State
+from lading.core import constraints, ranges, recipe
+from lading.core.container import Container, State
 from lading.core.errors import Invalid
+from lading.core.gittree import Found
 from lading.core.jsonvalue import JsonObject
 from lading.testing.records import IMAGE, INPUT, NOW, POLICY, USER, container_uuid, make_recipe, make_request
 
@@ -103,3 +104,78 @@ def test_a_container_chosen_by_hand_must_satisfy_the_request() -> None:
         other = type(made).from_record({**made.to_record(), **changes})
         with pytest.raises(Invalid, match=f"does not satisfy the request: .*{fault}"):
             recipe.check_adoption(ours, other, policy=POLICY)
+
+
+TREES = tuple(Found(digit * 40, "tree", digit * 40) for digit in "abc")
+
+
+def git_recipe(trees: tuple[Found, ...], **changes: Any) -> recipe.Recipe:
+    spec: JsonObject = {"kind": "git_tree", "repository_name": "tools", "revisions": "v1..main"}
+    made = make_request(mounts={"/out": OUT, "/src": spec}, **changes)
+    facts = recipe.Facts(image_pdh=IMAGE, hashes={}, user_uuid=USER, trees={"/src": trees})
+    return recipe.resolve(made, facts, policy=POLICY)
+
+
+def made_of(ours: recipe.Recipe, **changes: Any) -> Container:
+    made = recipe.new_container(ours, uuid=container_uuid(1), now=NOW)
+    return Container.from_record({**made.to_record(), **changes})
+
+
+def satisfies(made: Container, ours: recipe.Recipe) -> bool:
+    try:
+        recipe.check_adoption(ours, made, policy=POLICY)
+    except Invalid:
+        return False
+    return True
+
+
+def test_any_tree_of_a_set_satisfies_and_the_newest_is_taken() -> None:
+    ours = git_recipe(TREES)
+    assert ours.mounts["/src"] == {"kind": "git_tree", "tree": "a" * 40}
+    older = made_of(git_recipe(TREES[2:]))
+    assert satisfies(older, ours)
+    assert not satisfies(older, git_recipe(TREES[:2]))
+    keys = recipe.keys(ours)
+    assert (keys.column, keys.values[0]) == ("reuse_key", recipe.key(ours))
+    assert older.reuse_key in keys.values
+
+
+def needs(**changes: Any) -> JsonObject:
+    return {"ram": 4, "vcpus": 1, **changes}
+
+
+SIZES = st.integers(1, 6) | st.tuples(st.integers(1, 6), st.integers(1, 6)).map(lambda pair: [*sorted(pair)])
+NETWORK = st.sampled_from([{}, {"internet": True}, {"internet": False}])
+
+
+@given(SIZES, SIZES, NETWORK, NETWORK)
+def test_every_container_that_satisfies_is_found(ours_ram: Any, theirs_ram: Any, one: Any, other: Any) -> None:
+    ours = make_recipe(runtime_constraints=constraints.fill(needs(ram=ours_ram, **one)))
+    theirs = made_of(
+        make_recipe(runtime_constraints=constraints.fill(needs(ram=theirs_ram, **other))), state="Complete"
+    )
+    low, high = ranges.span(ours_ram)
+    network_fits = "internet" not in one or bool(one["internet"]) is bool(other.get("internet"))
+    given_ram = theirs.runtime_constraints["ram"]
+    assert satisfies(theirs, ours) is (network_fits and low <= given_ram <= high)  # type: ignore[operator]
+    keys = recipe.keys(ours)
+    if satisfies(theirs, ours):
+        assert getattr(theirs, keys.column) in keys.values
+
+
+def test_a_container_that_waits_narrows_to_what_suits_all() -> None:
+    first = make_recipe(runtime_constraints=constraints.fill(needs(ram=[2, 6])))
+    made = made_of(first)
+    assert (made.runtime_constraints["ram"], made.constraint_ranges) == (2, {"ram": [2, 6]})
+    second = make_recipe(runtime_constraints=constraints.fill(needs(ram=[4, 9])))
+    assert satisfies(made, second)
+    stored = recipe.joined(second, made)
+    assert stored["constraint_ranges"] == {"ram": [4, 6]}
+    narrowed = Container.from_record({**made.to_record(), **stored})
+    assert narrowed.reuse_key == recipe.key(recipe.of_container(narrowed))
+    assert not satisfies(narrowed, make_recipe(runtime_constraints=constraints.fill(needs(ram=3))))
+    assert recipe.joined(second, made_of(second, state="Running")) == {}
+    again = made_of(
+        recipe.of_container(Container.from_record({**made.to_record(), "runtime_constraints": needs(ram=6)}))
+    )
+    assert again.runtime_constraints["ram"] == 2

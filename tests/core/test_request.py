@@ -10,7 +10,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from lading.core import container, request
-from lading.core.effects import Adopt, Reprioritise, Resolve
+from lading.core.effects import Adopt, Confirm, Reprioritise, Resolve
 from lading.core.errors import IllegalTransition, Invalid, RequestError
 from lading.core.jsonvalue import Json, JsonObject
 from lading.core.policy import Policy
@@ -71,7 +71,7 @@ def test_committing_asks_for_a_container() -> None:
     assert create(state="Committed", priority="0").effects == (Resolve(),)
     change = update(make_request(), state="Committed", command=["true"])
     assert (change.request.command, change.effects) == (["true"], (Resolve(),))
-    assert change.changed == {"state": "Committed", "command": ["true"]}
+    assert change.changed == {"state": "Committed", "command": ["true"], "committed_by_uuid": USER}
     assert change.expected == {"state": "Uncommitted", "container_uuid": None, "priority": 1}
 
 
@@ -123,14 +123,15 @@ def test_unknown_and_dropped_attributes() -> None:
     assert update(make_request(), etag="x", kind="y", modified_at=None).changed == {}
     with pytest.raises(Invalid, match=r"unknown attribute 'color' for ContainerRequest\."):
         update(make_request(), color="red")
-    with pytest.raises(Invalid, match="Depends on is not supported"):
-        create(depends_on=["x"])
+    with pytest.raises(Invalid, match="Published ports is not supported"):
+        create(published_ports={"80": {}})
 
 
 @pytest.mark.parametrize("state", list(State))
 def test_sending_everything_back_changes_nothing(state: State) -> None:
     old = make_request(state=state, container_uuid=C1, container_count=1, log_uuid="x", secret_mounts={"/s": {}})
     sent: dict[str, Any] = {**old.to_record(), "output_name": "", "filters": [], "etag": "x", "runtime_token": ""}
+    del sent["committed_by_uuid"], sent["resolving"]  # which no client sees
     sent |= {"output_glob": None, "priority": str(old.priority)}
     assert update(old, **sent).changed == {}
 
@@ -244,10 +245,67 @@ def test_the_server_ends_a_request() -> None:
     assert (further.request.log_uuid, further.changed["log_uuid"]) == ("x", "x")
 
 
-def test_unoffered_parameters_are_refused() -> None:
-    request.check_parameters({"satisfy": False, "select": ["uuid"]})
-    with pytest.raises(Invalid, match="satisfy is not supported yet"):
-        request.check_parameters({"satisfy": True})
+LATER = "2026-01-02T03:04:06.000000000Z"
+
+
+def test_expiry_can_be_set_until_the_end() -> None:
+    assert update(make_request(), expires_at=LATER).changed == {"expires_at": LATER}
+    old = committed(priority=1)
+    after = update(old, expires_at="2026-01-02 03:04:06").request
+    assert (after.expires_at, after.is_wanted_at(NOW), after.is_wanted_at(LATER)) == (LATER, True, False)
+    assert update(after, expires_at=None).request.is_wanted_at(LATER)
+    with pytest.raises(Invalid, match="Expires at cannot be modified in state 'Final'"):
+        update(committed(state="Final"), expires_at=LATER)
+
+
+@pytest.mark.parametrize("name", ["filters", "depends_on", "start_after"])
+def test_conditions_belong_to_the_draft(name: str) -> None:
+    sent: dict[str, Any] = {
+        "filters": [["state", "=", "Complete"]], "depends_on": [request_uuid(2)], "start_after": LATER
+    }  # fmt: skip
+    assert update(make_request(), **{name: sent[name]}).changed == {name: sent[name]}
+    with pytest.raises(Invalid, match="cannot be modified in state 'Committed'"):
+        update(committed(), **{name: sent[name]})
+
+
+def test_satisfying() -> None:
+    assert request.satisfy(make_request(), policy=POLICY).effects == (Resolve(),)
+    assert request.satisfy(committed(container_uuid=None), policy=POLICY).effects == (Resolve(),)
+    assert request.satisfy(committed(), policy=POLICY).effects == ()
+    with pytest.raises(Invalid, match="a Final request without a container"):
+        request.satisfy(committed(container_uuid=None, state="Final"), policy=POLICY)
+    with pytest.raises(Invalid, match=r"\[ram\]=0 must be"):
+        request.satisfy(
+            make_request(runtime_constraints={**make_request().runtime_constraints, "ram": 0}), policy=POLICY
+        )
+
+
+def test_a_draft_with_a_container_is_confirmed_or_loses_it() -> None:
+    draft = request.assign(make_request(), C1).request
+    assert update(draft, name="x", priority=5).request.container_uuid == C1
+    assert update(draft, state="Committed").effects == (Confirm(C1), Reprioritise((C1,)))
+    changed = update(draft, command=["other"])
+    assert (changed.request.container_uuid, changed.request.attempted_container_uuids) == (None, [C1])
+    assert update(draft, command=["other"], state="Committed").effects == (Resolve(), Reprioritise((C1,)))
+
+
+def test_seeking_releasing_and_failing() -> None:
+    old = committed(container_uuid=None)
+    sought = request.defer(old)
+    assert (sought.changed, request.assign(sought.request, C1).request.resolving) == ({"resolving": True}, False)
+    released = request.release(committed())
+    both = request.then(released, request.assign(released.request, C2))
+    assert (both.changed["container_uuid"], both.expected["container_uuid"]) == (C2, C1)
+    assert (len(both.effects), request.fail(committed()).changed) == (2, {"state": "Final"})
+
+
+def test_a_draft_can_be_given_a_requesting_container() -> None:
+    sent = {"requesting_container_uuid": C2}
+    after = request.update(make_request(), sent, policy=POLICY, parent=PARENT).request
+    assert (after.requesting_container_uuid, after.priority) == (C2, 7)
+    assert request.update(after, {"requesting_container_uuid": None}, policy=POLICY).request.priority == 7
+    with pytest.raises(Invalid, match="is not a container that this token acts for"):
+        request.update(make_request(), sent, policy=POLICY)
 
 
 ANYTHING = st.recursive(

@@ -11,6 +11,7 @@ from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.container import State
 from lading.core.errors import ExecutionError, Forbidden, Unavailable
+from lading.core.sizing import Resources
 from lading.dispatch.actions import Actions, LockLost
 from lading.dispatch.fleet import Assignment
 from lading.dispatch.queue import Queue
@@ -40,6 +41,15 @@ async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
     assert desk.fleet.processes[desk.uuid].assignment == Assignment(uuid=desk.uuid, worker="w1", token="secret1")
 
 
+async def test_start_says_how_much_it_gives() -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1", amounts={"vcpus": 3, "ram": 4 << 20})
+    assert desk.server.records[desk.uuid]["runtime_constraints"]["vcpus"] == 3
+    record = desk.queue.get(desk.uuid)
+    assert record is not None
+    assert record.need == Resources(3, 4 << 20)
+
+
 async def test_a_lost_lock_starts_nothing() -> None:
     desk = Desk()
     desk.server.hold(desk.uuid, State.LOCKED, by="another")
@@ -59,8 +69,8 @@ async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPat
     desk = Desk()
     answer = desk.server._lock
 
-    def lock(uuid: str) -> dict[str, Any]:
-        return {**answer(uuid), "supervisor_token": None}
+    def lock(uuid: str, amounts: dict[str, Any] | None) -> dict[str, Any]:
+        return {**answer(uuid, amounts), "supervisor_token": None}
 
     monkeypatch.setattr(desk.server, "_lock", lock)
     with pytest.raises(ExecutionError, match="no supervisor token"):

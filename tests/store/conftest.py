@@ -1,4 +1,4 @@
-"""A prepared database."""
+"""A prepared database, of each kind."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lading.store import schema
 from lading.store.database import Database
-from lading.store.sqlite import SqliteDatabase
-from lading.testing.sealing import make_seal
+from tests.databases import a_database
 
 
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[Database]:
-    made = SqliteDatabase(tmp_path / "db", seal=make_seal())
-    await schema.prepare(made, now="now")
-    yield made
-    await made.close()
+@pytest.fixture(params=["sqlite", "postgresql"])
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    async with a_database(request, tmp_path) as made:
+        yield made

@@ -28,8 +28,8 @@ def test_values_stay_out_of_the_text(attribute: str, operator: str, operand: obj
 
 
 def test_nothing_to_write() -> None:
-    assert Writer(SqliteDialect(), "links").where(()) == order_by((), "links") == ""
-    assert order_by((Order("a"), Order("b", descending=True)), "t") == " ORDER BY t.a ASC, t.b DESC"
+    assert Writer(SqliteDialect(), "links").where(()) == order_by(SqliteDialect(), (), "links") == ""
+    assert order_by(SqliteDialect(), (Order("a"), Order("b", descending=True)), "t") == " ORDER BY t.a ASC, t.b DESC"
 
 
 def test_not_an_expression() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from lading.core.errors import Invalid
 from lading.core.records import LINKS, LOGS
 from lading.store import records, schema
 from lading.store.sqlite import SqliteDatabase, SqliteDialect
@@ -30,13 +27,3 @@ async def test_missing_columns_are_added(tmp_path: Path) -> None:
     await database.close()
     assert old is not None
     assert (old["name"], old["properties"], old["link_class"]) == ("n", {}, "")
-
-
-async def test_a_later_database_is_refused(tmp_path: Path) -> None:
-    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
-    await schema.prepare(database, now="now")
-    async with database.writing() as tx:
-        await tx.execute("INSERT INTO schema_versions VALUES (99, 'later')")
-    with pytest.raises(Invalid, match="of version 99"):
-        await schema.prepare(database, now="now")
-    await database.close()

@@ -36,7 +36,8 @@ def test_what_is_sealed_is_opened_with_the_same_key_for_the_same_column() -> Non
 
 def test_sealed_fields_are_hidden() -> None:
     sealed = {f"{kind.plural}.{one.name}": one.hidden for kind in RECORDS for one in kind.fields if one.sealed}
-    assert sealed == {"container_requests.runtime_token": True, "containers.runtime_token": True}
+    assert set(sealed) == {"container_requests.runtime_token", "containers.runtime_token", "credentials.secret"}
+    assert all(sealed.values())
 
 
 async def test_the_file_does_not_hold_the_secret(tmp_path: Path) -> None:
@@ -57,7 +58,7 @@ async def test_what_an_earlier_version_wrote_is_sealed(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "db", seal=make_seal())
     await schema.prepare(database, now="now")
     async with database.writing() as tx:
-        await tx.execute("UPDATE schema_versions SET version = 1")
+        await tx.execute("DELETE FROM schema_versions WHERE version > 1")
         await tx.execute("INSERT INTO containers (uuid, runtime_token) VALUES ('a', ?)", (SECRET,))
     await database.close()
     assert "hushhush" in contents(tmp_path)

@@ -16,26 +16,32 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api import bootstrap, sweep
-from lading.api.authentication import authenticate, find_token
+from lading.api import agenda, bootstrap, sweep
+from lading.api.authentication import authenticate, find_reader_token, find_token, nobody
 from lading.api.bus import Bus
 from lading.api.exchange import Answer, Call, read_body, read_query
+from lading.api.gitcache import GitCache
 from lading.api.live import Spool
+from lading.api.public import load_vocabulary
+from lading.api.relay import Relay
 from lading.api.routes import Route, Routes
 from lading.api.services import BlockReader, Services, Statuses, make_policy
+from lading.api.shape import only
 from lading.api.websocket import serve_websocket
 from lading.config import Config
 from lading.core.access import Principal, check_active, check_scope
 from lading.core.errors import LadingError, MethodNotAllowed, NotFound, TooLarge, Unauthenticated, Unavailable
+from lading.core.filters import check_select
 from lading.core.ids import encode
 from lading.core.schema import JSON
-from lading.store.database import Database
+from lading.store.database import Database, Interrupted
 from lading.telemetry import redact
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-OWNED_PATHS: Final = ("/arvados/", "/discovery/", "/websocket", "/_health/")
+_ATTEMPTS: Final = 3
+OWNED_PATHS: Final = ("/arvados/", "/discovery/", "/websocket", "/_health/", "/status.json", "/debug.json")
 _CORS: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS, PROPFIND, PUT, POST, PATCH, DELETE",
@@ -55,12 +61,13 @@ def make_app(
     entropy: Callable[[int], bytes],
     blocks: BlockReader,
     live: Path,
+    repositories: Path | None = None,
 ) -> Application:
     """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a websocket) and /_health/.
 
     `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks.get(locator)` the content of
-    a block, for saved logs; `live` is a directory for the logs of running containers. The caller prepares the database
-    (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
+    a block, for saved logs; `live` is a directory for the logs of running containers, `repositories` one for mirrors of
+    git repositories (beside `live` if it is not given). The caller prepares the database (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
     """
     return Application(
         Services(
@@ -73,6 +80,8 @@ def make_app(
             bus=Bus(),
             spool=Spool(live),
             statuses=Statuses(),
+            git=GitCache(repositories or live.parent / "repositories", timeout=config.Containers.GitTimeout),
+            vocabulary=load_vocabulary(config.API.VocabularyPath),
         )
     )
 
@@ -83,10 +92,12 @@ class Application:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._routes = Routes()
+        self.relay = Relay(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
-        """Make the system user, the admin and their tokens, where they are missing."""
+        """Make the system user, the admin and their tokens, where they are missing; mark where events begin."""
         await bootstrap.bootstrap(self.services, tokens)
+        await self.relay.start()
 
     async def check_token(self, token: str) -> None:
         """Let a token pass that could call the API. Raises Unauthenticated."""
@@ -94,8 +105,18 @@ class Application:
             raise Unauthenticated
 
     async def tend(self) -> None:
-        """Sweep the trash and old tokens now and then, until cancelled."""
-        await sweep.sweep_for_ever(self.services)
+        """Pass on events of a shared database, sweep the trash and old tokens now and then, until cancelled."""
+        try:
+            await self._tend()
+        finally:
+            await self.services.git.close()
+
+    async def _tend(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.relay.run(), name="relay of events")
+            tasks.create_task(sweep.sweep_for_ever(self.services), name="sweeps")
+            tasks.create_task(agenda.keep_time(self.services), name="moments")
+            tasks.create_task(agenda.seek_for_ever(self.services), name="containers sought")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
@@ -132,13 +153,23 @@ class Application:
         method: str = scope["method"]
         if method == "OPTIONS":
             return Answer(body=b"", headers=dict(_CORS))
-        params = read_query(scope["query_string"])
         raw = b""
+        if scope["method"] in ("POST", "PUT", "PATCH", "DELETE"):
+            raw = await _read(receive, headers, self.services.config.API.MaxRequestSize)
+        for _ in range(_ATTEMPTS):
+            with suppress(Interrupted):
+                return await self._attempt(scope, headers, request_id, raw)
+        return await self._attempt(scope, headers, request_id, raw)
+
+    async def _attempt(
+        self, scope: Mapping[str, Any], headers: Mapping[str, str], request_id: str, raw: bytes
+    ) -> Answer:
+        method: str = scope["method"]
+        params = read_query(scope["query_string"])
         document: JSON = None
         path: str = scope["path"]
         route, uuid, rest = None, "", ""
         if method in ("POST", "PUT", "PATCH", "DELETE"):
-            raw = await _read(receive, headers, self.services.config.API.MaxRequestSize)
             found = self._routes.find(method, path) if method != "DELETE" else None
             if found is not None and found[0].raw:
                 route, uuid, rest = found
@@ -148,6 +179,7 @@ class Application:
                 method = _override(method, headers, params)
         if route is None:
             route, uuid, rest = self._route(method, path)
+        select = check_select(params.get("select"), route.shows) if route.shows is not None else None
         call = Call(
             services=self.services,
             method=method,
@@ -162,7 +194,12 @@ class Application:
             document=document,
             raw=raw,
         )
-        return await route.handler(call)
+        if call.principal is not None:
+            self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
+        answer = await route.handler(call)
+        if select is not None and route.shows is not None:
+            answer.body = only(answer.body, select)
+        return answer
 
     def _route(self, method: str, path: str) -> tuple[Route, str, str]:
         found = self._routes.find(method, path)
@@ -177,7 +214,12 @@ class Application:
     ) -> Principal | None:
         if route.open:
             return None
-        principal = await authenticate(self.services, find_token(headers, params))
+        token = find_token(headers, params)
+        if not token and method in ("GET", "HEAD", "PROPFIND"):
+            token = find_reader_token(params)
+        principal = await authenticate(self.services, token)
+        if principal is None and not route.anyone and method in ("GET", "HEAD", "PROPFIND"):
+            principal = nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
         if principal is None:
             raise Unauthenticated("Not logged in: send a token in the Authorization header")
         check_scope(principal, method, path)

@@ -18,18 +18,17 @@ from lading.store import records
 from lading.store.database import Transaction
 
 LISTENED: Final = ("is_trashed", "name", "owner_uuid", "portable_data_hash", "requesting_container_uuid", "state")
-_UNLOGGED: Final = frozenset({"manifest_text"})
 
 
 async def created(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
     """A record was made."""
-    new = _logged(kind, record)
+    new = _logged(services, kind, record)
     await _write(tx, services, kind, record, "create", user_uuid, {"new_etag": etag(record), "new_attributes": new})
 
 
 async def deleted(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
     """A record was deleted."""
-    old = _logged(kind, record)
+    old = _logged(services, kind, record)
     await _write(tx, services, kind, record, "delete", user_uuid, {"old_etag": etag(record), "old_attributes": old})
 
 
@@ -37,11 +36,11 @@ async def changed(
     tx: Transaction, services: Services, kind: RecordType, old: Record, new: Record, *, user_uuid: str
 ) -> None:
     """A record was changed from `old` to `new`, both whole."""
-    fields = kind.by_name
+    fields, unlogged = kind.by_name, services.config.AuditLogs.UnloggedAttributes
     names = [
         name
         for name in new
-        if name in LISTENED or (old.get(name) != new[name] and not fields[name].hidden and name not in _UNLOGGED)
+        if name in LISTENED or (old.get(name) != new[name] and not fields[name].hidden and name not in unlogged)
     ]
     properties = {
         "old_etag": etag(old),
@@ -56,11 +55,14 @@ async def note(
     tx: Transaction, services: Services, record: Record, event_type: str, summary: str, properties: Record
 ) -> None:
     """Something else that is to be remembered about a record."""
-    await _store(tx, services, record, event_type, summary, services.system_user, properties)
+    row = await _store(tx, services, record, event_type, summary, services.system_user, properties)
+    if is_event(row):
+        tell(tx, services, row)
 
 
-def _logged(kind: RecordType, record: Record) -> Record:
-    return {name: record[name] for name in kind.visible if name in record and name not in _UNLOGGED}
+def _logged(services: Services, kind: RecordType, record: Record) -> Record:
+    unlogged = services.config.AuditLogs.UnloggedAttributes
+    return {name: record[name] for name in kind.visible if name in record and name not in unlogged}
 
 
 async def _write(
@@ -73,15 +75,8 @@ async def _write(
     properties: Record,
 ) -> None:
     row = await _store(tx, services, record, event_type, f"{event_type} of {record['uuid']}", user_uuid, properties)
-    if kind is TOKENS:
-        return
-    shown: Record = {
-        side: {name: properties[side][name] for name in LISTENED if name in properties[side]}
-        for side in ("old_attributes", "new_attributes")
-        if side in properties
-    }
-    event = make_event(row, shown)
-    tx.after_commit(lambda: services.bus.publish(event))
+    if is_event(row):
+        tell(tx, services, row)
 
 
 async def _store(
@@ -109,6 +104,31 @@ async def _store(
     }
     row["id"] = await records.insert(tx, LOGS, row)
     return row
+
+
+def tell(tx: Transaction, services: Services, row: Record) -> None:
+    """Let listeners hear of a log row once it is committed: those of this process, or by a `Relay` in each."""
+    if services.database.shared:
+        tx.announce(row["id"])
+    else:
+        event = make_event(row, listened(row["properties"]))
+        tx.after_commit(lambda: services.bus.publish(event))
+
+
+def is_event(row: Record) -> bool:
+    """Whether listeners hear of a log row: one about a record that is no token."""
+    return row["object_uuid"] is not None and row["object_uuid"][6:11] != TOKENS.infix
+
+
+def listened(properties: Record) -> Record:
+    """What listeners see of a log row's properties."""
+    if "text" in properties:
+        return properties
+    return {
+        side: {name: properties[side][name] for name in LISTENED if name in properties[side]}
+        for side in ("old_attributes", "new_attributes")
+        if side in properties
+    }
 
 
 def make_event(row: Record, properties: Record) -> Event:

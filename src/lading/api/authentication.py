@@ -34,6 +34,25 @@ def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
     return token if isinstance(token, str) else ""
 
 
+def find_reader_token(params: Mapping[str, JSON]) -> str:
+    """The token with which something is only read, or "": the first of the parameter `reader_tokens`."""
+    tokens = params.get("reader_tokens")
+    return tokens[0] if isinstance(tokens, list) and tokens and isinstance(tokens[0], str) else ""
+
+
+def nobody(services: Services) -> Principal:
+    """The anonymous user, who reads what was shared with the anonymous group."""
+    config = services.config
+    return Principal(
+        user_uuid=ids.anonymous_user(config.ClusterID),
+        token_uuid=ids.anonymous_token(config.ClusterID),
+        token=config.Users.AnonymousUserToken,
+        is_active=False,
+        is_anonymous=True,
+        scopes=("GET /",),
+    )
+
+
 async def authenticate(services: Services, token: str) -> Principal | None:
     """Who holds this token; None when there is no token. Raises Unauthenticated when it is not valid."""
     if not token:
@@ -42,6 +61,9 @@ async def authenticate(services: Services, token: str) -> Principal | None:
     parts = token.split("/")
     secret = parts[2] if len(parts) in (3, 4) and parts[0] == "v2" else token
     uuid = parts[1] if secret is not token else ""
+    anonymous = services.config.Users.AnonymousUserToken
+    if anonymous and hmac.compare_digest(secret.encode(), anonymous.encode()):
+        return nobody(services)
     if root and hmac.compare_digest(secret.encode(), root.encode()):
         return Principal(
             user_uuid=services.system_user,

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 
 from lading.api import audit, generic
 from lading.api.services import Services, hash_secret
-from lading.core import access
-from lading.core.records import TOKENS, USERS
+from lading.core import access, ids
+from lading.core.permissions import NAMES, Level
+from lading.core.records import COLLECTIONS, GROUPS, LINKS, TOKENS, USERS
 from lading.core.schema import Record, RecordType
-from lading.store import records
+from lading.store import graph, permissions, records
 from lading.store.database import Transaction
 
 
@@ -55,7 +56,41 @@ async def bootstrap(services: Services, tokens: FirstTokens) -> None:
                 "scopes": list(access.DISPATCHER_SCOPES),
             },
         )
+        await _principals(tx, services)
         await _restrict(tx, services, tokens.dispatch_token_uuid)
+
+
+async def _principals(tx: Transaction, services: Services) -> None:
+    """The users and groups that every installation has, what they may do, and the collection without files."""
+    cluster = services.config.ClusterID
+    for uuid in await permissions.users_outside(tx):
+        await permissions.add_user(tx, uuid)
+    nobody: Record = {"uuid": ids.anonymous_user(cluster), "first_name": "Anonymous", "is_active": False}
+    await _ensure(tx, services, USERS, nobody)
+    everybody, world, stars = ids.all_users(cluster), ids.anonymous_group(cluster), ids.public_favorites(cluster)
+    for uuid, name, group_class in (
+        (ids.system_group(cluster), "System group", "role"),
+        (everybody, "All users", "role"),
+        (world, "Anonymous users", "role"),
+        (stars, "Public favorites", "project"),
+    ):
+        await _ensure(tx, services, GROUPS, {"uuid": uuid, "name": name, "group_class": group_class})
+    empty = ids.empty_collection(cluster)
+    content: Record = {"uuid": empty, "current_version_uuid": empty, "portable_data_hash": ids.EMPTY_PDH}
+    await _ensure(tx, services, COLLECTIONS, {**content, "name": "empty collection", "file_count": 0})
+    for tail, head in ((nobody["uuid"], world), (everybody, world), (everybody, stars), (world, empty)):
+        await _share(tx, services, tail, head, Level.READ)
+    for user in await records.matching(tx, USERS, is_active=1, is_admin=0):
+        await _share(tx, services, user["uuid"], everybody, Level.WRITE)
+        if services.config.Users.ActivatedUsersAreVisibleToOthers:
+            await _share(tx, services, everybody, user["uuid"], Level.READ)
+
+
+async def _share(tx: Transaction, services: Services, tail: str, head: str, level: Level) -> None:
+    ends: Record = {"tail_uuid": tail, "head_uuid": head, "link_class": graph.PERMISSION}
+    if not await records.matching(tx, LINKS, **ends):
+        uuid = services.new_uuid(ids.Infix.LINK)
+        await _ensure(tx, services, LINKS, {**ends, "uuid": uuid, "name": NAMES[level]})
 
 
 async def _restrict(tx: Transaction, services: Services, uuid: str) -> None:
@@ -78,4 +113,5 @@ async def _ensure(tx: Transaction, services: Services, kind: RecordType, given: 
         **given,
     }
     await records.insert(tx, kind, record)
+    await graph.inserted(tx, kind, record)
     await audit.created(tx, services, kind, record, user_uuid=system)

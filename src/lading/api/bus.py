@@ -44,6 +44,11 @@ class Listener:
         except asyncio.QueueFull:
             self.lost = True
 
+    @property
+    def waiting(self) -> int:
+        """How many events it has not taken yet."""
+        return self._queue.qsize()
+
     async def get(self) -> Event:
         """The next event."""
         return await self._queue.get()
@@ -59,6 +64,16 @@ class Bus:
         """Tell everybody."""
         for listener in self._listeners:
             listener.put(event)
+
+    @property
+    def listening(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
+
+    @property
+    def queues(self) -> list[int]:
+        """How many events wait for each listener."""
+        return sorted(one.waiting for one in self._listeners)
 
     @contextmanager
     def listen(self) -> Iterator[Listener]:

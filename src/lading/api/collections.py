@@ -11,7 +11,7 @@ import asyncio
 from datetime import timedelta
 from typing import Final
 
-from lading.api import generic
+from lading.api import generic, guard
 from lading.api.exchange import Answer, Call
 from lading.api.services import Services
 from lading.api.shape import show
@@ -19,15 +19,16 @@ from lading.core import access, ids, locator, manifest
 from lading.core.access import Principal
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
 from lading.core.filters import Column, Compare, Either, Expression, check_select
+from lading.core.groups import check_name
 from lading.core.records import COLLECTIONS
 from lading.core.schema import Record, Type
-from lading.core.timestamps import format_time, parse_time
+from lading.core.timestamps import parse_time
+from lading.core.trash import Lifetimes, is_trashed, times
 from lading.store import contents, records
 from lading.store.database import Transaction
 
 LARGE: Final = 1 << 18
 _UNOFFERED: Final = ("replace_files", "replace_segments")
-_TIMES: Final = ("trash_at", "delete_at", "is_trashed")
 _PAGE_BYTES: Final = 128 << 20
 
 
@@ -64,8 +65,11 @@ async def get_collection(call: Call) -> Answer:
     services, now = call.services, call.services.now()
     async with services.database.reading() as tx:
         if ids.is_uuid(call.uuid):
-            record = await generic.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
-            if is_trashed(record, now) and not call.params.get("include_trash"):
+            trash = bool(call.params.get("include_trash"))
+            record = await guard.find_readable(
+                tx, services, COLLECTIONS, call.uuid, call.caller, include_trash=trash
+            )
+            if is_trashed(record, now) and not trash:
                 raise NotFound(f"Path not found: collection {call.uuid} is in the trash")
             return await _shown(call, record, select)
         found = await find_content(tx, services, call.caller, call.uuid.partition("+A")[0])
@@ -86,19 +90,15 @@ async def find_content(tx: Transaction, services: Services, principal: Principal
     if not ids.is_pdh(wanted):
         raise NotFound(f"Path not found: {pdh[:80]!r} is neither a uuid nor a portable data hash")
     now = services.now()
-    found = [
-        one
-        for one in await records.matching(tx, COLLECTIONS, portable_data_hash=wanted)
-        if (principal.is_admin or one["owner_uuid"] == principal.user_uuid) and not is_trashed(one, now)
-    ]
+    where = (
+        records.equals(COLLECTIONS, "portable_data_hash", wanted),
+        not_trashed(now),
+        *access.readable(COLLECTIONS, principal, now=now),
+    )
+    found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
     if not found:
         raise NotFound(f"Path not found: no collection with content {wanted}")
     return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
-
-
-def is_trashed(record: Record, now: str) -> bool:
-    """Whether a collection is in the trash."""
-    return record["trash_at"] is not None and record["trash_at"] <= now
 
 
 async def create_collection(call: Call) -> Answer:
@@ -109,9 +109,9 @@ async def create_collection(call: Call) -> Answer:
     record = generic.new_record(call, COLLECTIONS, {**given, **content})
     record["current_version_uuid"] = record["uuid"]
     _check_values(call.services, record)
-    record |= _trash_times(call.services, {**COLLECTIONS.defaults}, given)
+    record |= trash_times(call.services, {**COLLECTIONS.defaults}, given)
     async with call.services.database.writing() as tx:
-        await generic.check_owner(tx, call, record["owner_uuid"])
+        await guard.check_owner(tx, call, record["owner_uuid"])
         await settle_name(tx, record, ensure=bool(call.params.get("ensure_unique_name")))
         await generic.insert(tx, call, COLLECTIONS, record)
     return await _shown(call, record, select)
@@ -123,18 +123,18 @@ async def update_collection(call: Call) -> Answer:
     services = call.services
     content: Record | None = None
     async with services.database.reading() as tx:
-        stored = await generic.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
+        stored = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
     given = generic.check_attributes(call, COLLECTIONS, stored)
     if "manifest_text" in given or "portable_data_hash" in given:
         content = await _content(call, given, stored)
     async with services.database.writing() as tx:
-        old = await generic.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
-        access.check_writable(call.caller, old)
+        old = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
+        await guard.check_writable(tx, COLLECTIONS, old, call.caller)
         new = {**old, **given, **(content or {})}
-        new |= _trash_times(services, old, given)
+        new |= trash_times(services, old, given)
         _check_values(services, new)
         if new["owner_uuid"] != old["owner_uuid"]:
-            await generic.check_owner(tx, call, new["owner_uuid"])
+            await guard.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
         await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
         new = await generic.apply(tx, services, COLLECTIONS, old, new, user_uuid=call.caller.user_uuid)
     return await _shown(call, new, select)
@@ -153,11 +153,11 @@ async def untrash_collection(call: Call) -> Answer:
 async def _trash(call: Call, given: Record) -> Answer:
     services = call.services
     async with services.database.writing() as tx:
-        old = await generic.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
-        access.check_writable(call.caller, old)
+        old = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
+        await guard.check_writable(tx, COLLECTIONS, old, call.caller)
         if not given["is_trashed"] and old["trash_at"] is None:
             raise Invalid("Item is not trashed, cannot untrash")
-        new = {**old, **_trash_times(services, old, given)}
+        new = {**old, **trash_times(services, old, given)}
         await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
         new = await generic.apply(tx, services, COLLECTIONS, old, new, user_uuid=call.caller.user_uuid)
     return await _shown(call, new, check_select(call.params.get("select"), COLLECTIONS))
@@ -256,10 +256,7 @@ async def _shown(call: Call, record: Record, select: tuple[str, ...] | None) -> 
 
 def _check_values(services: Services, record: Record) -> None:
     name = record["name"] = record["name"] or None
-    if name in (".", ".."):
-        raise Invalid("name: cannot be '.' or '..'")
-    if name and "/" in name and not services.config.Collections.ForwardSlashNameSubstitution:
-        raise Invalid("name: cannot contain a '/' character")
+    check_name(name, slashes=bool(services.config.Collections.ForwardSlashNameSubstitution))
     if record["preserve_version"]:
         raise Invalid("preserve_version: past versions are not kept yet; leave it false")
     wanted = record["storage_classes_desired"]
@@ -273,32 +270,11 @@ def _check_values(services: Services, record: Record) -> None:
         raise Invalid("replication_desired: must not be negative")
 
 
-def _trash_times(services: Services, old: Record, given: Record) -> Record:
-    """`trash_at`, `delete_at` and `is_trashed` after a write (api-contract 5.3)."""
-    if not any(name in given for name in _TIMES):
-        return {}
-    now = services.now()
-    trash_at = given.get("trash_at", old["trash_at"])
-    delete_at = given.get("delete_at", old["delete_at"])
-    if "trash_at" not in given and "is_trashed" in given and given["is_trashed"] != (is_trashed(old, now)):
-        trash_at, delete_at = (now, None) if given["is_trashed"] else (None, None)
-    elif "trash_at" in given and "delete_at" not in given:
-        delete_at = None
-    if trash_at is None:
-        if delete_at is not None:
-            raise Invalid("delete_at: must be set together with trash_at")
-        return {"trash_at": None, "delete_at": None, "is_trashed": False}
-    if delete_at is not None and delete_at < trash_at:
-        raise Invalid("delete_at: must not be before trash_at")
-    trash_at = max(trash_at, now) if trash_at != old["trash_at"] else trash_at
+def trash_times(services: Services, old: Record, given: Record) -> Record:
+    """`trash_at`, `delete_at` and `is_trashed` after a write; nothing if it names none of them. Raises Invalid."""
     settings = services.config.Collections
-    least = _later(min(now, old["trash_at"] or now), settings.BlobSigningTTL)
-    delete_at = max(delete_at or _later(trash_at, settings.DefaultTrashLifetime), least, trash_at)
-    return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
-
-
-def _later(moment: str, seconds: float) -> str:
-    return format_time(parse_time(moment) + timedelta(seconds=seconds))
+    lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
+    return times(old, given, now=services.now(), lifetimes=lifetimes)
 
 
 async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
-from lading.api import generic
+from lading.api import generic, guard
 from lading.api.exchange import Answer, Call
 from lading.api.ledger import Ledger
 from lading.api.shape import show
@@ -15,15 +14,14 @@ from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.filters import check_number, check_select
 from lading.core.ids import Infix
 from lading.core.lifecycle import NewTokens
-from lading.core.recipe import Recipe
-from lading.core.records import CONTAINERS, TOKENS
+from lading.core.records import CONTAINERS, REQUESTS, TOKENS
 from lading.core.schema import Record
 from lading.core.writers import Caller
-from lading.store import contents, records
+from lading.store import accounting, contents, records
 from lading.store.database import Transaction
 
 _LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
-_RECIPE: Final = tuple(one.name for one in dataclasses.fields(Recipe))
+_RECIPE: Final = recipe.GIVEN
 
 
 async def list_containers(call: Call) -> Answer:
@@ -102,18 +100,26 @@ async def delete_container(call: Call) -> Answer:
         row = await _find(tx, call)
         if row["state"] not in FINAL:
             raise Invalid(f"State: a container that is {row['state']} cannot be deleted; cancel it first")
-        await generic.remove(tx, call, CONTAINERS, row)
+        await generic.remove(tx, call.services, CONTAINERS, row, user_uuid=call.caller.user_uuid)
     return Answer(body=show(CONTAINERS, row))
 
 
 async def lock_container(call: Call) -> Answer:
-    """Take a queued container; the answer has the token for its supervisor."""
+    """Take a queued container; the answer has the token for its supervisor.
+
+    With `runtime_constraints` {"ram", "vcpus"} the dispatcher says how much it gives, within `constraint_ranges`.
+    """
+    amounts = call.params.get("runtime_constraints") or {}
+    if not isinstance(amounts, dict):
+        raise Invalid("runtime_constraints: must be an object of ram and vcpus")
     async with call.services.database.writing() as tx:
         row = await _find(tx, call)
-        change = lifecycle.lock(Container.from_record(row), caller=_caller(call), tokens=_new_tokens(call))
+        change = lifecycle.lock(
+            Container.from_record(row), caller=_caller(call), tokens=_new_tokens(call), amounts=amounts
+        )
         row = await _carry_out(tx, call, row, change)
     token = row["supervisor_auth_uuid"]
-    shown = show(CONTAINERS, row, _LOCKED)
+    shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
     return Answer(body={**shown, "supervisor_token": f"v2/{token}/{call.services.container_secret(token)}"})
 
 
@@ -166,6 +172,51 @@ async def get_secret_mounts(call: Call) -> Answer:
     return Answer(body={"secret_mounts": row["secret_mounts"]})
 
 
+async def report_progress(call: Call) -> Answer:
+    """{"progress": 0 to 1}, from the container itself."""
+    given = call.attributes(CONTAINERS)
+    if given.keys() != {"progress"}:
+        raise Invalid("progress: send it and nothing else, as a number from 0 to 1")
+    async with call.services.database.writing() as tx:
+        row = await _find(tx, call)
+        container, caller = Container.from_record(row), _caller(call)
+        if writers.role_of(container, caller) is not writers.Role.OWN:
+            raise Forbidden("Token is not associated with this container.")
+        row = await _carry_out(
+            tx, call, row, lifecycle.update(container, given, caller=caller, now=call.services.now())
+        )
+    return Answer(body=show(CONTAINERS, row, check_select(call.params.get("select"), CONTAINERS)))
+
+
+async def get_accounting(call: Call) -> Answer:
+    """When the container held resources, for which request of which user, at which priority and in which state.
+
+    {"items": [{"start", "end": null while it lasts, "user_uuid", "container_request_uuid", "container_request_priority",
+    "container_state"}]}; all for admins, others see the intervals of requests that they can read.
+    """
+    services, caller = call.services, call.caller
+    async with services.database.reading() as tx:
+        await _find(tx, call)
+        intervals = await accounting.of_container(tx, call.uuid)
+        requests = dict.fromkeys(one.request_uuid for one in intervals)
+        if not caller.is_admin:
+            rows = await records.among(tx, REQUESTS, "uuid", requests)
+            requests = {row["uuid"]: None for row in rows if await guard.can_read(tx, services, REQUESTS, row, caller)}
+    items = [
+        {
+            "start": one.started_at,
+            "end": one.ended_at,
+            "user_uuid": one.user_uuid,
+            "container_request_uuid": one.request_uuid,
+            "container_request_priority": one.priority,
+            "container_state": one.state,
+        }
+        for one in intervals
+        if one.request_uuid in requests
+    ]
+    return Answer(body={"items": items})
+
+
 async def append_live(call: Call) -> Answer:
     """Add what the container has written to one of its live logs."""
     async with call.services.database.reading() as tx:
@@ -183,7 +234,7 @@ async def _find(tx: Transaction, call: Call) -> Record:
         row = await records.get(tx, CONTAINERS, call.uuid)
         if row is not None:
             return row
-    return await generic.find_readable(tx, call.services, CONTAINERS, call.uuid, caller)
+    return await guard.find_readable(tx, call.services, CONTAINERS, call.uuid, caller)
 
 
 def _caller(call: Call) -> Caller:
@@ -207,8 +258,8 @@ async def _output_readable(tx: Transaction, call: Call, given: Record) -> bool:
     output = given.get("output")
     if not isinstance(output, str):
         return True
-    owner = None if call.caller.is_admin else call.caller.user_uuid
-    return await contents.has_content(tx, output, call.services.now(), owner_uuid=owner, trashed=True)
+    reader = None if call.caller.is_admin else call.caller.user_uuid
+    return await contents.has_content(tx, output, call.services.now(), reader=reader, trashed=True)
 
 
 def _auth_token(call: Call, container: Container) -> tuple[str, str]:
@@ -233,4 +284,6 @@ HANDLERS: Final = {
     "containers.secret_mounts": get_secret_mounts,
     "containers.current": current_container,
     "containers.live": append_live,
+    "containers.progress": report_progress,
+    "containers.accounting": get_accounting,
 }

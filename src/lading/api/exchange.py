@@ -76,7 +76,16 @@ class Call:
         return self.principal
 
     def attributes(self, kind: RecordType) -> Record:
-        """The attributes that were sent: below the type's name, or else the bare body. Raises Malformed."""
+        """The attributes that were sent: below the type's name, or else the bare body.
+
+        Raises Malformed, also for properties that do not keep to the vocabulary.
+        """
+        given = self._sent(kind)
+        if isinstance(given.get("properties"), dict):
+            self.services.vocabulary.check(given["properties"])
+        return given
+
+    def _sent(self, kind: RecordType) -> Record:
         given = self.params.get(kind.singular)
         if given is None:
             if not isinstance(self.document, dict):

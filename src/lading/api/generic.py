@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lading.api import audit
 from lading.api.exchange import Answer, Call
+from lading.api.guard import check_writable, find_readable
+from lading.api.inclusion import find_included
+from lading.api.presenting import present, present_one
 from lading.api.services import Services
-from lading.api.shape import needed, show, show_row
-from lading.core import access, attributes, ids
+from lading.api.shape import needed, show
+from lading.core import access, attributes
 from lading.core.access import Principal
-from lading.core.errors import Conflict, Invalid, NotFound
-from lading.core.filters import Expression, Query, check_query, check_select
-from lading.core.records import USERS
-from lading.core.schema import JSON, Record, RecordType
-from lading.store import records
+from lading.core.errors import Conflict
+from lading.core.filters import Accessible, Expression, Query, check_query, check_select
+from lading.core.records import LINKS
+from lading.core.schema import Record, RecordType
+from lading.store import graph, reach, records
 from lading.store.database import Transaction
 
 
@@ -23,11 +27,13 @@ async def list_records(call: Call, kind: RecordType, where: Sequence[Expression]
     query = prepare_query(call, kind, where)
     database = call.services.database
     async with database.reading() as tx:
+        query = await narrowed(tx, kind, query, call.caller)
         rows = await records.search(tx, database.dialect, kind, query) if query.limit else []
         available = await records.count(tx, database.dialect, kind, query) if query.count else None
-    names = query.select if query.select is not None else kind.listed
-    items = [show_row(kind, row, names, distinct=query.distinct) for row in rows]
-    return Answer(body=envelope(kind, query, items, available))
+        included = await find_included(tx, call, rows, query.include) if query.include else []
+        names = query.select if query.select is not None else kind.listed
+        items = await present(tx, call.services, call.caller, kind, rows, names, distinct=query.distinct)
+    return Answer(body={**envelope(kind, query, items, available), "included": included})
 
 
 def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()) -> Query:
@@ -35,15 +41,35 @@ def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()
     asked = check_query(call.params, kind, max_limit=call.services.config.API.MaxItemsPerResponse)
     names = asked.select if asked.select is not None else kind.listed
     return Query(
-        where=(*access.readable(kind, call.caller), *where, *asked.where),
+        where=(*readable(call, kind), *where, *asked.where),
         order=asked.order,
         select=asked.select,
         limit=asked.limit,
         offset=asked.offset,
         distinct=asked.distinct,
         count=asked.count,
-        extra=needed(kind, names),
+        extra=(*needed(kind, names), *asked.include),
+        include=asked.include,
     )
+
+
+def readable(call: Call, kind: RecordType) -> tuple[Expression, ...]:
+    """The conditions that records meet which the caller may read, in the trash or not as the call says."""
+    return access.readable(
+        kind,
+        call.caller,
+        now=call.services.now(),
+        include_trash=bool(call.params.get("include_trash")),
+        roles=call.services.config.Users.RoleGroupsVisibleToAll,
+    )
+
+
+async def narrowed(tx: Transaction, kind: RecordType, query: Query, principal: Principal) -> Query:
+    """The same query in the form that is quick for what the caller can read."""
+    if not any(isinstance(one, Accessible) for one in query.where):
+        return query
+    found = await reach.accessible(tx, kind, principal.user_uuid)
+    return replace(query, where=tuple(found if isinstance(one, Accessible) else one for one in query.where))
 
 
 def envelope(kind: RecordType, query: Query, items: list[Record], available: int | None) -> Record:
@@ -66,31 +92,15 @@ async def get_record(call: Call, kind: RecordType) -> Answer:
     """One record."""
     select = check_select(call.params.get("select"), kind)
     async with call.services.database.reading() as tx:
-        record = await find_readable(tx, call.services, kind, call.uuid, call.caller)
-    return Answer(body=show(kind, record, select))
+        trash = bool(call.params.get("include_trash"))
+        record = await find_readable(tx, call.services, kind, call.uuid, call.caller, include_trash=trash)
+        return Answer(body=await present_one(tx, call.services, call.caller, kind, record, select))
 
 
-async def find_readable(
-    tx: Transaction, services: Services, kind: RecordType, uuid: str, principal: Principal
-) -> Record:
-    """The record, if the caller can read it. Raises NotFound."""
-    record = await records.get(tx, kind, uuid)
-    if record is None:
-        raise NotFound(f"Path not found: no {kind.singular} {uuid[:60]!r}")
-    if principal.is_admin:
-        return record
-    if (kind is USERS and uuid == principal.user_uuid) or (kind.owned and record["owner_uuid"] == principal.user_uuid):
-        return record
-    condition = (*access.readable(kind, principal), records.equals(kind, "uuid", uuid))
-    if not await records.find(tx, services.database.dialect, kind, condition, limit=1):
-        raise NotFound(f"Path not found: no {kind.singular} {uuid[:60]!r}")
-    return record
-
-
-def check_attributes(call: Call, kind: RecordType, stored: Record | None) -> Record:
-    """What the caller wants to write, checked for names and types. Raises Invalid."""
+def check_attributes(call: Call, kind: RecordType, stored: Record | None, sent: Record | None = None) -> Record:
+    """What the caller wants to write (`sent`, if given), checked for names and types. Raises Invalid."""
     return attributes.check(
-        call.attributes(kind),
+        call.attributes(kind) if sent is None else sent,
         kind,
         stored=stored,
         admin=call.caller.is_admin,
@@ -112,20 +122,10 @@ def new_record(call: Call, kind: RecordType, given: Record) -> Record:
     }
 
 
-async def check_owner(tx: Transaction, call: Call, owner_uuid: JSON) -> None:
-    """Raises Invalid when the owner is not a user, Forbidden when it is somebody else."""
-    if owner_uuid == call.caller.user_uuid:
-        return
-    if not isinstance(owner_uuid, str) or not ids.is_uuid(owner_uuid, ids.Infix.USER):
-        raise Invalid(f"owner_uuid: {owner_uuid!r} is not the uuid of a user")
-    access.check_owner(call.caller, owner_uuid)
-    if await records.get(tx, USERS, owner_uuid) is None:
-        raise Invalid(f"owner_uuid: '{owner_uuid}' not found")
-
-
 async def insert(tx: Transaction, call: Call, kind: RecordType, record: Record) -> None:
     """Store a new record and its trail. Raises Invalid when it collides."""
     await records.insert(tx, kind, record)
+    await graph.inserted(tx, kind, record)
     await audit.created(tx, call.services, kind, record, user_uuid=call.caller.user_uuid)
 
 
@@ -140,6 +140,7 @@ async def apply(
     if not await records.update(tx, kind, old["uuid"], real, expected={"modified_at": old["modified_at"]}):
         raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
     new = {**old, **real}
+    await graph.changed(tx, kind, old, new)
     await audit.changed(tx, services, kind, old, new, user_uuid=user_uuid)
     return new
 
@@ -148,12 +149,15 @@ async def delete_record(call: Call, kind: RecordType) -> Answer:
     """Remove a record."""
     async with call.services.database.writing() as tx:
         old = await find_readable(tx, call.services, kind, call.uuid, call.caller)
-        access.check_writable(call.caller, old)
-        await remove(tx, call, kind, old)
+        await check_writable(tx, kind, old, call.caller)
+        await remove(tx, call.services, kind, old, user_uuid=call.caller.user_uuid)
     return Answer(body=show(kind, old))
 
 
-async def remove(tx: Transaction, call: Call, kind: RecordType, record: Record) -> None:
-    """Take a record out and write the trail."""
+async def remove(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
+    """Take a record out, with the permission links that it is an end of, and write the trail."""
+    for link in await graph.links_of(tx, kind, record["uuid"]):
+        await remove(tx, services, LINKS, link, user_uuid=user_uuid)
     await records.delete(tx, kind, record["uuid"])
-    await audit.deleted(tx, call.services, kind, record, user_uuid=call.caller.user_uuid)
+    await graph.removed(tx, kind, record)
+    await audit.deleted(tx, services, kind, record, user_uuid=user_uuid)

@@ -2,7 +2,8 @@
 
 A `Ledger` lives as long as one transaction. It applies changes with compare-and-set, writes the trail, and carries out
 effects in the order in which they are listed: tokens, log collections, retries, finalisation, the cascade to children.
-Priorities are settled once, at the end. Source: api-contract 1.3, 1.7, 1.8, 1.11; the docstrings of `core`.
+Priorities are settled once, at the end, and so are requests that depend on others that ended. Changes of state and
+priority are kept as intervals of allocation. Source: api-contract 1.3, 1.7, 1.8, 1.11; the docstrings of `core`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Final
 from lading.api import audit
 from lading.api.keeping import keep
 from lading.api.services import Services, hash_secret
-from lading.core import access, finalise, lifecycle, priority, request, retry
-from lading.core.container import FINAL, LIVE, Container
+from lading.core import access, finalise, lifecycle, priority, request, retry, waiting
+from lading.core.container import FINAL, HELD, LIVE, Container, State
 from lading.core.effects import (
     CancelChildren,
     ContainerEffect,
@@ -30,11 +31,14 @@ from lading.core.finalise import Keeps
 from lading.core.jsonvalue import JsonObject
 from lading.core.records import CONTAINERS, REQUESTS, TOKENS
 from lading.core.request import ContainerRequest
-from lading.core.schema import Record, RecordType
-from lading.store import containers, records, tokens
+from lading.core.schema import JSON, Record, RecordType
+from lading.core.waiting import Dependency, Judgement, Standing
+from lading.store import accounting, containers, records, tokens
+from lading.store import waiting as waits
 from lading.store.database import Transaction
 
 _KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
+_ACCOUNTED: Final = ("state", "priority", "container_uuid")
 ABANDONED: Final = "No request wants this container any more."
 
 
@@ -47,6 +51,8 @@ class Ledger:
         self.user_uuid = user_uuid
         self.now = services.now()
         self._stale: dict[str, None] = {}
+        self._over: dict[str, None] = {}
+        self._made: set[str] = set()
 
     async def container(self, uuid: str) -> Record | None:
         """A container's row."""
@@ -65,7 +71,37 @@ class Ledger:
         if change.changed:
             new = await self._write(REQUESTS, old, change.changed, change.expected)
         self.note(change)
+        await self.follow(old, new)
         return new
+
+    async def follow(self, old: Record | None, new: Record) -> None:
+        """What follows from a request that was changed, or made (`old` None): intervals, moments, who depends on it."""
+        was: Record = old or {}
+        if any(was.get(name) != new[name] for name in _ACCOUNTED):
+            await self._account_request(was, new)
+        if any(was.get(name) != new[name] for name in ("expires_at", "start_after", "state")) and (
+            new["expires_at"] or new["start_after"]
+        ):
+            self.tx.after_commit(self.services.alarm.wake)
+        if new["resolving"] and not was.get("resolving"):
+            self.tx.after_commit(self.services.alarm.seek)
+        if old is not None and new["state"] == request.State.FINAL != old["state"]:
+            self.over(new["uuid"])
+            if new["depends_on"]:
+                await waits.unwatch(self.tx, new["uuid"])
+
+    async def removed(self, row: Record) -> None:
+        """What follows from a request that was deleted."""
+        self.over(row["uuid"])
+        await waits.unwatch(self.tx, row["uuid"])
+        if row["container_uuid"] is not None:
+            await accounting.end(self.tx, row["container_uuid"], self.now, request_uuid=row["uuid"])
+        if row["state"] == request.State.COMMITTED:
+            await self.charge(ContainerRequest.from_record(row))
+
+    def over(self, request_uuid: str) -> None:
+        """A request has ended, or is gone: those that depend on it are to be looked at."""
+        self._over[request_uuid] = None
 
     def note(self, change: request.Change) -> None:
         """Remember whose priority a change may have changed."""
@@ -88,7 +124,35 @@ class Ledger:
         }
         await records.insert(self.tx, CONTAINERS, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
+        self._made.add(container.uuid)
         return row
+
+    async def resize(self, container: Container, values: JsonObject) -> None:
+        """Store other sizes of a container that waits. Raises Conflict when it does not any more."""
+        row = await self.container(container.uuid)
+        if row is not None and values:
+            await self._store_container(row, values, expected={"state": container.state})
+
+    async def judge(self, subject: ContainerRequest) -> Judgement:
+        """Whether a request counts now."""
+        return (await self._judge([subject]))[subject.uuid]
+
+    async def fail(self, row: Record, reason: str) -> Record:
+        """End a Committed request that can never be run, and say why; nobody else loses its container."""
+        subject = ContainerRequest.from_record(row)
+        new = await self.change_request(row, request.fail(subject))
+        await self.charge(subject)
+        await audit.note(self.tx, self.services, row, "end", reason, {"reason": reason})
+        if subject.container_uuid is not None:
+            await self.abandon(subject.container_uuid, reason=reason)
+        return new
+
+    async def charge(self, subject: ContainerRequest) -> None:
+        """Charge the container that asked for a request, which ends without its container having ended."""
+        if subject.requesting_container_uuid is not None and subject.cumulative_cost > 0:
+            row = await self.container(subject.requesting_container_uuid)
+            if row is not None and row["state"] == State.RUNNING:
+                await self._charge(row["uuid"], row["subrequests_cost"] + subject.cumulative_cost)
 
     async def finalise(self, subject: ContainerRequest, container: Container | None, *, reused: bool) -> request.Change:
         """End a request: keep its collections, charge who asked for it. The change of the request, not yet stored."""
@@ -106,7 +170,7 @@ class Ledger:
             await self._charge(end.parent_uuid, parent.subrequests_cost + end.parent_cost)
         return request.with_values(end.change, kept) if kept else end.change
 
-    async def abandon(self, container_uuid: str) -> None:
+    async def abandon(self, container_uuid: str, *, reason: str = ABANDONED) -> None:
         """Cancel a container that has not started and that no Committed request points at."""
         row = await self.container(container_uuid)
         if row is None:
@@ -114,12 +178,34 @@ class Ledger:
         container = Container.from_record(row)
         wanting = await self._committed(container_uuid)
         if request.is_abandoned(container.state, (subject for _, subject in wanting)):
-            await self.change_container(row, lifecycle.cancel(container, now=self.now, reason=ABANDONED))
+            await self.change_container(row, lifecycle.cancel(container, now=self.now, reason=reason))
 
     async def settle(self) -> None:
-        """Bring the priorities of all containers that became stale, and of those below them, up to date."""
-        if not self._stale:
-            return
+        """Look at all that depends on what ended; then bring stale priorities, and those below them, up to date."""
+        while self._over or self._stale:
+            if self._over:
+                await self._release_dependents()
+            else:
+                await self._settle_priorities()
+
+    async def _release_dependents(self) -> None:
+        over = list(self._over)
+        self._over.clear()
+        for ended in over:
+            for uuid in await waits.dependents(self.tx, ended):
+                row = await records.get(self.tx, REQUESTS, uuid)
+                if row is None or row["state"] != request.State.COMMITTED:
+                    await waits.unwatch(self.tx, uuid)
+                    continue
+                judgement = await self.judge(ContainerRequest.from_record(row))
+                if judgement.standing is Standing.BROKEN:
+                    await self.fail(row, judgement.sentence)
+                elif row["container_uuid"] is not None:
+                    self.stale([row["container_uuid"]])
+                if judgement.standing in (Standing.READY, Standing.EARLY):
+                    await waits.unwatch(self.tx, uuid)
+
+    async def _settle_priorities(self) -> None:
         due = dict(self._stale)
         self._stale.clear()
         frontier = list(due)
@@ -134,12 +220,24 @@ class Ledger:
             for row in await records.among(self.tx, REQUESTS, "container_uuid", recompute)
             if row["state"] == request.State.COMMITTED
         ]
+        judgements = await self._judge(wanting)
+        wanting = [subject for subject in wanting if judgements[subject.uuid].counts]
         priorities = {uuid: row["priority"] for uuid, row in rows.items()}
         parents = {subject.requesting_container_uuid for subject in wanting} - {None, *priorities}
         for row in await records.among(self.tx, CONTAINERS, "uuid", (uuid for uuid in parents if uuid)):
             priorities[row["uuid"]] = row["priority"]
         for uuid, value in priority.propagate(priorities, wanting, recompute=recompute).items():
             await self._store_container(rows[uuid], {"priority": value}, expected={})
+
+    async def _judge(self, subjects: list[ContainerRequest]) -> dict[str, Judgement]:
+        named = dict.fromkeys(uuid for one in subjects for uuid in one.depends_on)
+        found = await records.among(self.tx, REQUESTS, "uuid", named)
+        others = {row["uuid"]: ContainerRequest.from_record(row) for row in found}
+        wanted = {one.container_uuid for one in others.values() if one.container_uuid}
+        rows = await records.among(self.tx, CONTAINERS, "uuid", sorted(wanted))
+        held = {row["uuid"]: Container.from_record(row) for row in rows}
+        known = {uuid: Dependency(one, held.get(one.container_uuid or "")) for uuid, one in others.items()}
+        return {one.uuid: waiting.judge(one, known, now=self.now) for one in subjects}
 
     async def parent_priorities(self, subject: ContainerRequest) -> dict[str, int | None]:
         """The priority of the container that made a request."""
@@ -242,6 +340,8 @@ class Ledger:
         container = await self.container(subject.container_uuid) if subject.container_uuid else None
         state = Container.from_record(container).state if container else None
         new = await self.change_request(row, request.cancel(subject, container_state=state))
+        if new["state"] != row["state"]:
+            await self.charge(subject)
         if subject.container_uuid is not None and new["state"] == request.State.FINAL and state not in FINAL:
             await self.abandon(subject.container_uuid)
         return new
@@ -264,4 +364,33 @@ class Ledger:
             raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
         new = {**old, **real}
         await audit.changed(self.tx, self.services, kind, old, new, user_uuid=self.user_uuid)
+        if kind is CONTAINERS and new["state"] != old["state"]:
+            await self._account_container(old, new)
         return new
+
+    async def _account_container(self, old: Record, new: Record) -> None:
+        if old["state"] in HELD:
+            await accounting.end(self.tx, new["uuid"], self.now)
+        if new["state"] in HELD:
+            for row, _ in await self._committed(new["uuid"]):
+                await self._begin(row, new["state"])
+
+    async def _account_request(self, old: Record, new: Record) -> None:
+        if old.get("container_uuid") and old["state"] == request.State.COMMITTED:
+            await accounting.end(self.tx, old["container_uuid"], self.now, request_uuid=new["uuid"])
+        uuid = new["container_uuid"]
+        if uuid is None or uuid in self._made or new["state"] != request.State.COMMITTED:
+            return
+        container = await self.container(uuid)
+        if container is not None and container["state"] in HELD:
+            await self._begin(new, container["state"])
+
+    async def _begin(self, row: Record, state: JSON) -> None:
+        interval = accounting.Interval(
+            request_uuid=row["uuid"],
+            user_uuid=row["committed_by_uuid"] or row["owner_uuid"],
+            priority=row["priority"] or 0,
+            state=state,
+            started_at=self.now,
+        )
+        await accounting.begin(self.tx, row["container_uuid"], interval)

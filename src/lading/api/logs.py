@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api import generic
+from lading.api import audit, generic, guard
 from lading.api.exchange import Answer, Call
 from lading.api.shape import show
 from lading.core.errors import Invalid
@@ -38,9 +38,11 @@ async def create_log(call: Call) -> Answer:
             kind = BY_INFIX.get(uuid[6:11])
             if kind is None or not kind.stored:
                 raise Invalid(f"object_uuid: '{uuid}' not found")
-            about = await generic.find_readable(tx, call.services, kind, uuid, call.caller)
+            about = await guard.find_readable(tx, call.services, kind, uuid, call.caller, include_trash=True)
             record["object_owner_uuid"] = about["owner_uuid"]
         record["id"] = await records.insert(tx, LOGS, record)
+        if audit.is_event(record):
+            audit.tell(tx, call.services, record)
     return Answer(body=show(LOGS, record))
 
 

@@ -1,14 +1,19 @@
-"""The OpenAPI description, from the same table as routes and discovery document."""
+"""The OpenAPI description, from the same table as routes and discovery document.
+
+It is complete: every path, and every status that a path can answer with. `make fuzz` holds the server to it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
 from lading import __version__
 from lading.api.exchange import Answer, Call
-from lading.core.records import RECORDS
-from lading.core.schema import Action, Field, Record, RecordType, Scope, Type
+from lading.core.ids import Infix
+from lading.core.records import COLLECTIONS, RECORDS
+from lading.core.schema import Action, Field, Parameter, Record, RecordType, Scope, Type
 
 _TYPES: Final[dict[Type, Record]] = {
     Type.STRING: {"type": "string"},
@@ -19,11 +24,75 @@ _TYPES: Final[dict[Type, Record]] = {
     Type.OBJECT: {"type": "object"},
     Type.ARRAY: {"type": "array", "items": {}},
 }
+_OBJECT: Final[Record] = {"type": "object"}
+_STRINGS: Final[Record] = {"type": "array", "items": {"type": "string"}}
+_FILTERS: Final[Record] = {
+    "type": "array",
+    "items": {"anyOf": [{"type": "array", "items": {}, "minItems": 3, "maxItems": 3}, {"type": "string"}]},
+}
+_PARAMETERS: Final[dict[str, Record]] = {
+    "filters": _FILTERS,
+    "order": _STRINGS,
+    "select": {**_STRINGS, "minItems": 1},
+    "include": _STRINGS,
+    "limit": {"type": "integer", "minimum": 0, "default": 100},
+    "offset": {"type": "integer", "minimum": 0, "default": 0},
+    "count": {"type": "string", "enum": ["exact", "none"], "default": "exact"},
+}
 _ERROR: Final[Record] = {
     "type": "object",
     "required": ["errors"],
-    "properties": {"errors": {"type": "array", "items": {"type": "string"}}},
+    "properties": {"errors": _STRINGS},
 }
+_REASONS: Final = {
+    400: "It could not be read, or does not keep to the vocabulary.",
+    401: "No token, an unknown one, or one that has expired.",
+    403: "This token or user may not do this.",
+    404: "There is no such record, or it cannot be read with this token.",
+    405: "The path does not take this method.",
+    409: "Somebody else changed it first: read it again.",
+    413: "The body is too large.",
+    416: "The range of bytes is not there.",
+    422: "Understood and refused; the text names what is wrong.",
+    502: "What is stored is damaged.",
+    503: "Not possible now; try again later.",
+    507: "No room is left.",
+}
+_ALWAYS: Final = (400, 405, 422, 503)
+_WRITES: Final = (409, 413, 507)
+_ACTIONS: Final[dict[str, tuple[int, ...]]] = {"container_requests.log": (416, 502)}
+"""What some actions answer beside what all of their kind do."""
+_ANSWERS: Final[dict[str, Record]] = {
+    "container_requests.container_status": {
+        "type": "object",
+        "required": ["uuid", "container_state", "scheduling_status"],
+        "properties": {name: {"type": "string"} for name in ("uuid", "container_state", "scheduling_status")},
+    },
+    "containers.secret_mounts": {
+        "type": "object",
+        "required": ["secret_mounts"],
+        "properties": {"secret_mounts": _OBJECT},
+    },
+    "credentials.secret": {
+        "type": "object",
+        "required": ["external_id", "secret"],
+        "properties": {name: {"type": "string"} for name in ("external_id", "secret")},
+    },
+}
+_STATUSES: Final[Record] = {
+    "type": "object",
+    "required": ["items"],
+    "properties": {"items": {"type": "object", "additionalProperties": {"type": "string"}}},
+}
+_SIMPLE: Final = (
+    ("/discovery/v1/apis/arvados/v1/rest", "The discovery document.", (405, 503)),
+    ("/arvados/v1/openapi.json", "This document.", (405, 503)),
+    ("/arvados/v1/config", "The exported configuration.", (405, 503)),
+    ("/arvados/v1/vocabulary", "The vocabulary of properties.", (405, 503)),
+    ("/status.json", "How many listen for events.", (405, 503)),
+    ("/debug.json", "What listeners have still to be told; with the management token.", (401, 403, 405, 503)),
+    ("/_health/ping", "Whether the server and its database answer; with the management token.", (401, 403, 405, 503)),
+)
 
 
 async def get_document(call: Call) -> Answer:
@@ -39,24 +108,18 @@ def describe() -> Record:
     for kind in RECORDS:
         schemas[kind.schema] = _schema(kind)
         schemas[f"{kind.schema}List"] = _list_schema(kind)
+        schemas[f"{kind.schema}Write"] = _write_schema(kind)
         for action in kind.actions:
-            paths.setdefault(_path(kind, action), {})[action.method.lower()] = _operation(kind, action)
-    for path, doc in (
-        ("/discovery/v1/apis/arvados/v1/rest", "The discovery document."),
-        ("/arvados/v1/config", "The exported configuration."),
-        ("/arvados/v1/vocabulary", "The vocabulary of properties."),
-    ):
-        answer = {"200": {"description": doc, "content": {"application/json": {"schema": {"type": "object"}}}}}
-        paths[path] = {"get": {"summary": doc, "security": [], "responses": answer}}
-    statuses: Record = {
-        "type": "object",
-        "properties": {"items": {"type": "object", "additionalProperties": {"type": "string"}}},
-    }
+            for method in _methods(action):
+                paths.setdefault(_path(kind, action), {})[method] = _operation(kind, action, method)
+    for path, doc, statuses in _SIMPLE:
+        secure: Record = {} if 401 in statuses else {"security": []}
+        paths[path] = {"get": {"summary": doc, **secure, "responses": _responses(_OBJECT, (400, *statuses))}}
     paths["/arvados/v1/dispatch/statuses"] = {
         "post": {
             "summary": "Why containers wait, said by a dispatcher.",
-            "requestBody": {"content": {"application/json": {"schema": statuses}}},
-            "responses": _responses({"type": "object"}),
+            "requestBody": {"required": True, "content": {"application/json": {"schema": _STATUSES}}},
+            "responses": _responses(_OBJECT, (401, 403, *_ALWAYS, 413)),
         }
     }
     return {
@@ -66,6 +129,10 @@ def describe() -> Record:
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
     }
+
+
+def _methods(action: Action) -> tuple[str, ...]:
+    return ("put", "patch") if action.method == "PUT" else (action.method.lower(),)
 
 
 def _path(kind: RecordType, action: Action) -> str:
@@ -78,42 +145,87 @@ def _path(kind: RecordType, action: Action) -> str:
     return "/arvados/v1/" + "/".join(part for part in parts if part)
 
 
-def _operation(kind: RecordType, action: Action) -> Record:
-    parameters: list[Record] = [
-        {"name": one.name, "in": "query", "description": one.doc, "schema": _TYPES[one.type]}
-        for one in action.parameters
-    ]
-    for name, wanted in (("uuid", action.scope is Scope.MEMBER), ("rest", action.rest)):
-        if wanted:
-            parameters.append({"name": name, "in": "path", "required": True, "schema": {"type": "string"}})
+def _operation(kind: RecordType, action: Action, method: str) -> Record:
+    parameters = [_parameter(one) for one in action.parameters]
+    if action.scope is Scope.MEMBER:
+        parameters.append({"name": "uuid", "in": "path", "required": True, "schema": _uuid(kind)})
+    if action.rest:
+        parameters.append({"name": "rest", "in": "path", "required": True, "schema": {"type": "string"}})
+    name = f"{kind.plural}.{action.name}"
     operation: Record = {
-        "operationId": f"{kind.plural}.{action.name}",
+        "operationId": name if method != "patch" else f"{kind.plural}.patch",
         "summary": action.doc,
         "tags": [kind.plural],
         "parameters": parameters,
-        "responses": _responses(_answer(kind, action)),
+        "responses": _answers(kind, action, name),
     }
+    if name == "keep_services.accessible":
+        operation["security"] = []
     if action.body:
-        schema = {"type": "object", "properties": {kind.singular: {"$ref": f"#/components/schemas/{kind.schema}"}}}
-        operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+        operation["requestBody"] = {"content": {"application/json": {"schema": _body(kind)}}}
+    elif action.rest and action.method == "POST":
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"content": content}
     return operation
+
+
+def _parameter(one: Parameter) -> Record:
+    shown: Record = {"name": one.name, "in": "query", "required": one.required, "description": one.doc}
+    schema = _PARAMETERS.get(one.name, _TYPES[one.type])
+    if one.type in (Type.ARRAY, Type.OBJECT):
+        return {**shown, "content": {"application/json": {"schema": schema}}}
+    return {**shown, "schema": schema}
+
+
+def _uuid(kind: RecordType) -> Record:
+    pattern = f"[0-9a-z]{{5}}-{kind.infix}-[0-9a-z]{{15}}"
+    if kind is COLLECTIONS:
+        pattern += r"|[0-9a-f]{32}\+[0-9]+"
+    return {"type": "string", "pattern": f"^({pattern})$"}
+
+
+def _body(kind: RecordType) -> Record:
+    """Attributes, below the name of the type or bare."""
+    attributes = {"$ref": f"#/components/schemas/{kind.schema}Write"}
+    wrapped = {"type": "object", "required": [kind.singular], "properties": {kind.singular: attributes}}
+    return {"anyOf": [wrapped, attributes]}
+
+
+def _answers(kind: RecordType, action: Action, name: str) -> Record:
+    statuses = {*_ALWAYS, 401, 403, *_ACTIONS.get(name, ())}
+    named = any(one.name == "uuid" for one in action.parameters)
+    if action.scope is Scope.MEMBER or named or action.method == "POST" or action.answer == "":
+        statuses.add(404)
+    if action.method != "GET":
+        statuses |= set(_WRITES)
+    if action.answer == "bytes":
+        return _log_answers(sorted(statuses))
+    return _responses(_ANSWERS.get(name, _answer(kind, action)), sorted(statuses))
 
 
 def _answer(kind: RecordType, action: Action) -> Record:
     match action.answer:
-        case "object" | "bytes":
-            return {"type": "object"}
+        case "object":
+            return _OBJECT
         case "List":
             return {"$ref": f"#/components/schemas/{kind.schema}List"}
     return {"$ref": f"#/components/schemas/{action.answer or kind.schema}"}
 
 
-def _responses(schema: Record) -> Record:
+def _log_answers(statuses: Iterable[int]) -> Record:
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    listing = {"application/json": {"schema": _OBJECT}}
+    answers = _responses(_OBJECT, statuses)
+    answers["200"] = {"description": "The file, or what is in the directory.", "content": {**text, **listing}}
+    answers["206"] = {"description": "The range of bytes that was asked for.", "content": text}
+    return answers
+
+
+def _responses(schema: Record, statuses: Iterable[int]) -> Record:
     error = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
     return {
         "200": {"description": "Done.", "content": {"application/json": {"schema": schema}}},
-        "4XX": {"description": "Refused; the text names the fault.", **error},
-        "5XX": {"description": "Not possible now.", **error},
+        **{str(one): {"description": _REASONS[one], **error} for one in statuses},
     }
 
 
@@ -125,8 +237,24 @@ def _schema(kind: RecordType) -> Record:
     }
 
 
+def _write_schema(kind: RecordType) -> Record:
+    """What can be written; what the server sets is passed over or refused."""
+    writable = (one for one in kind.fields if not (one.fixed or one.readonly or one.derived or one.name == "uuid"))
+    shown = (one for one in writable if not one.hidden or (kind.infix, one.name) in _WRITE_ONLY)
+    return {"type": "object", "properties": {one.name: _property(one) for one in shown}}
+
+
+_WRITE_ONLY: Final = {
+    (Infix.CREDENTIAL, "secret"),
+    (Infix.REQUEST, "secret_mounts"),
+    (Infix.REQUEST, "runtime_token"),
+}
+
+
 def _property(one: Field) -> Record:
     shown = dict(_TYPES[one.type])
+    if one.null and (not one.nested or one.default is None):
+        shown["type"] = [shown["type"], "null"]
     if one.doc:
         shown["description"] = one.doc
     if one.fixed or one.readonly or one.derived:
@@ -136,8 +264,16 @@ def _property(one: Field) -> Record:
 
 def _list_schema(kind: RecordType) -> Record:
     items = {"type": "array", "items": {"$ref": f"#/components/schemas/{kind.schema}"}}
-    count = {"type": "integer"}
+    count = {"type": "integer", "minimum": 0}
     return {
         "type": "object",
-        "properties": {"items": items, "items_available": count, "limit": count, "offset": count},
+        "required": ["kind", "items", "limit", "offset"],
+        "properties": {
+            "kind": {"const": f"{kind.kind}List"},
+            "items": items,
+            "items_available": count,
+            "limit": count,
+            "offset": count,
+            "included": {"type": "array", "items": _OBJECT},
+        },
     }

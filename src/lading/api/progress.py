@@ -5,22 +5,27 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from lading.api import generic, saved
+from lading.api import guard, saved
 from lading.api.exchange import Answer, Call
-from lading.api.requests import find_parent
-from lading.api.resolving import decide, find_nearest
+from lading.api.ledger import Ledger
+from lading.api.requests import find_parent, look_up_given
+from lading.api.resolving import UNSATISFIABLE, decide, find_nearest
 from lading.core import access, explain, recipe, request
-from lading.core.container import HIDDEN, Container
-from lading.core.errors import Invalid
+from lading.core.container import HIDDEN, Container, State
+from lading.core.delays import Scene, delays
+from lading.core.errors import Invalid, Unavailable
 from lading.core.ids import Infix
 from lading.core.recipe import Recipe
 from lading.core.records import CONTAINERS, LOGS, REQUESTS
 from lading.core.request import ContainerRequest
 from lading.core.reuse import New, Reuse
-from lading.core.schema import JSON, Record
-from lading.store import records
+from lading.core.schema import Record
+from lading.core.waiting import READY
+from lading.store import records, waiting
 from lading.store.database import Transaction
 
+_NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
+_MOST_AHEAD: Final = 1000
 _SHOWN: Final = (
     "uuid",
     "state",
@@ -39,40 +44,43 @@ _SHOWN: Final = (
 async def get_status(call: Call) -> Answer:
     """{uuid, container_state, scheduling_status}: the state of a request's container and what it waits for."""
     async with call.services.database.reading() as tx:
-        row = await generic.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+        row = await guard.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
         container = await _container(tx, row)
-    if container is None:
-        body = {"uuid": "", "container_state": "", "scheduling_status": explain.status_sentence(None, None)}
-    else:
-        sentence = explain.status_sentence(container, call.services.statuses.get(container.uuid))
-        body = {"uuid": container.uuid, "container_state": container.state, "scheduling_status": sentence}
-    return Answer(body=body)
+        subject = ContainerRequest.from_record(row)
+        scene = await _scene(tx, call, subject, container)
+    waits = _first(subject, container, scene)
+    sentence = explain.status_sentence(container, scene.dispatcher, waits)
+    known = {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
+    return Answer(body={**known, "scheduling_status": sentence})
 
 
 async def get_why(call: Call) -> Answer:
     """Why a request is where it is.
 
     {"request_uuid", "state", "priority", "outcome": one sentence, "scheduling_status": one sentence,
-    "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
+    "waits": [{"reason", "sentence"}] see `core.delays`, "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
     "decided_at": null | time, "decision": null | {see `core.explain.explain`; "nearest" is filled in for "new"}}
     """
     services = call.services
     async with services.database.reading() as tx:
-        row = await generic.find_readable(tx, services, REQUESTS, call.uuid, call.caller)
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, call.caller)
         container = await _container(tx, row)
-        decided = await _decision(tx, call)
+        decided = await _last(tx, call, "resolve")
         decision: Record | None = decided["properties"] if decided else None
         if decision is not None and decision["decision"] == "new":
-            decision = {**decision, "nearest": await _nearest(tx, decision["container_uuid"])}
-    subject = ContainerRequest.from_record(row)
-    sentence = services.statuses.get(container.uuid) if container else None
+            decision = {**decision, **await _nearest(tx, decision["container_uuid"])}
+        subject = ContainerRequest.from_record(row)
+        scene = await _scene(tx, call, subject, container)
+        ended = await _last(tx, call, "end")
+    waits = _first(subject, container, scene)
     return Answer(
         body={
             "request_uuid": subject.uuid,
             "state": subject.state,
             "priority": subject.priority,
-            "outcome": explain.outcome(subject, container),
-            "scheduling_status": explain.status_sentence(container, sentence),
+            "outcome": ended["summary"] if ended else explain.outcome(subject, container),
+            "scheduling_status": explain.status_sentence(container, scene.dispatcher, waits),
+            "waits": [one.shown() for one in delays(subject, container, scene)],
             "container": {name: getattr(container, name) for name in _SHOWN} if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,
             "decided_at": decided["event_at"] if decided else None,
@@ -86,6 +94,9 @@ async def preview(call: Call) -> Answer:
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
     wanted = {**given, "state": request.State.COMMITTED, "priority": given.get("priority") or 0}
+    trees = await look_up_given(call, given)
+    if trees is None:
+        raise Unavailable("a git repository that the mounts name is still being fetched; try again in a moment")
     async with services.database.reading() as tx:
         now = services.now()
         change = request.create(
@@ -97,13 +108,14 @@ async def preview(call: Call) -> Answer:
             policy=services.policy,
             parent=await find_parent(tx, call, given),
         )
-        decision = await decide(tx, services, change.request, caller)
+        decision = await decide(tx, services, change.request, caller, trees)
         reused = isinstance(decision.choice, Reuse)
-        near = None if reused else await find_nearest(tx, decision.recipe, now)
+        near = () if reused else await find_nearest(tx, decision.recipe, now)
     uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
     return Answer(
         body={
-            **explain.explain(decision.choice, container_uuid=uuid, near=near),
+            **explain.explain(decision.choice, container_uuid=uuid, near=near, trees=trees),
+            **({} if decision.possible else {"decision": "none", "reason": UNSATISFIABLE}),
             "container_state": decision.choice.container.state if isinstance(decision.choice, Reuse) else None,
             "recipe": _recipe(decision.recipe),
         }
@@ -124,7 +136,7 @@ async def put_statuses(call: Call) -> Answer:
 async def get_log(call: Call) -> Answer:
     """A file of the log of one of the request's containers, or the files that there are."""
     async with call.services.database.reading() as tx:
-        row = await generic.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+        row = await guard.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
         container = await _container(tx, row)
         return await saved.serve(tx, call, row, container)
 
@@ -136,18 +148,44 @@ async def _container(tx: Transaction, row: Record) -> Container | None:
     return Container.from_record(found) if found else None
 
 
-async def _decision(tx: Transaction, call: Call) -> Record | None:
-    rows = await records.matching(tx, LOGS, object_uuid=call.uuid, event_type="resolve")
+async def _scene(tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None) -> Scene:
+    """What there is to know about why a request waits."""
+    services = call.services
+    ledger = Ledger(tx, services, user_uuid=call.caller.user_uuid)
+    asking = subject.requesting_container_uuid
+    parent = await records.get(tx, CONTAINERS, asking) if asking else None
+    ahead = 0
+    if container is not None and container.state is State.QUEUED and container.priority > 0:
+        ahead = await waiting.ahead(tx, container.priority, container.created_at, most=_MOST_AHEAD)
+    return Scene(
+        judgement=await ledger.judge(subject) if subject.state is request.State.COMMITTED else READY,
+        parent=Container.from_record(parent) if parent else None,
+        dispatcher=services.statuses.get(container.uuid) if container else None,
+        ahead=ahead,
+        most=_MOST_AHEAD,
+    )
+
+
+def _first(subject: ContainerRequest, container: Container | None, scene: Scene) -> str:
+    """Why the request itself does not let its container run, in one sentence."""
+    if container is None:
+        return next((one.sentence for one in delays(subject, None, scene)), "") if subject.resolving else ""
+    return scene.judgement.sentence
+
+
+async def _last(tx: Transaction, call: Call, event_type: str) -> Record | None:
+    rows = await records.matching(tx, LOGS, object_uuid=call.uuid, event_type=event_type)
     return max(rows, key=lambda row: int(row["id"])) if rows else None
 
 
-async def _nearest(tx: Transaction, container_uuid: str) -> JSON:
+async def _nearest(tx: Transaction, container_uuid: str) -> Record:
     row = await records.get(tx, CONTAINERS, container_uuid)
     if row is None:
-        return None
+        return {"nearest": None, "near": []}
     made = Container.from_record(row)
     near = await find_nearest(tx, recipe.of_container(made), made.created_at)
-    return explain.explain(New("", ()), container_uuid=None, near=near)["nearest"]
+    shown = explain.explain(New("", ()), container_uuid=None, near=near)
+    return {"nearest": shown["nearest"], "near": shown["near"]}
 
 
 def _recipe(made_of: Recipe) -> Record:

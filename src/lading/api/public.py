@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hmac
+import json
+from pathlib import Path
 
+from lading import __version__
 from lading.api.authentication import find_token
 from lading.api.exchange import Answer, Call
 from lading.config import export
-from lading.core.errors import Forbidden, Unauthenticated
+from lading.core import vocabulary
+from lading.core.errors import Forbidden, Invalid, Unauthenticated
 from lading.core.records import USERS
 from lading.core.schema import Record
+from lading.core.vocabulary import Vocabulary
 from lading.store import records
 
 _NO_URL: Record = {"ExternalURL": ""}
@@ -31,7 +36,6 @@ async def get_config(call: Call) -> Answer:
         "RemoteClusters": {},
         "InstanceTypes": {},
         "Login": {},
-        "Users": {"AnonymousUserToken": ""},
         "Volumes": {},
         "Workbench": {},
         "TLS": {"Insecure": False},
@@ -45,19 +49,43 @@ def websocket_url(url: str) -> str:
 
 
 async def get_vocabulary(call: Call) -> Answer:
-    """The vocabulary: every property is free."""
-    del call
-    return Answer(body={"strict_tags": False, "tags": {}})
+    """The vocabulary; without one every property is free."""
+    return Answer(body=call.services.vocabulary.document)
+
+
+def load_vocabulary(path: str) -> Vocabulary:
+    """The vocabulary in a JSON file; "" is none. Raises Invalid naming the file and the fault."""
+    if not path:
+        return Vocabulary()
+    try:
+        return vocabulary.read(json.loads(Path(path).read_bytes()))
+    except (OSError, ValueError, Invalid) as error:
+        raise Invalid(f"configuration: API.VocabularyPath: {path}: {error}") from error
+
+
+async def get_status(call: Call) -> Answer:
+    """How many listen for events (api-contract 7)."""
+    return Answer(body={"Clients": call.services.bus.listening, "Version": __version__})
+
+
+async def get_debug(call: Call) -> Answer:
+    """What each listener has still to be told; asks for the management token."""
+    _check_management(call)
+    return Answer(body={"Queues": call.services.bus.queues})
 
 
 async def get_health(call: Call) -> Answer:
     """Whether the server and its database answer; asks for the management token."""
+    _check_management(call)
+    async with call.services.database.reading() as tx:
+        await records.get(tx, USERS, call.services.system_user)
+    return Answer(body={"health": "OK"})
+
+
+def _check_management(call: Call) -> None:
     token = find_token(call.headers, call.params)
     wanted = call.services.config.ManagementToken
     if not token:
         raise Unauthenticated("Not logged in: send the management token")
     if not wanted or not hmac.compare_digest(token.encode(), wanted.encode()):
         raise Forbidden("Forbidden: this is not the management token")
-    async with call.services.database.reading() as tx:
-        await records.get(tx, USERS, call.services.system_user)
-    return Answer(body={"health": "OK"})

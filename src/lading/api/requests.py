@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api import audit, generic
+from lading.api import audit, depending, generic, guard
 from lading.api.exchange import Answer, Call
+from lading.api.gitmounts import NO_TREES, Trees, look_up
 from lading.api.ledger import Ledger
 from lading.api.resolving import commit
 from lading.api.shape import show
-from lading.core import access, request
+from lading.core import request
 from lading.core.container import Container
+from lading.core.effects import Adopt, Confirm, Resolve
 from lading.core.errors import Invalid
 from lading.core.filters import check_select
 from lading.core.ids import Infix
+from lading.core.policy import Policy
 from lading.core.records import REQUESTS
 from lading.core.request import ContainerRequest, Parent
 from lading.core.schema import Record
@@ -32,11 +35,15 @@ async def get_request(call: Call) -> Answer:
 
 
 async def create_request(call: Call) -> Answer:
-    """A new request; committed, it has a container when this answers."""
-    request.check_parameters(call.params)
+    """A new request; committed, it has a container when this answers, unless a git repository takes too long.
+
+    With the parameter `satisfy` the status is 202 then, and a draft is given a container too.
+    """
+    satisfy = bool(call.params.get("satisfy"))
     select = check_select(call.params.get("select"), REQUESTS)
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
+    trees = await _look_up(call, given) if satisfy or given.get("state") == request.State.COMMITTED else NO_TREES
     async with services.database.writing() as tx:
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
         change = request.create(
@@ -48,47 +55,78 @@ async def create_request(call: Call) -> Answer:
             policy=services.policy,
             parent=await find_parent(tx, call, given),
         )
-        await generic.check_owner(tx, call, change.request.owner_uuid)
-        change = await commit(ledger, change, caller)
+        await guard.check_owner(tx, call, change.request.owner_uuid)
+        await depending.check(tx, services, caller, change.request, [])
+        change = await commit(ledger, _satisfied(change, services.policy, satisfy=satisfy), caller, trees)
         record: Record = {**change.request.to_record(), "modified_at": ledger.now}
         await records.insert(tx, REQUESTS, record)
         await audit.created(tx, services, REQUESTS, record, user_uuid=caller.user_uuid)
+        await ledger.follow(None, record)
         await ledger.settle()
-    return Answer(body=_shown(record, select))
+    return Answer(body=_shown(record, select), status=_status(record) if satisfy else 200)
 
 
 async def update_request(call: Call) -> Answer:
-    """Change a request; committing it finds its container."""
-    request.check_parameters(call.params)
+    """Change a request; committing it finds its container. `satisfy` is that of create."""
+    satisfy = bool(call.params.get("satisfy"))
     select = check_select(call.params.get("select"), REQUESTS)
     services, caller = call.services, call.caller
+    given = call.attributes(REQUESTS)
+    trees: Trees | None = NO_TREES
+    if satisfy or given.get("state") == request.State.COMMITTED or given.get("container_uuid"):
+        trees = await _look_up_stored(call, given)
     async with services.database.writing() as tx:
-        row = await generic.find_readable(tx, services, REQUESTS, call.uuid, caller)
-        access.check_writable(caller, row)
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        await guard.check_writable(tx, REQUESTS, row, caller)
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
         subject = ContainerRequest.from_record(row)
         change = request.update(
             subject,
-            call.attributes(REQUESTS),
+            given,
             policy=services.policy,
             user_uuid=caller.user_uuid,
             admin=caller.is_admin,
+            parent=await find_parent(tx, call, given) if given.get("requesting_container_uuid") else None,
         )
         if change.request.owner_uuid != subject.owner_uuid:
-            await generic.check_owner(tx, call, change.request.owner_uuid)
-        row = await ledger.change_request(row, await commit(ledger, change, caller))
+            await guard.check_owner(tx, call, change.request.owner_uuid, old=subject.owner_uuid)
+        await depending.check(tx, services, caller, change.request, subject.depends_on)
+        change = await commit(ledger, _satisfied(change, services.policy, satisfy=satisfy), caller, trees)
+        row = await ledger.change_request(row, change)
         if subject.state is request.State.COMMITTED and change.request.state is request.State.FINAL:
+            await ledger.charge(subject)
+            await _let_go(ledger, subject)
+        elif subject.state is request.State.UNCOMMITTED and row["container_uuid"] != subject.container_uuid:
             await _let_go(ledger, subject)
         await ledger.settle()
-    return Answer(body=_shown(row, select))
+    return Answer(body=_shown(row, select), status=_status(row) if satisfy else 200)
+
+
+async def satisfy_request(call: Call) -> Answer:
+    """Find or make the container of a request: 200 when it has one, 202 while that takes longer (ask again)."""
+    services, caller = call.services, call.caller
+    select = check_select(call.params.get("select"), REQUESTS)
+    async with services.database.reading() as tx:
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
+    if row["container_uuid"] is not None:
+        return Answer(body=_shown(row, select))
+    trees = await _look_up_stored(call, {})
+    async with services.database.writing() as tx:
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        await guard.check_writable(tx, REQUESTS, row, caller)
+        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
+        row = await ledger.change_request(row, await commit(ledger, change, caller, trees))
+        await ledger.settle()
+    return Answer(body=_shown(row, select), status=_status(row))
 
 
 async def cancel_request(call: Call) -> Answer:
     """Set the priority to 0, and end the request if nothing has started for it."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
-        row = await generic.find_readable(tx, services, REQUESTS, call.uuid, caller)
-        access.check_writable(caller, row)
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        await guard.check_writable(tx, REQUESTS, row, caller)
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
         row = await ledger.cancel(row)
         await ledger.settle()
@@ -99,10 +137,11 @@ async def delete_request(call: Call) -> Answer:
     """Remove a request; its container stops if nobody else wants it."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
-        row = await generic.find_readable(tx, services, REQUESTS, call.uuid, caller)
-        access.check_writable(caller, row)
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        await guard.check_writable(tx, REQUESTS, row, caller)
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
-        await generic.remove(tx, call, REQUESTS, row)
+        await generic.remove(tx, services, REQUESTS, row, user_uuid=caller.user_uuid)
+        await ledger.removed(row)
         if row["container_uuid"] is not None:
             await _let_go(ledger, ContainerRequest.from_record(row))
         await ledger.settle()
@@ -125,6 +164,39 @@ async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | No
     return Parent(container_uuid=uuid, state=Container.from_record(row).state, priority=highest)
 
 
+async def look_up_given(call: Call, given: Record) -> Trees | None:
+    """The git trees that the mounts of a body name, None while that takes longer than a client waits."""
+    subject = ContainerRequest.from_record({"uuid": "", **{name: given.get(name) for name in _LOOKED_AT}})
+    patience = call.services.config.Containers.ResolveTimeout
+    return await look_up(call.services, subject, call.caller, patience=patience)
+
+
+async def _look_up(call: Call, given: Record) -> Trees | None:
+    return await look_up_given(call, given) if given.get("mounts") else NO_TREES
+
+
+async def _look_up_stored(call: Call, given: Record) -> Trees | None:
+    async with call.services.database.reading() as tx:
+        row = await guard.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+    if row["state"] == request.State.FINAL:
+        return NO_TREES
+    return await _look_up(call, {**{name: row[name] for name in _LOOKED_AT}, **given})
+
+
+def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> request.Change:
+    """The change, with a container for the draft that it leaves if that is asked for."""
+    if not satisfy or change.request.container_uuid is not None or change.request.state is request.State.FINAL:
+        return change
+    if any(isinstance(effect, Resolve | Adopt | Confirm) for effect in change.effects):
+        return change
+    return request.then(change, request.satisfy(change.request, policy=policy))
+
+
+def _status(record: Record) -> int:
+    """202 while there is no container."""
+    return 200 if record["container_uuid"] or record["state"] == request.State.FINAL else 202
+
+
 async def _let_go(ledger: Ledger, subject: ContainerRequest) -> None:
     if subject.container_uuid is not None:
         ledger.stale([subject.container_uuid])
@@ -138,6 +210,7 @@ def _shown(record: Record, select: tuple[str, ...] | None) -> Record:
     return shown
 
 
+_LOOKED_AT: Final = ("mounts", "runtime_token")
 HANDLERS: Final = {
     "container_requests.list": list_requests,
     "container_requests.get": get_request,
@@ -145,4 +218,5 @@ HANDLERS: Final = {
     "container_requests.update": update_request,
     "container_requests.delete": delete_request,
     "container_requests.cancel": cancel_request,
+    "container_requests.satisfy": satisfy_request,
 }

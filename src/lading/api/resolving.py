@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lading.api import audit
-from lading.api.authentication import authenticate
-from lading.api.collections import find_content, is_trashed
+from lading.api import audit, guard
+from lading.api.acting import acting_for
+from lading.api.collections import find_content
+from lading.api.gitmounts import NO_TREES, Trees
 from lading.api.ledger import Ledger
 from lading.api.services import Services
-from lading.core import access, explain, images, manifest, mounts, priority, recipe, request, reuse
+from lading.core import access, explain, gittree, images, manifest, mounts, priority, prospects, recipe, request, reuse
 from lading.core.access import Principal
 from lading.core.container import FINAL, Container
-from lading.core.effects import Adopt, Resolve
-from lading.core.errors import Invalid, NotFound, Unauthenticated
-from lading.core.filters import Column, Compare, Expression, Like
+from lading.core.effects import Adopt, Confirm, Resolve
+from lading.core.errors import Conflict, Invalid, NotFound
+from lading.core.filters import Column, Compare, Expression, Like, check_filters
 from lading.core.ids import Infix
 from lading.core.images import ImageLink, Term
 from lading.core.recipe import Facts, Recipe
@@ -25,40 +26,63 @@ from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
 from lading.core.request import ContainerRequest
 from lading.core.reuse import Candidate, Choice, Reuse
 from lading.core.schema import JSON, Record, Type
+from lading.core.trash import is_trashed
+from lading.core.waiting import Standing
 from lading.store import containers, contents, records
+from lading.store import waiting as waits
 from lading.store.database import Transaction
+
+_BY_HAND = "the request names this container"
+_OF_DRAFT = "the draft had been given this container"
+UNSATISFIABLE = "no existing container satisfies the request, and a new one could not meet its filters"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A choice with the recipe that it was made for."""
+    """A choice with the recipe that it was made for. `possible`: it can be carried out."""
 
     recipe: Recipe
     choice: Choice
+    possible: bool = True
 
 
-async def commit(ledger: Ledger, change: request.Change, principal: Principal) -> request.Change:
+async def commit(
+    ledger: Ledger, change: request.Change, principal: Principal, trees: Trees | None = NO_TREES
+) -> request.Change:
     """The change with a container assigned, and the end of the request if that container has ended already.
 
-    Does what the effects of the change ask for. Raises Invalid when the image or an input cannot be read.
+    Does what the effects of the change ask for. `trees` are its git trees, None while they are looked for: then the
+    request has no container yet. A request whose dependency was broken ends at once. Raises Invalid when the image or
+    an input cannot be read, or nothing can satisfy the request.
     """
-    for effect in change.effects:
+    effects = change.effects
+    if any(isinstance(one, Resolve | Adopt | Confirm) for one in effects) and await _is_over(ledger, change):
+        return request.then(change, request.fail(change.request))
+    for effect in effects:
         match effect:
+            case Resolve() | Confirm() if trees is None:
+                if change.request.state is request.State.COMMITTED:
+                    change = request.then(change, request.defer(change.request))
             case Resolve():
-                change = await _resolve(ledger, change, principal)
+                change = await _resolve(ledger, change, principal, trees or NO_TREES)
             case Adopt(uuid):
-                change = await _adopt(ledger, change, principal, uuid)
+                change = await _adopt(ledger, change, principal, uuid, trees or NO_TREES, _BY_HAND)
+            case Confirm(uuid):
+                change = await _confirm(ledger, change, principal, uuid, trees or NO_TREES)
             case _:
                 ledger.note(change)
     return change
 
 
-async def decide(tx: Transaction, services: Services, subject: ContainerRequest, principal: Principal) -> Decision:
+async def decide(
+    tx: Transaction, services: Services, subject: ContainerRequest, principal: Principal, trees: Trees = NO_TREES
+) -> Decision:
     """What would be used for a request now. Raises Invalid."""
-    acting = await _acting(services, subject, principal)
-    facts = await _facts(tx, services, subject, acting)
+    acting = await acting_for(services, subject, principal)
+    facts = await _facts(tx, services, subject, acting, trees)
     made_of = recipe.resolve(subject, facts, policy=services.policy)
-    known = await _candidates(tx, services, made_of) if subject.use_existing else []
+    filters = check_filters(subject.filters, CONTAINERS)
+    known = await _candidates(tx, services, made_of, filters) if subject.use_existing else []
     choice = reuse.choose(
         made_of,
         known,
@@ -66,59 +90,111 @@ async def decide(tx: Transaction, services: Services, subject: ContainerRequest,
         use_existing=subject.use_existing,
         waiting=await _waiting(tx, subject.requesting_container_uuid),
     )
-    return Decision(made_of, choice)
+    if isinstance(choice, Reuse) or not filters:
+        return Decision(made_of, choice)
+    fresh = recipe.new_container(made_of, uuid="", now=services.now()).to_record()
+    possible = prospects.can_meet(filters, {**fresh, "owner_uuid": services.system_user})
+    return Decision(made_of, choice, possible)
 
 
-async def find_nearest(tx: Transaction, ours: Recipe, created_at: str) -> explain.Nearest | None:
-    """The earlier container that is most like a recipe."""
+async def find_nearest(tx: Transaction, ours: Recipe, created_at: str) -> tuple[explain.Nearest, ...]:
+    """The earlier containers that are most like a recipe."""
     rows = await containers.earlier(tx, created_at, ours.container_image)
     return explain.nearest(ours, [Container.from_record(row) for row in rows])
 
 
-async def _resolve(ledger: Ledger, change: request.Change, principal: Principal) -> request.Change:
+async def _is_over(ledger: Ledger, change: request.Change) -> bool:
+    """Whether a request that is being committed ends at once, because what it depends on did not end well.
+
+    Remembers what it waits for. Raises Invalid when the container that asked for it has ended.
+    """
+    subject = change.request
+    if subject.state is not request.State.COMMITTED:
+        return False
+    if subject.requesting_container_uuid is not None:
+        parent = await ledger.container(subject.requesting_container_uuid)
+        if parent is None or parent["state"] in FINAL:
+            raise Invalid(
+                f"Requesting container uuid {subject.requesting_container_uuid} has ended; its requests end too"
+            )
+    if not subject.depends_on:
+        return False
+    judgement = await ledger.judge(subject)
+    if judgement.standing is Standing.BROKEN:
+        about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
+        reason = {"reason": judgement.sentence}
+        await audit.note(ledger.tx, ledger.services, about, "end", judgement.sentence, reason)
+        return True
+    if judgement.standing in (Standing.DEPENDENT, Standing.EXPIRED):
+        await waits.watch(ledger.tx, subject.uuid, subject.depends_on)
+    return False
+
+
+async def _resolve(ledger: Ledger, change: request.Change, principal: Principal, trees: Trees) -> request.Change:
     services, subject = ledger.services, change.request
-    decision = await decide(ledger.tx, services, subject, principal)
+    decision = await decide(ledger.tx, services, subject, principal, trees)
+    if not decision.possible:
+        raise Invalid(f"Filters: {UNSATISFIABLE}")
     if isinstance(decision.choice, Reuse):
         container = decision.choice.container
-        change = _merged(change, request.assign(subject, container.uuid))
-        if container.state in FINAL:
-            change = _merged(change, await ledger.finalise(change.request, container, reused=True))
-        ledger.note(change)
+        change = await _attach(ledger, change, container, decision.recipe)
     else:
         uuid = services.new_uuid(Infix.CONTAINER)
-        change = _merged(change, request.assign(subject, uuid))
+        change = request.then(change, request.assign(subject, uuid))
         container = recipe.new_container(decision.recipe, uuid=uuid, now=ledger.now)
         parents = await ledger.parent_priorities(change.request)
-        worth = priority.container_priority([change.request], parents)
+        counts = (await ledger.judge(change.request)).counts
+        worth = priority.container_priority([change.request] if counts else [], parents)
         await ledger.add_container(replace(container, priority=worth))
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
         ledger.stale(earlier)
-    await _remember(ledger, change.request, explain.explain(decision.choice, container_uuid=container.uuid))
+    explanation = explain.explain(decision.choice, container_uuid=container.uuid, trees=trees)
+    await _remember(ledger, change.request, explanation)
     return change
 
 
-async def _adopt(ledger: Ledger, change: request.Change, principal: Principal, uuid: str) -> request.Change:
+async def _attach(ledger: Ledger, change: request.Change, container: Container, made_of: Recipe) -> request.Change:
+    """The request with a container that exists."""
+    change = request.then(change, request.assign(change.request, container.uuid))
+    if container.state in FINAL and change.request.state is request.State.COMMITTED:
+        return request.then(change, await ledger.finalise(change.request, container, reused=True))
+    await ledger.resize(container, recipe.joined(made_of, container))
+    ledger.stale([container.uuid])
+    return change
+
+
+async def _confirm(
+    ledger: Ledger, change: request.Change, principal: Principal, uuid: str, trees: Trees
+) -> request.Change:
+    """The draft's container if it satisfies the request still, else another."""
+    try:
+        return await _adopt(ledger, change, principal, uuid, trees, _OF_DRAFT)
+    except Invalid:
+        released = request.then(change, request.release(change.request))
+        ledger.stale([uuid])
+        return await _resolve(ledger, released, principal, trees)
+
+
+async def _adopt(
+    ledger: Ledger, change: request.Change, principal: Principal, uuid: str, trees: Trees, reason: str
+) -> request.Change:
     services, subject = ledger.services, change.request
     row = await ledger.container(uuid)
     if row is None or not await _may_read(ledger, principal, uuid):
         raise Invalid(f"container_uuid: '{uuid}' not found")
     container = Container.from_record(row)
-    acting = await _acting(services, subject, principal)
-    facts = await _facts(ledger.tx, services, subject, acting)
-    recipe.check_adoption(recipe.resolve(subject, facts, policy=services.policy), container, policy=services.policy)
-    change = _merged(change, request.assign(subject, uuid))
-    if container.state in FINAL:
-        change = _merged(change, await ledger.finalise(change.request, container, reused=True))
-    ledger.note(change)
-    chosen: Record = {"decision": "reuse", "reason": "the request names this container", "container_uuid": uuid}
-    await _remember(ledger, change.request, {**chosen, "candidates": [], "nearest": None})
+    acting = await acting_for(services, subject, principal)
+    facts = await _facts(ledger.tx, services, subject, acting, trees)
+    made_of = recipe.resolve(subject, facts, policy=services.policy)
+    recipe.check_adoption(made_of, container, policy=services.policy)
+    change = await _attach(ledger, change, container, made_of)
+    chosen = explain.explain(Reuse(container, reason, ()), container_uuid=uuid, trees=trees)
+    await _remember(ledger, change.request, chosen)
     return change
 
 
 async def _may_read(ledger: Ledger, principal: Principal, uuid: str) -> bool:
-    condition = (*access.readable(CONTAINERS, principal), records.equals(CONTAINERS, "uuid", uuid))
-    dialect = ledger.services.database.dialect
-    return bool(await records.find(ledger.tx, dialect, CONTAINERS, condition, limit=1))
+    return await guard.can_refer(ledger.tx, ledger.services, uuid, principal)
 
 
 async def _remember(ledger: Ledger, subject: ContainerRequest, explanation: Record) -> None:
@@ -127,29 +203,13 @@ async def _remember(ledger: Ledger, subject: ContainerRequest, explanation: Reco
     await audit.note(ledger.tx, ledger.services, about, "resolve", summary, explanation)
 
 
-def _merged(first: request.Change, second: request.Change) -> request.Change:
-    return request.Change(
-        request=second.request,
-        changed={**first.changed, **second.changed},
-        expected=first.expected,
-        effects=second.effects,
-    )
-
-
-async def _acting(services: Services, subject: ContainerRequest, principal: Principal) -> Principal:
-    if subject.runtime_token is None:
-        return principal
-    try:
-        found = await authenticate(services, subject.runtime_token)
-    except Unauthenticated:
-        found = None
-    if found is None:
-        raise Invalid("Runtime token failed validation")
-    return found
-
-
-async def _facts(tx: Transaction, services: Services, subject: ContainerRequest, acting: Principal) -> Facts:
+async def _facts(
+    tx: Transaction, services: Services, subject: ContainerRequest, acting: Principal, trees: Trees
+) -> Facts:
+    if {one.target for one in gittree.references(subject.mounts)} != trees.keys():
+        raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
     return Facts(
+        trees=trees,
         image_pdh=await _image(tx, services, subject.container_image or "", acting),
         hashes={one.name: await _hash(tx, services, one, acting) for one in mounts.references(subject.mounts)},
         user_uuid=acting.user_uuid,
@@ -165,14 +225,15 @@ async def _hash(tx: Transaction, services: Services, reference: mounts.Reference
             found = None
     else:
         found = await records.get(tx, COLLECTIONS, reference.name)
-        if found is not None and not _usable(found, services, acting):
+        if found is not None and not await _usable(tx, found, services, acting):
             found = None
     return str(found["portable_data_hash"]) if found else None
 
 
-def _usable(collection: Record, services: Services, acting: Principal) -> bool:
-    mine = acting.is_admin or collection["owner_uuid"] == acting.user_uuid
-    return mine and not is_trashed(collection, services.now())
+async def _usable(tx: Transaction, collection: Record, services: Services, acting: Principal) -> bool:
+    if is_trashed(collection, services.now()):
+        return False
+    return await guard.can_read(tx, services, COLLECTIONS, collection, acting)
 
 
 async def _image(tx: Transaction, services: Services, text: str, acting: Principal) -> str:
@@ -187,7 +248,7 @@ async def _image(tx: Transaction, services: Services, text: str, acting: Princip
 
 
 async def _image_links(tx: Transaction, services: Services, term: Term, acting: Principal) -> list[ImageLink]:
-    readable = access.readable(LINKS, acting)
+    readable = access.readable(LINKS, acting, now=services.now())
     link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
     by_name: tuple[Expression, ...] = (
         Compare(link_class, "=", images.REPO_TAG),
@@ -199,11 +260,8 @@ async def _image_links(tx: Transaction, services: Services, term: Term, acting: 
         links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))
     heads = [link["head_uuid"] for link in links if link["head_uuid"]]
     collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
-    return [
-        _image_link(link, collections[link["head_uuid"]])
-        for link in links
-        if link["head_uuid"] in collections and _usable(collections[link["head_uuid"]], services, acting)
-    ]
+    usable = {uuid for uuid, one in collections.items() if await _usable(tx, one, services, acting)}
+    return [_image_link(link, collections[link["head_uuid"]]) for link in links if link["head_uuid"] in usable]
 
 
 def _image_link(link: Record, collection: Record) -> ImageLink:
@@ -222,15 +280,21 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-async def _candidates(tx: Transaction, services: Services, made_of: Recipe) -> list[Candidate]:
-    now = services.now()
+async def _candidates(
+    tx: Transaction, services: Services, made_of: Recipe, filters: tuple[Expression, ...]
+) -> list[Candidate]:
+    now, keys, dialect = services.now(), recipe.keys(made_of), services.database.dialect
+    rows = await containers.candidates(tx, dialect, keys, filters)
+    passing = {row["uuid"] for row in rows}
+    if filters:
+        rows += [row for row in await containers.candidates(tx, dialect, keys) if row["uuid"] not in passing]
     found = []
-    for row in await containers.candidates(tx, recipe.key(made_of)):
+    for row in rows:
         log = output = False
         if row["state"] == "Complete" and row["exit_code"] == 0:
-            log = await contents.has_content(tx, row["log"], now, owner_uuid=None, trashed=False)
-            output = await contents.has_content(tx, row["output"], now, owner_uuid=None, trashed=False)
-        found.append(Candidate(Container.from_record(row), log, output))
+            log = await contents.has_content(tx, row["log"], now, reader=None, trashed=False)
+            output = await contents.has_content(tx, row["output"], now, reader=None, trashed=False)
+        found.append(Candidate(Container.from_record(row), log, output, row["uuid"] not in passing))
     return found
 
 

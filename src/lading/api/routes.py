@@ -7,18 +7,25 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.api import (
+    accounts,
     collections,
+    computed_permissions,
     containers,
+    credentials,
     discovery,
+    group_contents,
+    groups,
     keep_services,
     links,
     logs,
     openapi,
     progress,
     public,
+    repositories,
     requests,
     tokens,
     users,
+    workflows,
 )
 from lading.api.exchange import Answer, Call
 from lading.core.records import RECORDS
@@ -30,16 +37,24 @@ PREFIX: Final = "/arvados/v1/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A handler and what is checked before it: `open` needs no token, `anyone` no active user; `raw` is not JSON."""
+    """A handler and what is checked before it: `open` needs no token, `anyone` no active user; `raw` is not JSON.
+
+    `shows` is the record type of an answer that is one record: what the caller selected is picked from it.
+    """
 
     handler: Handler
     open: bool = False
     anyone: bool = False
     raw: bool = False
+    shows: RecordType | None = None
 
 
 HANDLERS: Final[dict[str, Handler]] = {
     **users.HANDLERS,
+    **accounts.HANDLERS,
+    **groups.HANDLERS,
+    **group_contents.HANDLERS,
+    **computed_permissions.HANDLERS,
     **tokens.HANDLERS,
     **collections.HANDLERS,
     **requests.HANDLERS,
@@ -48,8 +63,11 @@ HANDLERS: Final[dict[str, Handler]] = {
     **links.HANDLERS,
     **logs.HANDLERS,
     **keep_services.HANDLERS,
+    **workflows.HANDLERS,
+    **repositories.HANDLERS,
+    **credentials.HANDLERS,
 }
-_ANYONE: Final = frozenset({"users.current", "api_client_authorizations.current"})
+_ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_authorizations.current"})
 _RAW: Final = frozenset({"containers.live"})
 _FIXED: Final[dict[str, dict[str, Route]]] = {
     "/discovery/v1/apis/arvados/v1/rest": {"GET": Route(handler=discovery.get_document, open=True)},
@@ -57,6 +75,8 @@ _FIXED: Final[dict[str, dict[str, Route]]] = {
     "/arvados/v1/config": {"GET": Route(handler=public.get_config, open=True)},
     "/arvados/v1/vocabulary": {"GET": Route(handler=public.get_vocabulary, open=True)},
     "/arvados/v1/dispatch/statuses": {"POST": Route(handler=progress.put_statuses)},
+    "/status.json": {"GET": Route(handler=public.get_status, open=True)},
+    "/debug.json": {"GET": Route(handler=public.get_debug, open=True)},
     "/_health/ping": {"GET": Route(handler=public.get_health, open=True)},
 }
 
@@ -90,7 +110,7 @@ class Routes:
         return self._look(path) is not None
 
     def _look(self, path: str) -> tuple[dict[str, Route], str, str] | None:
-        if not path.startswith(PREFIX):
+        if not path.startswith(PREFIX) or "//" in path:
             path = "/" + "/".join(part for part in path.split("/") if part)
         fixed = _FIXED.get(path)
         if fixed is not None:
@@ -119,9 +139,15 @@ def actions() -> Iterator[tuple[RecordType, Action]]:
 def _route(kind: RecordType, action: Action) -> Route:
     name = f"{kind.plural}.{action.name}"
     return Route(
-        handler=HANDLERS[name], anyone=name in _ANYONE, raw=name in _RAW, open=name == "keep_services.accessible"
+        handler=HANDLERS[name],
+        anyone=name in _ANYONE,
+        raw=name in _RAW,
+        open=name == "keep_services.accessible",
+        shows=kind if action.answer == "" else None,
     )
 
 
 def _methods(action: Action) -> tuple[str, ...]:
+    if action.rest and action.method == "GET":
+        return ("GET", "PROPFIND")
     return ("PUT", "PATCH") if action.method == "PUT" else (action.method,)

@@ -1,7 +1,8 @@
 """Logs of a request's containers as files: from the spool while one runs, from the saved log afterwards.
 
-`log/<container uuid>/<path>`; a directory answers the files in it. A single range of bytes is served (206), as clients
-follow a growing file by asking for what comes after what they have. Source: api-contract 2.1, log endpoint.
+`log/<container uuid>/<path>`; a directory answers the files in it, PROPFIND works as in WebDAV. A single range of bytes
+is served (206), as clients follow a growing file by asking for what comes after what they have. Source: api-contract
+2.1, log endpoint.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from typing import BinaryIO, Final
 
+from lading.api import webdav
 from lading.api.exchange import Answer, Call
 from lading.api.services import Services
 from lading.core import filetree
@@ -34,7 +36,7 @@ async def serve(tx: Transaction, call: Call, row: Record, container: Container |
     path = path.strip("/")
     known = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
     if not uuid:
-        return Answer(body={"items": [{"name": one} for one in known if one]})
+        return _listing(call, (webdav.Entry(name=one) for one in dict.fromkeys(known) if one))
     if uuid not in known:
         raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
     if container is not None and container.uuid == uuid and container.state in HELD:
@@ -49,11 +51,13 @@ async def serve(tx: Transaction, call: Call, row: Record, container: Container |
 async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
     spool = call.services.spool
     if not path:
-        return Answer(body={"items": [{"name": name} for name in spool.names(uuid)]})
+        return _listing(call, (webdav.Entry(name=one, size=_size(spool.open(uuid, one))) for one in spool.names(uuid)))
     # Opened before anything is answered: the spool may go at any moment, once the log is saved.
     file = spool.open(uuid, path)
     if file is None:
         raise NotFound(f"Path not found: no log {path[:80]!r} yet")
+    if call.method == webdav.METHOD:
+        return webdav.describe(call, webdav.Entry(size=_size(file)))
     try:
         start, end, size, partial = _span(call, os.fstat(file.fileno()).st_size)
     except LadingError:
@@ -67,13 +71,34 @@ async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
 def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
     found = filetree.find(tree, path)
     if found is None and not path:
-        return Answer(body={"items": []})
+        return _listing(call, ())
     if isinstance(found, filetree.Tree):
-        return Answer(body={"items": [{"name": name} for name in sorted(found.entries)]})
+        return _listing(call, (_entry(name, one) for name, one in sorted(found.entries.items())))
     if found is None:
         raise NotFound(f"Path not found: no log {path[:80]!r}")
+    if call.method == webdav.METHOD:
+        return webdav.describe(call, webdav.Entry(size=found.size))
     start, end, size, partial = _span(call, found.size)
     return _answer(_read_blocks(call.services, found, start, end), start, end, size, partial=partial)
+
+
+def _listing(call: Call, entries: Iterable[webdav.Entry]) -> Answer:
+    """What is in a directory: for people and programs as JSON, for WebDAV clients as they ask for it."""
+    if call.method == webdav.METHOD:
+        return webdav.describe(call, webdav.Entry(), entries)
+    return Answer(body={"items": [{"name": one.name} for one in entries]})
+
+
+def _entry(name: str, found: filetree.Tree | filetree.File) -> webdav.Entry:
+    return webdav.Entry(name=name, size=None if isinstance(found, filetree.Tree) else found.size)
+
+
+def _size(file: BinaryIO | None) -> int:
+    """How much there is to read; the file is closed."""
+    if file is None:
+        return 0
+    with file:
+        return os.fstat(file.fileno()).st_size
 
 
 def _answer(stream: AsyncGenerator[bytes], start: int, end: int, size: int, *, partial: bool) -> Answer:

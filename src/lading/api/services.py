@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from lading.api.alarm import Alarm
 from lading.api.bus import Bus
+from lading.api.gitcache import GitCache
 from lading.api.live import Spool
 from lading.config import Config
 from lading.core import ids
-from lading.core.policy import Policy
+from lading.core.errors import Failure, Invalid
+from lading.core.policy import RETRY_LIMITS, Policy
 from lading.core.timestamps import format_time
+from lading.core.vocabulary import Vocabulary
 from lading.store.database import Database
 
 
@@ -44,6 +48,27 @@ class Statuses:
         return self._sentences.get(container_uuid)
 
 
+class Upkeep:
+    """What the sweep has to know.
+
+    When and from where tokens were last used, until it is written down: a read costs no write. Up to which number the
+    trail has been shortened since this process started: what was kept there is not looked at again.
+    """
+
+    def __init__(self) -> None:
+        self.shortened_to = 0
+        self._seen: dict[str, tuple[str, str]] = {}
+
+    def note(self, token_uuid: str, now: str, address: str) -> None:
+        """A token was used."""
+        self._seen[token_uuid] = (now, address)
+
+    def take(self) -> dict[str, tuple[str, str]]:
+        """{token uuid: (when, from which address)} since this was last asked."""
+        taken, self._seen = self._seen, {}
+        return taken
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """The parts of one server. `entropy(n)` gives n random bytes."""
@@ -57,6 +82,10 @@ class Services:
     bus: Bus
     spool: Spool
     statuses: Statuses
+    git: GitCache
+    alarm: Alarm = field(default_factory=Alarm)
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    upkeep: Upkeep = field(default_factory=Upkeep)
 
     def now(self) -> str:
         """The time as the API shows it."""
@@ -93,7 +122,15 @@ def make_policy(config: Config) -> Policy:
         storage_classes=tuple(classes),
         default_storage_classes=tuple(name for name, one in classes.items() if one.get("Default")),
         image_formats=tuple(config.Containers.SupportedDockerImageFormats),
+        retry_limits={**RETRY_LIMITS, **_retry_limits(config.Containers.RetryLimits)},
     )
+
+
+def _retry_limits(configured: Mapping[str, int]) -> dict[Failure, int]:
+    unknown = sorted(configured.keys() - set(Failure))
+    if unknown:
+        raise Invalid(f"configuration: Containers.RetryLimits.{unknown[0]}: must be one of {', '.join(Failure)}")
+    return {Failure(name): limit for name, limit in configured.items()}
 
 
 def hash_secret(secret: str) -> str:

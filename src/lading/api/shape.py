@@ -6,10 +6,16 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from lading.core.records import COLLECTIONS, LINKS, LOGS, USERS, kind_of
+from lading.core.records import COLLECTIONS, GROUPS, LINKS, LOGS, USERS, kind_of
 from lading.core.schema import JSON, Record, RecordType
 
 _Derive = Callable[[Record], JSON]
+# What depends on who looks is put into the record by `presenting`.
+_BY_LEVEL: Final[Mapping[str, tuple[tuple[str, ...], _Derive]]] = {
+    "writable_by": (("owner_uuid",), lambda record: record["writable_by"]),
+    "can_write": (("uuid",), lambda record: record["can_write"]),
+    "can_manage": (("uuid",), lambda record: record["can_manage"]),
+}
 _DERIVED: Final[Mapping[str, Mapping[str, tuple[tuple[str, ...], _Derive]]]] = {
     LINKS.plural: {
         "head_kind": (("head_uuid",), lambda record: kind_of(record["head_uuid"])),
@@ -21,11 +27,10 @@ _DERIVED: Final[Mapping[str, Mapping[str, tuple[tuple[str, ...], _Derive]]]] = {
             ("first_name", "last_name"),
             lambda record: f"{record['first_name'] or ''} {record['last_name'] or ''}".strip(),
         ),
-        "is_invited": (("is_active",), lambda record: record["is_active"]),
-        "writable_by": (("uuid",), lambda record: [record["uuid"]]),
-        "can_write": (("uuid",), lambda _: True),
-        "can_manage": (("uuid",), lambda _: True),
+        "is_invited": (("is_active",), lambda record: record["is_invited"]),
+        **_BY_LEVEL,
     },
+    GROUPS.plural: _BY_LEVEL,
     COLLECTIONS.plural: {
         "unsigned_manifest_text": (("manifest_text",), lambda record: record["manifest_text"]),
     },
@@ -59,6 +64,12 @@ def show(kind: RecordType, record: Record, names: tuple[str, ...] | None = None)
     shown["kind"] = kind.kind
     shown["etag"] = etag(record)
     return shown
+
+
+def only(shown: Record, names: tuple[str, ...]) -> Record:
+    """What was selected of a shown record, with its kind and etag."""
+    wanted = {*names, "kind", "etag"}
+    return {name: value for name, value in shown.items() if name in wanted}
 
 
 def show_row(kind: RecordType, row: Record, names: tuple[str, ...], *, distinct: bool) -> Record:

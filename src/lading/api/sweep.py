@@ -6,10 +6,11 @@ import asyncio
 import logging
 from datetime import timedelta
 
+from lading.api import groups
 from lading.api.services import Services
 from lading.core.errors import Unavailable
 from lading.core.timestamps import format_time
-from lading.store import trash
+from lading.store import trash, upkeep
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.api.sweep")
@@ -20,10 +21,31 @@ async def sweep(services: Services) -> None:
     yesterday = format_time(services.clock() - timedelta(days=1))
     async with services.database.writing() as tx:
         marked, deleted, ended = await trash.sweep(tx, now=services.now(), tokens_before=yesterday)
+        await groups.delete_expired(tx, services)
+    await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime
     spools = await asyncio.to_thread(services.spool.expire, services.clock().timestamp() - lifetime)
     if marked or deleted or ended or spools:
         event(_logger, "swept", trashed=marked, deleted=deleted, tokens=ended, spools=spools)
+
+
+async def keep_the_trail_short(services: Services) -> int:
+    """Write down when tokens were used, and delete rows of the trail that are old enough; how many."""
+    uses, settings = services.upkeep.take(), services.config.AuditLogs
+    if uses:
+        async with services.database.writing() as tx:
+            await upkeep.mark_used(tx, uses)
+    before = format_time(services.clock() - timedelta(seconds=settings.MaxAge))
+    total, more = 0, settings.MaxAge > 0 and settings.MaxDeleteBatch > 0
+    while more:
+        async with services.database.writing() as tx:
+            reached, deleted, more = await upkeep.prune_logs(
+                tx, after=services.upkeep.shortened_to, before=before, limit=settings.MaxDeleteBatch
+            )
+        services.upkeep.shortened_to, total = reached, total + deleted
+    if total:
+        event(_logger, "trail shortened", rows=total)
+    return total
 
 
 async def sweep_for_ever(services: Services) -> None:

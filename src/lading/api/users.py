@@ -1,25 +1,31 @@
-"""Users: the caller, and for admins everybody (api-contract 5.1)."""
+"""Users: oneself, those that one may see, and for admins everybody (api-contract 5.1). How they come and go: `accounts`."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from lading.api import generic
+from lading.api import generic, guard, sharing
 from lading.api.exchange import Answer, Call
-from lading.api.shape import show
+from lading.api.presenting import present_one
 from lading.core import access
+from lading.core.access import PUBLIC
 from lading.core.errors import Forbidden, Invalid
-from lading.core.filters import check_select
+from lading.core.filters import Column, Compare, Expression, check_select
 from lading.core.records import USERS
-from lading.core.schema import Record
+from lading.core.schema import JSON, Record, Type
 from lading.store import records
+from lading.store.database import Transaction
 
 _OWN: Final = frozenset({"first_name", "last_name", "prefs"})
 
 
 async def list_users(call: Call) -> Answer:
-    """A page of users."""
-    return await generic.list_records(call, USERS)
+    """A page of users. Who asks for what is not seen of others finds themselves only."""
+    caller = call.caller
+    where: tuple[Expression, ...] = ()
+    if not caller.is_admin and not _asked_for(call) <= PUBLIC | {"created_at", "modified_at"}:
+        where = (Compare(Column("uuid", Type.STRING), "=", caller.user_uuid),)
+    return await generic.list_records(call, USERS, where)
 
 
 async def get_user(call: Call) -> Answer:
@@ -29,10 +35,8 @@ async def get_user(call: Call) -> Answer:
 
 async def current_user(call: Call) -> Answer:
     """The user of the calling token."""
-    select = check_select(call.params.get("select"), USERS)
-    async with call.services.database.reading() as tx:
-        record = await generic.find_readable(tx, call.services, USERS, call.caller.user_uuid, call.caller)
-    return Answer(body=show(USERS, record, select))
+    call.uuid = call.caller.user_uuid
+    return await generic.get_record(call, USERS)
 
 
 async def system_user(call: Call) -> Answer:
@@ -45,30 +49,47 @@ async def system_user(call: Call) -> Answer:
 async def create_user(call: Call) -> Answer:
     """A new user, made by an admin."""
     access.check_admin(call.caller, "make users")
-    given = _checked(generic.check_attributes(call, USERS, None))
-    record = generic.new_record(call, USERS, {**given, "owner_uuid": call.services.system_user})
     async with call.services.database.writing() as tx:
-        for name in ("username", "email"):
-            if record[name] is not None and await records.matching(tx, USERS, **{name: record[name]}):
-                raise Invalid(f"{name}: '{record[name]}' is taken")
-        await generic.insert(tx, call, USERS, record)
-    return Answer(body=show(USERS, record))
+        record = await make_user(tx, call, generic.check_attributes(call, USERS, None))
+        return Answer(body=await present_one(tx, call.services, call.caller, USERS, record))
+
+
+async def make_user(tx: Transaction, call: Call, given: Record) -> Record:
+    """Store a new user, set up if active. Raises Invalid."""
+    record = generic.new_record(call, USERS, {**_checked(given), "owner_uuid": call.services.system_user})
+    for name in ("username", "email"):
+        if record[name] is not None and await records.matching(tx, USERS, **{name: record[name]}):
+            raise Invalid(f"{name}: '{record[name]}' is taken")
+    await generic.insert(tx, call, USERS, record)
+    if record["is_active"]:
+        await sharing.set_up(tx, call, record["uuid"])
+    return record
 
 
 async def update_user(call: Call) -> Answer:
     """Change a user: admins everything, users their names and preferences."""
     select = check_select(call.params.get("select"), USERS)
+    caller = call.caller
     async with call.services.database.writing() as tx:
-        old = await generic.find_readable(tx, call.services, USERS, call.uuid, call.caller)
-        changes = _checked(generic.check_attributes(call, USERS, old))
-        changes.pop("owner_uuid", None)
-        changed = sorted(name for name, value in changes.items() if value != old[name])
-        if not call.caller.is_admin and not set(changed) <= _OWN:
+        old = await guard.find_readable(tx, call.services, USERS, call.uuid, caller)
+        changes = generic.check_attributes(call, USERS, old)
+        await guard.check_writable(tx, USERS, old, caller)
+        changed = sorted(name for name, value in changes.items() if value != old[name] and name != "owner_uuid")
+        if not caller.is_admin and not set(changed) <= _OWN:
             raise Forbidden(f"Forbidden: only admins may change {', '.join(set(changed) - _OWN)} of a user")
         if old["uuid"] == call.services.system_user and {"is_admin", "is_active"} & set(changed):
             raise Invalid(f"{changed[0]}: the system user stays an active admin")
-        new = await generic.apply(tx, call.services, USERS, old, changes, user_uuid=call.caller.user_uuid)
-    return Answer(body=show(USERS, new, select))
+        new = await store_user(tx, call, old, changes)
+        return Answer(body=await present_one(tx, call.services, caller, USERS, new, select))
+
+
+async def store_user(tx: Transaction, call: Call, old: Record, changes: Record) -> Record:
+    """Store what may be changed of a user, who is set up on becoming active."""
+    changes = _checked({name: value for name, value in changes.items() if name != "owner_uuid"})
+    new = await generic.apply(tx, call.services, USERS, old, changes, user_uuid=call.caller.user_uuid)
+    if new["is_active"] and not old["is_active"]:
+        await sharing.set_up(tx, call, new["uuid"])
+    return new
 
 
 async def delete_user(call: Call) -> Answer:
@@ -76,7 +97,11 @@ async def delete_user(call: Call) -> Answer:
     access.check_admin(call.caller, "delete users")
     if call.uuid in (call.services.system_user, call.caller.user_uuid):
         raise Invalid("uuid: neither the system user nor yourself can be deleted")
-    return await generic.delete_record(call, USERS)
+    async with call.services.database.writing() as tx:
+        old = await guard.find_readable(tx, call.services, USERS, call.uuid, call.caller)
+        shown = await present_one(tx, call.services, call.caller, USERS, old)
+        await generic.remove(tx, call.services, USERS, old, user_uuid=call.caller.user_uuid)
+    return Answer(body=shown)
 
 
 def _checked(given: Record) -> Record:
@@ -84,6 +109,21 @@ def _checked(given: Record) -> Record:
         if name in given:
             given[name] = given[name] or None
     return given
+
+
+def _asked_for(call: Call) -> set[str]:
+    """The attributes that a list is filtered by, or made distinct by."""
+    params = call.params
+    names: set[str] = set()
+    filters: JSON = params.get("filters")
+    for one in filters if isinstance(filters, list) else []:
+        first = one[0] if isinstance(one, list) and one else ""
+        names |= {str(name) for name in (first if isinstance(first, list) else [first])}
+    if isinstance(params.get("where"), dict):
+        names |= set(params["where"])
+    if params.get("distinct") and isinstance(params.get("select"), list):
+        names |= {str(name) for name in params["select"]}
+    return {name.removeprefix("users.") for name in names}
 
 
 HANDLERS: Final = {

@@ -17,17 +17,19 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from lading.api.audit import LISTENED, make_event
+from lading.api.audit import is_event, listened, make_event
 from lading.api.authentication import authenticate, find_token
 from lading.api.bus import Event, Listener
 from lading.api.exchange import decode
-from lading.api.generic import find_readable
+from lading.api.guard import find_readable
+from lading.api.relay import latest
 from lading.api.services import Services
 from lading.core import access
 from lading.core.access import Principal
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
 from lading.core.filters import MAX_INTEGER, Column, Compare, Expression, Order, Query
-from lading.core.records import BY_INFIX, CONTAINERS, LOGS, TOKENS
+from lading.core.ids import Infix
+from lading.core.records import BY_INFIX, LOGS
 from lading.core.schema import JSON, Record, Type
 from lading.core.timestamps import format_time, parse_time
 from lading.store import records
@@ -95,6 +97,10 @@ class _Session:
         self._subscriptions: list[list[JSON]] = []
         self._sent = 0
         self._last = 0
+        self._replayed: set[int] = set()
+        # A replay and what happens meanwhile are told one after the other.
+        self._turn = asyncio.Lock()
+        self._speak_at = self._check_at = asyncio.get_running_loop().time() + PING
 
     async def read(self) -> None:
         """Carry out what the client asks for."""
@@ -113,44 +119,66 @@ class _Session:
 
     async def write(self) -> None:
         """Pass events on; a sign of life when there are none. Hangs up on a listener that did not keep up."""
-        with contextlib.suppress(WebSocketDisconnect):
+        with contextlib.suppress(WebSocketDisconnect, TimeoutError):
             try:
                 await self._pass_on_all()
+            except Unauthenticated:
+                await self._hang_up(_REFUSED)
             except LadingError as error:
                 _logger.warning("events ended: %s", error)
             await self._hang_up()
 
     async def _pass_on_all(self) -> None:
+        now = asyncio.get_running_loop().time
         while not self._listener.lost:
-            try:
-                event = await asyncio.wait_for(self._listener.get(), PING)
-            except TimeoutError:
-                await self._send({})
-                continue
-            if event.id > self._last and self._is_wanted(event) and await self._may_read(event):
-                await self._pass_on(event)
+            event = None
+            with contextlib.suppress(TimeoutError):
+                event = await asyncio.wait_for(self._listener.get(), self._speak_at - now())
+            if now() >= self._check_at:
+                # A token may have ended, or been taken back.
+                await authenticate(self._services, self._principal.token)
+                self._check_at = now() + PING
+            async with self._turn:
+                if event is None:
+                    await self._send({})
+                elif self._is_new(event) and self._is_wanted(event) and await self._may_read(event):
+                    await self._pass_on(event)
 
-    async def _hang_up(self) -> None:
+    def _is_new(self, event: Event) -> bool:
+        if event.id in self._replayed:
+            self._replayed.remove(event.id)
+            return False
+        return event.id > self._last
+
+    async def _hang_up(self, code: int = _LATER) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
-            await self._socket.close(_LATER)
+            async with asyncio.timeout(PING):
+                await self._socket.close(code)
 
     async def _answer(self, message: JSON) -> None:
         filters = message.get("filters") or [] if isinstance(message, dict) else None
         if not isinstance(filters, list) or not all(_is_filter(one) for one in filters):
             raise ValueError("filters")
         method = message.get("method")
-        if method == "unsubscribe":
-            self._subscriptions.remove(filters)
-        elif method != "subscribe" or len(self._subscriptions) == _SUBSCRIPTIONS:
-            raise ValueError("method")
-        await self._send({"status": 200})
-        if method == "subscribe":
-            self._subscriptions.append(filters)
-            last = message.get("last_log_id")
-            if isinstance(last, int) and not isinstance(last, bool):
-                await self._replay(min(max(last, 0), MAX_INTEGER))
+        async with self._turn:
+            if method == "unsubscribe":
+                self._subscriptions.remove(filters)
+                await self._send({"status": 200})
+            elif method == "subscribe" and len(self._subscriptions) < _SUBSCRIPTIONS:
+                await self._subscribe(filters, message.get("last_log_id"))
+            else:
+                raise ValueError("method")
 
-    async def _replay(self, last: int) -> None:
+    async def _subscribe(self, filters: list[JSON], last: JSON) -> None:
+        if self._services.database.shared and not self._subscriptions:
+            # What was committed before may still be on its way here.
+            self._last = max(self._last, await latest(self._services))
+        await self._send({"status": 200})
+        self._subscriptions.append(filters)
+        if isinstance(last, int) and not isinstance(last, bool):
+            await self._replay(filters, min(max(last, 0), MAX_INTEGER))
+
+    async def _replay(self, filters: list[JSON], last: int) -> None:
         database = self._services.database
         since = format_time(self._services.clock() - REPLAY)
         where: tuple[Expression, ...] = (
@@ -162,17 +190,14 @@ class _Session:
         async with database.reading() as tx:
             rows = await records.search(tx, database.dialect, LOGS, query)
         for row in rows:
-            event = make_event(row, _shown(row["properties"]))
-            if (
-                BY_INFIX.get(event.object_uuid[6:11]) is not TOKENS
-                and self._is_wanted(event)
-                and await self._may_read(event)
-            ):
-                await self._pass_on(event)
-            self._last = max(self._last, event.id)
+            if is_event(row):
+                event = make_event(row, listened(row["properties"]))
+                if _meets(filters, event) and await self._may_read(event):
+                    self._replayed.add(event.id)
+                    await self._pass_on(event)
 
     def _is_wanted(self, event: Event) -> bool:
-        return any(all(_matches(one, event) for one in filters) for filters in self._subscriptions)
+        return any(_meets(filters, event) for filters in self._subscriptions)
 
     async def _may_read(self, event: Event) -> bool:
         kind = BY_INFIX.get(event.object_uuid[6:11])
@@ -181,11 +206,18 @@ class _Session:
             return False
         if self._principal.is_admin:
             return True
-        if kind is not CONTAINERS or event.event_type == "delete":
-            return event.object_owner_uuid == self._principal.user_uuid
+        uuid = event.object_uuid
+        if event.event_type == "delete":
+            if event.object_owner_uuid == self._principal.user_uuid:
+                return True
+            # It is gone; whoever can look into the project that it was in could see it.
+            uuid = event.object_owner_uuid
+            kind = BY_INFIX.get(uuid[6:11]) if uuid[6:11] == Infix.GROUP else None
+        if kind is None or not kind.stored:
+            return False
         async with self._services.database.reading() as tx:
             try:
-                await find_readable(tx, self._services, kind, event.object_uuid, self._principal)
+                await find_readable(tx, self._services, kind, uuid, self._principal, include_trash=True)
             except NotFound:
                 return False
         return True
@@ -208,17 +240,13 @@ class _Session:
 
     async def _send(self, message: Record) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
-            await self._socket.send_text(_encode(message).decode())
+            self._speak_at = asyncio.get_running_loop().time() + PING
+            async with asyncio.timeout(PING):
+                await self._socket.send_text(_encode(message).decode())
 
 
-def _shown(properties: Record) -> Record:
-    if "text" in properties:
-        return properties
-    return {
-        side: {name: properties[side][name] for name in LISTENED if name in properties[side]}
-        for side in ("old_attributes", "new_attributes")
-        if side in properties
-    }
+def _meets(filters: list[JSON], event: Event) -> bool:
+    return all(_matches(one, event) for one in filters)
 
 
 def _matches(one: JSON, event: Event) -> bool:

@@ -33,6 +33,7 @@ def show_why(answer: Explanation) -> None:
             ("outcome", _text(answer["outcome"])),
             ("waiting", _text(answer["scheduling_status"])),
             ("container", _text(container.get("uuid"))),
+            *(("because", _text(one["sentence"])) for one in answer.get("waits") or ()),
             ("tried before", ", ".join(answer["attempted_container_uuids"] or ())),
             ("decision", _decision(decision) if decision else ""),
         )
@@ -75,6 +76,8 @@ def show_trail(resolution: Explanation) -> None:
 
 def _decision(resolution: Explanation, *, would: str = "") -> str:
     uuid = resolution.get("container_uuid")
+    if resolution.get("decision") == "none":
+        return f"{would}have no container: {_text(resolution.get('reason'))}"
     verb = {"reuse": "reuse", "new": "run"}.get(str(resolution.get("decision")), str(resolution.get("decision")))
     what = f"{would}{verb} {uuid}" if uuid else f"{would}{verb} a new container"
     return f"{what}: {_text(resolution.get('reason'))}"

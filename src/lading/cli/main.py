@@ -31,6 +31,7 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "This machine": {
         "up": ("lading.cli.up", "Serve everything from this machine, with one command."),
+        "admin": ("lading.cli.admin", "Back up and restore the data of this machine."),
         "doctor": ("lading.cli.doctor", "Say what this machine can run, and how to mend what it cannot."),
         "completion": ("lading.cli.completion", "Print the completion script for a shell."),
     },

@@ -1,7 +1,9 @@
 """runtime_constraints and scheduling_parameters: filled with their defaults, checked, resolved, compared, merged.
 
 * Both are stored with every key present, zero where the client said nothing (api-contract 1.9, 1.10).
-* `ram` and `vcpus` must be positive when the request is committed. Ranges and capabilities but for `API` are refused.
+* `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges (`ranges`).
+* Capabilities (seed 002): `API` gives the network and a token for the API; `internet` true gives the network alone,
+  false promises that there is none, absent leaves it open. `API` needs the network. Others are refused.
 * The legacy `cuda` is kept and also written as `gpu`.
 * Caches do not change a result: containers with other cache sizes are acceptable (api-contract 1.6).
 """
@@ -15,6 +17,8 @@ from types import MappingProxyType
 from lading.core.errors import Invalid
 from lading.core.jsonvalue import Json, JsonObject, integer, ordered_object
 from lading.core.policy import Policy
+from lading.core.ranges import RANGED as _SIZES
+from lading.core.ranges import common, is_range, lowest, span
 from lading.core.values import printable
 
 GIB = 1 << 30
@@ -26,8 +30,7 @@ _NO_GPU: Mapping[str, Json] = MappingProxyType(
     {"device_count": 0, "driver_version": "", "hardware_target": [], "stack": "", "vram": 0}
 )
 _NO_CUDA: Mapping[str, Json] = MappingProxyType({"device_count": 0, "driver_version": "", "hardware_capability": ""})
-_SIZES = ("ram", "vcpus", "keep_cache_ram", "keep_cache_disk")
-_UNOFFERED = MappingProxyType({"internet": "network access is given by API", "clock": "no such capability"})
+_CAPABILITIES = ("API", "internet")
 _DOTTED = re.compile(r"\d+\.\d+")
 _TOO_BIG = 1 << 63
 _STACKS = (None, "", "cuda", "rocm")
@@ -50,24 +53,27 @@ def fill(given: Mapping[str, Json]) -> JsonObject:
 
 def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
     """Check filled constraints; `ram` and `vcpus` must be positive once `committed`. Raises Invalid naming the key."""
-    for key, why in _UNOFFERED.items():
-        if key in constraints:
-            raise Invalid(f"Runtime constraints [{key}]: this capability is not offered yet: {why}")
-    unexpected = sorted(constraints.keys() - {*_SIZES, "API", "gpu", "cuda"})
+    unexpected = sorted(constraints.keys() - {*_SIZES, *_CAPABILITIES, "gpu", "cuda"})
     if unexpected:
         raise Invalid(f"Runtime constraints contains unexpected keys [{printable(', '.join(unexpected))}]")
-    if not isinstance(constraints["API"], bool):
-        raise Invalid("Runtime constraints [API]: must be true or false")
+    for key in _CAPABILITIES:
+        if not isinstance(constraints.get(key, False), bool):
+            raise Invalid(f"Runtime constraints [{key}]: must be true or false")
+    if constraints["API"] and not constraints.get("internet", True):
+        raise Invalid("Runtime constraints [internet]: cannot be false with API, which is reached over the network")
     for key in _SIZES:
-        _check_size(key, constraints[key], least=1 if committed and key in ("ram", "vcpus") else 0)
+        _check_size(key, constraints[key], least=1 if committed and key in ("ram", "vcpus") else 0, ranged=True)
     _check_gpu(constraints["gpu"])
     if "cuda" in constraints:
         _check_cuda(constraints["cuda"])
 
 
 def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
-    """The constraints of a container, from checked ones: caches chosen, keys sorted (api-contract 1.6)."""
-    chosen = dict(constraints)
+    """The constraints of a container, from checked ones: caches chosen, keys sorted (api-contract 1.6).
+
+    Of a range the least is taken; `ranges.growth` says how much more it may be given.
+    """
+    chosen = lowest(constraints)
     chosen["keep_cache_ram"] = chosen["keep_cache_ram"] or policy.default_keep_cache_ram
     if not chosen["keep_cache_ram"] and not chosen["keep_cache_disk"]:
         chosen["keep_cache_disk"] = _disk_cache(chosen["ram"])
@@ -75,9 +81,14 @@ def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
 
 
 def essential(constraints: Mapping[str, Json]) -> JsonObject:
-    """What must be equal for reuse of resolved constraints: no cache sizes, `cuda` as `gpu`, no empty `gpu`."""
+    """What must be equal for reuse of resolved constraints: no cache sizes, `cuda` as `gpu`, no empty `gpu`.
+
+    `internet` is kept only where the network is there without the API: elsewhere it says nothing.
+    """
     kept = {key: value for key, value in constraints.items() if not key.startswith("keep_cache_")}
     gpu, cuda = kept.pop("gpu", None), kept.pop("cuda", None)
+    if kept.get("API") or not kept.get("internet"):
+        kept.pop("internet", None)
     if not _devices(gpu) and isinstance(cuda, dict) and _devices(cuda):
         gpu = _from_cuda(cuda)
     if _devices(gpu):
@@ -85,11 +96,21 @@ def essential(constraints: Mapping[str, Json]) -> JsonObject:
     return ordered_object(kept)
 
 
+def has_network(constraints: Mapping[str, Json]) -> bool:
+    """Whether a container with these constraints has the network of its host."""
+    return constraints.get("API") is True or constraints.get("internet") is True
+
+
 def cache_difference(ours: Mapping[str, Json], theirs: Mapping[str, Json], *, policy: Policy) -> str | None:
     """The cache key whose size in `theirs` is not an acceptable variation of `ours`, or None.
 
-    An absent `keep_cache_disk` is acceptable, an absent `keep_cache_ram` is not.
+    A range in `ours` accepts what lies within it. An absent `keep_cache_disk` is acceptable, an absent
+    `keep_cache_ram` is not.
     """
+    for key in ("keep_cache_disk", "keep_cache_ram"):
+        if is_range(ours.get(key)) and common(ours[key], theirs.get(key)) is None:
+            return key
+    ours = {key: theirs.get(key) if is_range(value) else value for key, value in ours.items()}
     disk = (None, 0, _disk_cache(ours.get("ram")), CACHE_MIN, CACHE_MAX, ours.get("keep_cache_disk"))
     if theirs.get("keep_cache_disk") not in disk:
         return "keep_cache_disk"
@@ -138,7 +159,9 @@ def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
 
 
 def _whole(value: Json) -> Json:
-    """3.0 is 3: JSON has one kind of number. Everything else is left for the check."""
+    """3.0 is 3: JSON has one kind of number, in ranges too. Everything else is left for the check."""
+    if isinstance(value, list):
+        return [integer(one) if isinstance(one, float) and one.is_integer() else one for one in value]
     return integer(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -150,9 +173,14 @@ def _are_strings(value: Json) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _check_size(key: str, value: Json, *, least: int) -> None:
-    if isinstance(value, list):
-        raise Invalid(f"Runtime constraints [{key}]: a range is not offered yet; give one number")
+def _check_size(key: str, value: Json, *, least: int, ranged: bool = False) -> None:
+    if ranged and isinstance(value, list):
+        if not is_range(value) or not _is_size(value[0], least=least) or not _is_size(value[1], least=least):
+            raise Invalid(
+                f"Runtime constraints [{key}]={printable(repr(value))} must be a range [min, max] of integers,"
+                f" {least} or more, min not above max"
+            )
+        return
     if not _is_size(value, least=least):
         kind = "a positive integer" if least else "an integer, 0 or more"
         raise Invalid(f"Runtime constraints [{key}]={printable(repr(value))} must be {kind}")

@@ -50,7 +50,9 @@ FINAL = frozenset({State.COMPLETE, State.CANCELLED})
 HELD = frozenset({State.LOCKED, State.RUNNING})
 LIVE = frozenset({State.QUEUED, State.LOCKED, State.RUNNING})
 
-HIDDEN = frozenset({"secret_mounts", "secret_mounts_md5", "runtime_token", "supervisor_auth_uuid", "reuse_key"})
+HIDDEN = frozenset(
+    {"secret_mounts", "secret_mounts_md5", "runtime_token", "supervisor_auth_uuid", "reuse_key", "broad_key"}
+)
 """Columns that no answer of the API shows."""
 
 RECIPE_FIELDS = (
@@ -62,6 +64,7 @@ RECIPE_FIELDS = (
     "output_path",
     "output_glob",
     "runtime_constraints",
+    "constraint_ranges",
     "scheduling_parameters",
     "output_storage_classes",
     "runtime_user_uuid",
@@ -72,8 +75,9 @@ RECIPE_FIELDS = (
     "service",
     "published_ports",
     "reuse_key",
+    "broad_key",
 )
-"""Attributes that are given at creation and never change (but for the wiping of secrets)."""
+"""Attributes that are given at creation and never change, but for the wiping of secrets and sizes within ranges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,7 @@ class Container:
     output_path: str = ""
     output_glob: list[str] = field(default_factory=list)
     runtime_constraints: JsonObject = field(default_factory=dict)
+    constraint_ranges: JsonObject = field(default_factory=dict)
     scheduling_parameters: JsonObject = field(default_factory=dict)
     output_storage_classes: list[str] = field(default_factory=list)
     runtime_user_uuid: str | None = None
@@ -121,6 +126,7 @@ class Container:
     runtime_token: str | None = None
     supervisor_auth_uuid: str | None = None
     reuse_key: str | None = None
+    broad_key: str | None = None
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Container:

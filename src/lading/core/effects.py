@@ -82,5 +82,12 @@ class Adopt:
     container_uuid: str
 
 
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """A draft is committed with the container that it was given: see that it satisfies the request still, or resolve."""
+
+    container_uuid: str
+
+
 ContainerEffect: TypeAlias = MintTokens | RevokeTokens | RefreshLog | Finish | CancelChildren | ReprioritiseChildren
-RequestEffect: TypeAlias = Resolve | Adopt | Reprioritise
+RequestEffect: TypeAlias = Resolve | Adopt | Confirm | Reprioritise

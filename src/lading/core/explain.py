@@ -6,15 +6,21 @@ Secrets are never shown: that they differ is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from lading.core import request as requests_
 from lading.core.container import LIVE, Container, State
+from lading.core.gittree import Found
 from lading.core.jsonvalue import Json, JsonObject, same
-from lading.core.recipe import COMPARED, Recipe, compared, of_container
+from lading.core.recipe import COMPARED, Recipe, compared, of_container, toward
 from lading.core.request import ContainerRequest
 from lading.core.reuse import Choice, Reuse
+
+
+NEAR = 3
+"""How many of the nearest containers are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +47,27 @@ def differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, ...]:
     return tuple(_veiled(one) for one in found)
 
 
-def nearest(ours: Recipe, others: Iterable[Container]) -> Nearest | None:
-    """The container with the fewest differences, the latest created of those; None if there are no others."""
-    best: Nearest | None = None
-    for container in sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True):
-        found = differences(ours, of_container(container))
-        if best is None or len(found) < len(best.differences):
-            best = Nearest(container, found)
-    return best
+def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:
+    """The NEAR containers with the fewest differences, of equals the latest created first."""
+    latest = sorted(others, key=lambda one: (one.created_at, one.uuid), reverse=True)
+    compared_ = (Nearest(one, differences(toward(ours, one), of_container(one))) for one in latest)
+    return tuple(sorted(compared_, key=lambda one: len(one.differences))[:NEAR])
 
 
-def explain(choice: Choice, *, container_uuid: str | None, near: Nearest | None = None) -> JsonObject:
+def explain(
+    choice: Choice,
+    *,
+    container_uuid: str | None,
+    near: Sequence[Nearest] = (),
+    trees: Mapping[str, Sequence[Found]] = MappingProxyType({}),
+) -> JsonObject:
     """The decision as plain JSON.
 
     {"decision": "reuse"|"new", "reason", "container_uuid", "candidates": [{"container_uuid", "state", "usable",
     "reason"}], "nearest": null | {"container_uuid", "state", "created_at", "differences": [{"field", "request",
-    "container"}]}}. `container_uuid` is the container chosen or made (None in a preview of a new one).
+    "container"}]}, "near": [{"container_uuid", "state", "first_difference": null | {...}}], "git": {target: {"commit",
+    "kind", "hash", "commits"}}}. `container_uuid` is the container chosen or made (None in a preview of a new one);
+    `near` are the nearest earlier containers, the first of them `nearest`; `git` says which commits were found.
     """
     candidates: list[Json] = [
         {
@@ -72,16 +83,23 @@ def explain(choice: Choice, *, container_uuid: str | None, near: Nearest | None 
         "reason": choice.reason,
         "container_uuid": container_uuid,
         "candidates": candidates,
-        "nearest": _nearest_json(near) if near is not None else None,
+        "nearest": _nearest_json(near[0]) if near else None,
+        "near": [_near_json(one) for one in near],
+        "git": {target: _git_json(found) for target, found in trees.items()},
     }
 
 
-def status_sentence(container: Container | None, dispatcher: str | None) -> str:
-    """`scheduling_status` of container_status (api-contract 2.1); `dispatcher` is the dispatcher's sentence, if any."""
+def status_sentence(container: Container | None, dispatcher: str | None, waits: str = "") -> str:
+    """`scheduling_status` of container_status (api-contract 2.1).
+
+    `dispatcher` is the dispatcher's sentence, if any; `waits` says why the request does not count, "" if it does.
+    """
     if container is None:
-        return "No container is assigned."
+        return waits or "No container is assigned."
     if container.state not in (State.QUEUED, State.LOCKED):
         return ""
+    if waits and container.state is State.QUEUED and container.priority < 1:
+        return waits
     if dispatcher is not None:
         return dispatcher
     return "" if container.state is State.QUEUED and container.priority < 1 else "Waiting in queue."
@@ -127,8 +145,25 @@ def _veiled(difference: FieldDifference) -> FieldDifference:
     return FieldDifference("secret_mounts", "(secret)", "(another secret)")
 
 
+def _near_json(near: Nearest) -> JsonObject:
+    return {
+        "container_uuid": near.container.uuid,
+        "state": str(near.container.state),
+        "first_difference": _difference_json(near.differences[0]) if near.differences else None,
+    }
+
+
+def _git_json(found: Sequence[Found]) -> JsonObject:
+    first = found[0]
+    return {"commit": first.commit, "kind": first.kind, "hash": first.hash, "commits": len(found)}
+
+
+def _difference_json(one: FieldDifference) -> JsonObject:
+    return {"field": one.field, "request": one.ours, "container": one.theirs}
+
+
 def _nearest_json(near: Nearest) -> JsonObject:
-    found: list[Json] = [{"field": one.field, "request": one.ours, "container": one.theirs} for one in near.differences]
+    found: list[Json] = [_difference_json(one) for one in near.differences]
     return {
         "container_uuid": near.container.uuid,
         "state": str(near.container.state),

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
 from lading.core.jsonvalue import is_too_deep
-from lading.core.records import CONTAINERS, KINDS, REQUESTS
+from lading.core.records import COLLECTIONS, CONTAINERS, KINDS, REQUESTS, WORKFLOWS
 from lading.core.schema import JSON, Field, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
 
@@ -74,6 +74,15 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class CompareColumns:
+    """`left operator right`, two columns of one type; `!=` also holds where just one of them is null."""
+
+    left: Column
+    operator: str
+    right: Column
+
+
+@dataclass(frozen=True, slots=True)
 class IsKind:
     """The uuid in a column has one of these infixes."""
 
@@ -127,17 +136,82 @@ class OfContainer:
 
 
 @dataclass(frozen=True, slots=True)
-class Requested:
-    """A container that a request of this user points at."""
+class All:
+    """Every part holds."""
 
-    owner_uuid: str
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold."""
+
+    part: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """A container that a request points at which the user can read, outside the trash at the time `now`."""
+
+    user_uuid: str
+    now: str
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """A log row about something of this user: the object, or the container of a request."""
+    """A log row about something that the user can read: the object, or the container of a request."""
 
+    user_uuid: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """The user has at least this level on the user or group in a column, or with `owning` on what that owns."""
+
+    user_uuid: str
+    column: str
+    level: int = 1
+    owning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Accessible:
+    """The user has a level on the record: through its owner, or because it was shared itself.
+
+    `owners` and `shared` are the owners and records that come into question, None where there are too many to name;
+    `dense`: so many rows meet it that it is better to look at them in the order of the list.
+    """
+
+    user_uuid: str
+    owners: tuple[str, ...] | None = None
+    shared: tuple[str, ...] | None = None
+    dense: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedHead:
+    """A link to something that the user can manage: itself, or through its owner."""
+
+    user_uuid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Untrashed:
+    """The group or owner in a column is not in the trash at the time `now`; with `frozen`, not there and frozen."""
+
+    column: str
+    now: str
+    frozen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The uuid in a column is that of an owner or, with `deep`, of a group below it."""
+
+    column: str
     owner_uuid: str
+    deep: bool = False
 
 
 Expression: TypeAlias = (
@@ -148,11 +222,19 @@ Expression: TypeAlias = (
     | Holds
     | KeyExists
     | KeyContains
+    | CompareColumns
     | Constant
     | Either
     | OfContainer
+    | All
+    | Not
     | Requested
     | About
+    | Reachable
+    | Accessible
+    | ManagedHead
+    | Untrashed
+    | Inside
 )
 
 
@@ -176,6 +258,7 @@ class Query:
     distinct: bool = False
     count: bool = False
     extra: tuple[str, ...] = field(default=())
+    include: tuple[str, ...] = field(default=())
 
 
 def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int) -> Query:
@@ -185,15 +268,34 @@ def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int)
     if count not in (None, "exact", "none"):
         raise Invalid(f"count: {count!r} is neither 'exact' nor 'none'")
     limit = check_number(params, "limit", 100)
+    distinct = bool(params.get("distinct")) and select is not None
+    if distinct and select is not None:
+        _check_distinct(select, kind)
+    include = check_include(params.get("include"), kind)
+    if distinct and include:
+        raise Invalid("include: rows that are made distinct name no records; leave out one of the two")
     return Query(
         where=check_filters(params.get("filters"), kind) + check_where(params.get("where"), kind),
-        order=check_order(params.get("order"), kind, plain=bool(params.get("distinct"))),
+        order=check_order(params.get("order"), kind, plain=distinct),
         select=select,
         limit=min(limit, max_limit),
         offset=check_number(params, "offset", 0),
-        distinct=bool(params.get("distinct")) and select is not None,
+        distinct=distinct,
         count=count != "none",
+        include=include,
     )
+
+
+def check_include(include: JSON, kind: RecordType) -> tuple[str, ...]:
+    """The fields whose records a list shall bring along: an array, or names with commas. Raises Invalid."""
+    entries = [one.strip() for one in include.split(",")] if isinstance(include, str) else include or []
+    if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+        raise Invalid('include: must be an array such as ["owner_uuid"]')
+    for name in entries:
+        found = kind.by_name.get(name)
+        if found is None or not found.stored or found.hidden or not name.endswith("_uuid"):
+            raise Invalid(f"include: '{name}' is no attribute of {kind.schema} that names a record")
+    return tuple(dict.fromkeys(entries))
 
 
 def check_number(params: Mapping[str, JSON], name: str, default: int) -> int:
@@ -224,6 +326,12 @@ def check_select(select: JSON, kind: RecordType) -> tuple[str, ...] | None:
     return tuple(names)
 
 
+def _check_distinct(select: tuple[str, ...], kind: RecordType) -> None:
+    for name in select:
+        if not kind.by_name[name].stored:
+            raise Invalid(f"distinct: '{name}' is computed, so that rows cannot be made distinct by it; leave it out")
+
+
 def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[Order, ...]:
     """Sort keys; what cannot be sorted by is dropped, repeats too, and a tie-break is added unless `plain`.
 
@@ -245,7 +353,7 @@ def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[
 
 
 def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
-    """The older way to filter: {attribute: value | [values] | ["contains", text]}. Raises Invalid."""
+    """The older way to filter: {attribute: value | [values] | ["contains", text] | {key: value}}. Raises Invalid."""
     if where is None:
         return ()
     if not isinstance(where, dict):
@@ -253,10 +361,17 @@ def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
     triples: list[JSON] = []
     for name, value in where.items():
         if isinstance(value, list) and value[:1] == ["contains"] and len(value) == 2:
-            triples.append([name, "ilike", f"%{value[1]}%"])
+            triples.append([name, "ilike", f"%{_literal(value[1])}%"])
+        elif isinstance(value, dict):
+            triples += [[f"{name}.{key}", "=", wanted] for key, wanted in value.items()]
         else:
             triples.append([name, "in" if isinstance(value, list) else "=", value])
     return check_filters(triples, kind)
+
+
+def _literal(value: JSON) -> str:
+    """A text as a pattern that matches nothing else."""
+    return re.sub(r"([\\%_])", r"\\\1", str(value))
 
 
 def check_filters(filters: JSON, kind: RecordType) -> tuple[Expression, ...]:
@@ -280,12 +395,16 @@ def _weight(entry: JSON) -> int:
 
 
 def _triple(entry: JSON, kind: RecordType) -> Expression:
+    if isinstance(entry, str) and entry.startswith("("):
+        entry = [entry, "=", True]
     if not isinstance(entry, list) or len(entry) != 3:
         raise Invalid(f"Invalid filter {_show(entry)}: must be [attribute, operator, operand]")
     attribute, operator, operand = entry
     if not isinstance(operator, str):
         raise Invalid(f"Invalid operator {_show(operator)} in filter: must be a string")
     operator = operator.lower().strip()
+    if isinstance(attribute, str) and attribute.lstrip().startswith("("):
+        return _columns(attribute, operator, operand, kind)
     if operator == "@@":
         raise Invalid("Full text search operator is no longer supported: use ilike")
     if operator not in _OPERATORS and operator != "is_a":
@@ -297,12 +416,39 @@ def _triple(entry: JSON, kind: RecordType) -> Expression:
     return _one(attribute, operator, operand, kind)
 
 
+_COLUMNS: Final = re.compile(r"\(\s*([\w.]+)\s*(<=|>=|<>|!=|=|<|>)\s*([\w.]+)\s*\)")
+
+
+def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
+    """Two columns compared with each other: `(started_at < finished_at)`."""
+    match = _COLUMNS.fullmatch(text.strip())
+    if match is None or operator != "=" or operand is not True:
+        raise Invalid(f"Invalid filter {_show([text, operator, operand])}: must be '(attribute < attribute)' = true")
+    left, right = (_comparable(name, kind) for name in (match[1], match[3]))
+    if left.type is not right.type:
+        raise Invalid(f"Invalid filter '{text[:80]}': {left.name} and {right.name} are of different types")
+    return CompareColumns(
+        Column(left.name, left.type), "!=" if match[2] == "<>" else match[2], Column(right.name, right.type)
+    )
+
+
+def _comparable(name: str, kind: RecordType) -> Field:
+    found = kind.by_name.get(name.removeprefix(f"{kind.plural}."))
+    if found is None or found.hidden or not found.stored or found.nested:
+        raise Invalid(f"Invalid attribute '{name}' in filter")
+    return found
+
+
 def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Expression:
     if not isinstance(attribute, str):
         raise Invalid(f"Invalid attribute {_show(attribute)} in filter: must be a string")
     name = attribute.removeprefix(f"{kind.plural}.")
     if kind is REQUESTS and name.startswith("container."):
         return OfContainer(_one(name[len("container.") :], operator, operand, CONTAINERS))
+    if kind is WORKFLOWS and name.startswith("collection."):
+        _one(name[len("collection.") :], operator, operand, COLLECTIONS)
+        # No workflow has a collection.
+        return Constant(False)
     if name == "any":
         return _any(operator, operand, kind)
     top, dot, key = name.partition(".")

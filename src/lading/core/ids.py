@@ -73,6 +73,36 @@ def anonymous_user(cluster: str) -> str:
     return f"{cluster}-{Infix.USER}-anonymouspublic"
 
 
+def anonymous_token(cluster: str) -> str:
+    """The pseudo uuid of the configured anonymous token."""
+    return f"{cluster}-{Infix.TOKEN}-anonymouspublic"
+
+
+def system_group(cluster: str) -> str:
+    """The group of the system."""
+    return f"{cluster}-{Infix.GROUP}-000000000000000"
+
+
+def all_users(cluster: str) -> str:
+    """The role that every user who is set up is a member of."""
+    return f"{cluster}-{Infix.GROUP}-fffffffffffffff"
+
+
+def anonymous_group(cluster: str) -> str:
+    """The role of the anonymous user: what is shared with it is shared with the world."""
+    return f"{cluster}-{Infix.GROUP}-anonymouspublic"
+
+
+def public_favorites(cluster: str) -> str:
+    """The project whose stars everybody sees."""
+    return f"{cluster}-{Infix.GROUP}-publicfavorites"
+
+
+def empty_collection(cluster: str) -> str:
+    """The collection without files that everybody can read."""
+    return f"{cluster}-{Infix.COLLECTION}-000000000000000"
+
+
 def root_token(cluster: str) -> str:
     """The pseudo uuid of the configured system root token."""
     return f"{cluster}-{Infix.TOKEN}-000000000000000"

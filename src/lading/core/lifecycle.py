@@ -3,6 +3,7 @@
 * Locking mints two tokens: one for inside the container, one for its supervisor. Leaving Locked and Running ends both,
   so that a supervisor that lost the container can no longer write.
 * A container given back too often is cancelled (`max_attempts`).
+* Who locks may say how much it gives, within the container's `constraint_ranges`; given back, it has the least again.
 * Times are filled in: `started_at` on Running, `finished_at` at the end. Nothing happens to a value when an event is
   refused.
 
@@ -28,6 +29,8 @@ from lading.core.effects import (
 )
 from lading.core.errors import Failure, Forbidden, IllegalTransition, Invalid
 from lading.core.jsonvalue import Json, JsonObject, same
+from lading.core.ranges import granted, least
+from lading.core.recipe import resized
 from lading.core.writers import Caller, Role, check_writable, differing, role_of, writer
 
 GUARDED = ("state", "locked_by_uuid", "lock_count")
@@ -95,13 +98,20 @@ def update(
     return _ended(container, values, state=state, now=now)
 
 
-def lock(container: Container, *, caller: Caller, tokens: NewTokens) -> Change:
-    """Queued -> Locked by `caller` (POST lock). Raises Forbidden, or Invalid "cannot lock when X"."""
+def lock(
+    container: Container, *, caller: Caller, tokens: NewTokens, amounts: Mapping[str, Json] = MappingProxyType({})
+) -> Change:
+    """Queued -> Locked by `caller` (POST lock), who gives it `amounts` of ram and vcpus.
+
+    Raises Forbidden, or Invalid "cannot lock when X", or when the container cannot be given as much.
+    """
     if not caller.is_admin:
         raise Forbidden()
     if container.state is not State.QUEUED:
         raise Invalid(f"cannot lock when {container.state}")
-    return _locked(container, {}, caller=caller, tokens=tokens)
+    sizes = granted(container.runtime_constraints, container.constraint_ranges, amounts)
+    values = resized(container, sizes, container.constraint_ranges) if amounts else {}
+    return _locked(container, values, caller=caller, tokens=tokens)
 
 
 def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int = 10) -> Change:
@@ -142,8 +152,10 @@ def _next_state(container: Container, wanted: Mapping[str, Json]) -> State:
 
 def _given_back(container: Container, values: JsonObject, *, now: str, max_attempts: int) -> Change:
     if container.lock_count < max_attempts:
+        room = container.constraint_ranges
+        sizes = resized(container, least(container.runtime_constraints, room), room) if room else {}
         return _change(
-            container, {**values, **_UNHELD, "runtime_status": {}, "state": State.QUEUED}, _revoked(container)
+            container, {**values, **_UNHELD, **sizes, "runtime_status": {}, "state": State.QUEUED}, _revoked(container)
         )
     status: JsonObject = {
         "error": "Failed to start container.  Cancelled after exceeding 'Containers.MaxDispatchAttempts' "

@@ -21,11 +21,19 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.jsonvalue import Json, canonical
 
 STREAMS = ("stdin", "stdout", "stderr")
+_CANNOT: Mapping[Json, str] = MappingProxyType(
+    {
+        "keep": "this supervisor cannot show the tree of all collections; name the collections as mounts of their own",
+        "git_tree": "this supervisor cannot fetch git trees; put the files into a collection and mount that",
+    }
+)
+"""Kinds that a record may have and that no supervisor carries out, with what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +248,8 @@ def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) 
         _add_collection(draft, target, spec, below=below)
     elif kind == "tmp" and not below:
         _add_tmp(draft, target, spec)
+    elif kind in _CANNOT:
+        raise _fault(target, f"kind {kind!r} cannot be mounted here: {_CANNOT[kind]}")
     elif below:
         raise _fault(target, f"kind {kind!r} cannot be below the output path; only collection, text and json can")
     else:

@@ -1,11 +1,13 @@
 """Mounts of a request: their shape, and how they become the mounts of a container.
 
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty element, not `/` itself.
-* Kinds: collection, tmp, json, text, file. `keep` and `git_tree` are refused by name.
+* Kinds: collection, git_tree, keep, tmp, json, text, file. `keep` shows all collections that the container's token can
+  read, so it needs runtime_constraints.API. What a git_tree mount may say stands in `gittree`.
 * stdout and stderr take a file, and only they do; stdin takes a collection, json or text.
 * Keys that do not belong to a kind are accepted with a zero value only, since typed clients send every key.
-* Resolving changes collections alone: the uuid goes, the portable data hash stays; with only a uuid it is looked up.
-  So two spellings of one input are one container (api-contract 3.2). Collections named in either way must be readable.
+* Resolving changes collections and git trees. Of a collection the uuid goes, the portable data hash stays; with only a
+  uuid it is looked up. Of a git tree only the hash of the tree or blob stays. So two spellings of one input are one
+  container (api-contract 3.2). Collections named in either way must be readable.
 
 Source: api-contract 3.1, 3.2; seed 002, "Mount types".
 """
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from lading.core import gittree
 from lading.core.errors import Invalid
 from lading.core.ids import EMPTY_PDH, Infix, is_uuid
 from lading.core.jsonvalue import Json, JsonObject, ordered_object, same
@@ -28,6 +31,8 @@ class Kind(StrEnum):
     """The kinds of mount that are offered."""
 
     COLLECTION = "collection"
+    GIT_TREE = "git_tree"
+    KEEP = "keep"
     TMP = "tmp"
     FILE = "file"
     JSON = "json"
@@ -55,6 +60,8 @@ _KEYS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
             "path": "string",
             "exclude_from_output": "boolean",
         },
+        Kind.GIT_TREE: dict.fromkeys((*gittree.SOURCES, *gittree.SELECTORS, "path"), "string"),
+        Kind.KEEP: {"exclude_from_output": "boolean"},
         Kind.TMP: {"capacity": "integer", "device_type": "string", "exclude_from_output": "boolean"},
         Kind.FILE: {"path": "string", "exclude_from_output": "boolean"},
         Kind.JSON: {"content": "", "exclude_from_output": "boolean"},
@@ -62,13 +69,7 @@ _KEYS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
     }
 )
 """The keys of each kind and the type of their values; "" is any JSON value."""
-_UNOFFERED = MappingProxyType(
-    {
-        "keep": "the tree of all collections is not offered yet",
-        "git_tree": "git repositories are not offered yet",
-    }
-)
-_PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT)
+_PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT, Kind.KEEP, Kind.GIT_TREE)
 _STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
     {
         "stdin": (Kind.COLLECTION, Kind.JSON, Kind.TEXT),
@@ -80,11 +81,18 @@ _DEVICES = ("ram", "ssd", "disk", "network", "")
 _HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
 
 
-def validate(mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], *, output_path: str) -> None:
-    """Check both mount tables and that `output_path` is a mount. Raises Invalid "[target][key]: fault"."""
+def validate(
+    mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], *, output_path: str, has_api: bool = False
+) -> None:
+    """Check both mount tables and that `output_path` is a mount. Raises Invalid "[target][key]: fault".
+
+    `has_api`: the container has a token for the API, which `keep` needs.
+    """
     for target, spec in mounts.items():
         _check_target("Mounts", target, STREAMS)
         _check_spec("Mounts", target, spec, _STREAM_KINDS.get(target, _PATH_KINDS))
+        if not has_api and isinstance(spec, dict) and spec["kind"] == Kind.KEEP:
+            raise Invalid(f"Mounts [{printable(target)}][kind]: keep needs runtime_constraints.API to be true")
     for target, spec in secret_mounts.items():
         _check_target("Secret mounts", target, ("stdin",))
         _check_spec("Secret mounts", target, spec, (Kind.JSON, Kind.TEXT))
@@ -92,6 +100,14 @@ def validate(mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], *, o
             raise Invalid(f"Secret mounts [{printable(target)}]: conflict with non-secret mounts")
     if output_path not in mounts:
         raise Invalid("Output path must be a mount target")
+
+
+def git_references(mounts: Mapping[str, Json]) -> tuple[gittree.Reference, ...]:
+    """The git trees that mounts name, checked: safe to look up before the rest is. Raises Invalid."""
+    for target, spec in mounts.items():
+        if isinstance(spec, dict) and spec.get("kind") == Kind.GIT_TREE:
+            _check_spec("Mounts", target, spec, (Kind.GIT_TREE,))
+    return gittree.references(mounts)
 
 
 def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
@@ -104,13 +120,23 @@ def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
     return tuple(found)
 
 
-def resolve(mounts: Mapping[str, Json], hashes: Mapping[str, str | None]) -> JsonObject:
+def resolve(
+    mounts: Mapping[str, Json],
+    hashes: Mapping[str, str | None],
+    trees: Mapping[str, tuple[gittree.Found, ...]] = MappingProxyType({}),
+) -> JsonObject:
     """The mounts of the container, keys sorted.
 
-    `hashes` gives for every `Reference.name` the portable data hash of a collection that the user can read, or None.
-    Raises Invalid 'cannot mount collection "x": not found'.
+    `hashes` gives for every `Reference.name` the portable data hash of a collection that the user can read, or None;
+    `trees` for every target of a git_tree what was found, the newest first. Raises Invalid
+    'cannot mount collection "x": not found'.
     """
-    return ordered_object({target: _resolved(target, spec, hashes) for target, spec in mounts.items()})
+    resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
+    for one in gittree.references(mounts):
+        if not trees.get(one.target):
+            raise Invalid(f"Mounts [{one.target}]: cannot mount git tree: {one.selector} {one.revision!r} not found")
+        resolved[one.target] = trees[one.target][0].mount
+    return ordered_object(resolved)
 
 
 def same_spelling(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
@@ -135,8 +161,6 @@ def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) ->
     if not isinstance(spec, dict):
         raise Invalid(f"{where}: must be an object with a kind")
     kind = spec.get("kind")
-    if isinstance(kind, str) and kind in _UNOFFERED:
-        raise Invalid(f"{where}[kind]: unsupported value {kind}: {_UNOFFERED[kind]}")
     if kind not in kinds:
         raise Invalid(
             f"{where}[kind]: unsupported value {printable(str(kind))!r}; here it must be {' or '.join(kinds)}"
@@ -168,6 +192,8 @@ def _check_values(where: str, spec: Mapping[str, Json], kind: Kind) -> None:
         _check_inside(where, "path", str(spec.get("path") or ""))
     if kind is Kind.COLLECTION:
         _check_collection(where, spec)
+    if kind is Kind.GIT_TREE:
+        gittree.check(where, spec)
 
 
 def _check_collection(where: str, spec: Mapping[str, Json]) -> None:

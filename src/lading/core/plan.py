@@ -9,6 +9,7 @@ Rules:
   On that worker a later container may pass the head only inside (capacity - what the head needs), and everything
   that started there since the head was queued counts against that. What ran before the head was queued ends one day,
   and then the head fits: it never starves, however long the others run.
+- A container that can be given more than it needs is given what is left when all that can start is placed.
 - What fits no worker stays queued and blocks nobody; its status says what it needs and what there is. A dispatcher
   does not fail what another dispatcher may be able to run (seed 003, Non-responsibilities).
 
@@ -29,13 +30,17 @@ from lading.core.sizing import Resources, total
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A queued container. `created_at` is the API's text; `seen` is when the dispatcher first saw it, in seconds."""
+    """A queued container. `created_at` is the API's text; `seen` is when the dispatcher first saw it, in seconds.
+
+    `growth`: how much more than `need` it can be given.
+    """
 
     uuid: str
     priority: int
     created_at: str
     need: Resources
     seen: float = 0.0
+    growth: Resources = Resources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +76,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Lock this container, then start it on this worker. A lost lock drops the decision."""
+    """Lock this container, then start it on this worker. A lost lock drops the decision.
+
+    `extra` is what it is given beyond its need.
+    """
 
     uuid: str
     worker: str
+    extra: Resources = Resources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +135,7 @@ def plan(snapshot: Snapshot) -> Plan:
             head, reserved = entry.uuid, room.worker.id
         if not _any_open(rooms):
             break
-    return Plan(starts=tuple(starts), head=head, reserved=reserved)
+    return Plan(starts=_grown(starts, rooms, snapshot.queue), head=head, reserved=reserved)
 
 
 def order(entry: Entry) -> tuple[int, str, str]:
@@ -139,7 +148,8 @@ def apply(snapshot: Snapshot, decided: Plan, *, now: float) -> Snapshot:
     needs = {entry.uuid: entry.need for entry in snapshot.queue}
     placed: dict[str, list[Occupant]] = {worker.id: list(worker.occupants) for worker in snapshot.workers}
     for start in decided.starts:
-        placed[start.worker].append(Occupant(uuid=start.uuid, need=needs[start.uuid], started=now))
+        need = needs[start.uuid] + start.extra
+        placed[start.worker].append(Occupant(uuid=start.uuid, need=need, started=now))
     started = {start.uuid for start in decided.starts}
     return Snapshot(
         queue=tuple(entry for entry in snapshot.queue if entry.uuid not in started),
@@ -205,6 +215,21 @@ class _Room:
 
     def _occupants_before(self, head: Entry) -> Iterable[Resources]:
         return (one.need for one in self.worker.occupants if one.started < head.seen)
+
+
+def _grown(starts: list[Start], rooms: list[_Room], queue: tuple[Entry, ...]) -> tuple[Start, ...]:
+    """The starts with what their workers have left once all of them are placed, for those that can be given more."""
+    growth = {entry.uuid: entry.growth for entry in queue if entry.growth != Resources()}
+    if not growth:
+        return tuple(starts)
+    by_worker = {room.worker.id: room for room in rooms}
+    grown = []
+    for start in starts:
+        more, room = growth.get(start.uuid, Resources()), by_worker[start.worker]
+        extra = Resources(max(0, min(more.vcpus, room.open.vcpus)), max(0, min(more.ram, room.open.ram)))
+        room.take(extra)
+        grown.append(Start(start.uuid, start.worker, extra))
+    return tuple(grown)
 
 
 def _any_open(rooms: list[_Room]) -> bool:

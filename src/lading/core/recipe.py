@@ -5,19 +5,26 @@ A request's image may be a tag and its inputs uuids; the recipe has content addr
 
 The key covers command, cwd, environment, output_path, output_glob, image, mounts, a digest of the secret mounts, and
 the essential runtime constraints. It leaves out what cannot change the result (api-contract 1.6): the user, the
-runtime token, names and lifetimes of outputs, priority, scheduling, cache sizes.
+runtime token, names and lifetimes of outputs, priority, scheduling, cache sizes. The broad key leaves out `ram` and
+`vcpus` too.
+
+A request may leave things open: a range of sizes, a set of git trees, whether there is a network. A recipe is what a
+new container would be given, with the `limits` and `alternatives` within which an existing one may differ; `toward`
+makes it as much like a container as they allow, and then they are compared like any two.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lading.core import constraints, mounts
+from lading.core import constraints, mounts, ranges
 from lading.core.container import Container, State
 from lading.core.errors import Invalid
+from lading.core.gittree import Found
 from lading.core.jsonvalue import EMPTY_OBJECT_DIGEST, JsonObject, canonical, digest, ordered_object, same
 from lading.core.policy import Policy
 from lading.core.request import ContainerRequest
@@ -36,9 +43,17 @@ COMPARED = (
 """What must agree for reuse, in the order in which differences are named."""
 
 
+MAX_KEYS = 500
+"""How many keys one recipe is looked for under."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Everything that a new container is given."""
+    """Everything that a new container is given.
+
+    `limits` are the ranges that the request gave for sizes; `alternatives` the further mounts that would do, by target,
+    the newest first. Both are the request's: a container has its own `constraint_ranges` instead.
+    """
 
     command: list[str]
     container_image: str
@@ -57,13 +72,20 @@ class Recipe:
     runtime_token: str | None = field(default=None, repr=False)
     service: bool = False
     published_ports: JsonObject = field(default_factory=dict)
+    limits: JsonObject = field(default_factory=dict)
+    alternatives: Mapping[str, tuple[JsonObject, ...]] = field(default_factory=dict)
+
+
+_OPEN = ("limits", "alternatives")
+GIVEN: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(Recipe) if one.name not in _OPEN)
+"""The attributes that recipe and container share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What the server looked up for a request, as its user sees it.
 
-    `image_pdh`: the portable data hash that `images.choose` gave. `hashes`: see `mounts.resolve`. `user_uuid` and
+    `image_pdh`: the portable data hash that `images.choose` gave. `hashes`, `trees`: see `mounts.resolve`. `user_uuid` and
     `scopes`: of the runtime token if the request has one, else the user who committed it and ["all"].
     """
 
@@ -71,6 +93,7 @@ class Facts:
     hashes: Mapping[str, str | None]
     user_uuid: str
     scopes: tuple[str, ...] = ("all",)
+    trees: Mapping[str, tuple[Found, ...]] = field(default_factory=dict)
 
 
 def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recipe:
@@ -80,7 +103,7 @@ def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recip
         container_image=facts.image_pdh,
         cwd=request.cwd,
         environment=ordered_object(request.environment),
-        mounts=mounts.resolve(request.mounts, facts.hashes),
+        mounts=mounts.resolve(request.mounts, facts.hashes, facts.trees),
         output_path=request.output_path or "",
         output_glob=request.output_glob,
         runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
@@ -93,12 +116,15 @@ def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recip
         runtime_token=request.runtime_token,
         service=request.service,
         published_ports=request.published_ports,
+        limits={key: value for key, value in request.runtime_constraints.items() if ranges.is_range(value)},
+        alternatives={target: tuple(one.mount for one in found) for target, found in facts.trees.items()},
     )
 
 
 def of_container(container: Container) -> Recipe:
     """The recipe that a container was made of (its secrets are wiped once it has ended)."""
-    return Recipe(**{one.name: getattr(container, one.name) for one in dataclasses.fields(Recipe)})
+    made_of = Recipe(**{name: getattr(container, name) for name in GIVEN})
+    return dataclasses.replace(made_of, limits=container.constraint_ranges)
 
 
 def compared(recipe: Recipe) -> JsonObject:
@@ -109,24 +135,115 @@ def compared(recipe: Recipe) -> JsonObject:
 
 def key(recipe: Recipe) -> str:
     """The digest (hex) under which containers with this recipe are indexed, `Container.reuse_key`."""
-    return hashlib.sha256(canonical(compared(recipe)).encode("utf-8", "surrogatepass")).hexdigest()
+    return _digest(compared(recipe))
+
+
+def broad_key(recipe: Recipe) -> str:
+    """The digest (hex) under which containers with this recipe but for ram and vcpus are indexed."""
+    values = compared(recipe)
+    sized = constraints.essential(recipe.runtime_constraints)
+    return _digest({**values, "runtime_constraints": {k: v for k, v in sized.items() if k not in ranges.GROWING}})
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Where candidates are looked for: `column` is the field of a container that has one of `values`."""
+
+    column: str
+    values: tuple[str, ...]
+
+
+def keys(recipe: Recipe) -> Keys:
+    """The keys of all containers that may satisfy the recipe, those that it would make first."""
+    variants = itertools.islice(_variants(recipe), MAX_KEYS)
+    if any(name in recipe.limits for name in ranges.GROWING):
+        return Keys("broad_key", tuple(dict.fromkeys(broad_key(one) for one in variants)))
+    return Keys("reuse_key", tuple(dict.fromkeys(key(one) for one in variants)))
+
+
+def toward(recipe: Recipe, container: Container) -> Recipe:
+    """The recipe as much like the container as the request allows.
+
+    The container satisfies the request if and only if `compared` of the two are then equal, and its caches are
+    acceptable. A range that the container is outside of stays as it is.
+    """
+    theirs = container.runtime_constraints
+    sizes = dict(recipe.runtime_constraints)
+    if "internet" not in sizes and theirs.get("internet") is not None:
+        sizes["internet"] = theirs["internet"]
+    room = container.constraint_ranges if container.state is State.QUEUED else {}
+    for name in ranges.GROWING:
+        wanted = recipe.limits.get(name, sizes.get(name))
+        offered = room.get(name, theirs.get(name))
+        sizes[name] = wanted if ranges.common(wanted, offered) is None else theirs.get(name)
+    chosen = {
+        target: container.mounts[target]
+        for target, several in recipe.alternatives.items()
+        if any(same(container.mounts.get(target), one) for one in several)
+    }
+    return dataclasses.replace(
+        recipe, runtime_constraints=ordered_object(sizes), mounts=ordered_object({**recipe.mounts, **chosen})
+    )
 
 
 def new_container(recipe: Recipe, *, uuid: str, now: str) -> Container:
-    """A Queued container made of `recipe`, priority 0, with its `reuse_key`."""
-    given = {one.name: getattr(recipe, one.name) for one in dataclasses.fields(Recipe)}
-    return Container(uuid=uuid, created_at=now, state=State.QUEUED, reuse_key=key(recipe), **given)
+    """A Queued container made of `recipe`, priority 0, with its keys; of ranges it has the least."""
+    room = ranges.growth(recipe.limits)
+    sizes = ranges.least(recipe.runtime_constraints, room)
+    made_of = dataclasses.replace(recipe, runtime_constraints=sizes)
+    given = {name: getattr(made_of, name) for name in GIVEN}
+    blank = Container(uuid=uuid, created_at=now, state=State.QUEUED, constraint_ranges=room, **given)
+    return dataclasses.replace(blank, reuse_key=key(made_of), broad_key=broad_key(made_of))
+
+
+def resized(container: Container, sizes: JsonObject, room: JsonObject) -> JsonObject:
+    """What is to be stored of a container that is given other sizes, or other ranges to be given more in."""
+    after = dataclasses.replace(container, runtime_constraints=sizes)
+    return {"runtime_constraints": sizes, "constraint_ranges": room, "reuse_key": key(of_container(after))}
+
+
+def joined(recipe: Recipe, container: Container) -> JsonObject:
+    """What is to be stored of a container that satisfies the recipe, once the request has it.
+
+    While it waits its ranges narrow to what suits the request too.
+    """
+    if container.state is not State.QUEUED or not container.constraint_ranges:
+        return {}
+    wanted = {**recipe.runtime_constraints, **recipe.limits}
+    return resized(container, *ranges.narrowed(wanted, container.runtime_constraints, container.constraint_ranges))
 
 
 def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> None:
     """Whether a container chosen by hand satisfies the recipe. Raises Invalid naming the first field that differs."""
     fault = f"Container uuid {container.uuid} does not satisfy the request"
-    ours, theirs = compared(recipe), compared(of_container(container))
+    ours, theirs = compared(toward(recipe, container)), compared(of_container(container))
     for name in COMPARED:
         if not same(ours[name], theirs[name]):
             raise Invalid(f"{fault}: {name} differs")
-    cache = constraints.cache_difference(recipe.runtime_constraints, container.runtime_constraints, policy=policy)
+    cache = cache_difference(recipe, container, policy=policy)
     if cache is not None:
         raise Invalid(f"{fault}: runtime_constraints.{cache} differs")
     if container.state is State.CANCELLED:
         raise Invalid(f"{fault}: it was cancelled")
+
+
+def cache_difference(recipe: Recipe, container: Container, *, policy: Policy) -> str | None:
+    """The cache key in which a container is not acceptable, or None."""
+    wanted = {**recipe.runtime_constraints, **recipe.limits}
+    return constraints.cache_difference(wanted, container.runtime_constraints, policy=policy)
+
+
+def _variants(recipe: Recipe) -> Iterator[Recipe]:
+    """The recipes that the request leaves open, but for sizes, in the order of preference."""
+    open_sizes = [recipe.runtime_constraints]
+    if "internet" not in recipe.runtime_constraints and not recipe.runtime_constraints.get("API"):
+        open_sizes.append({**recipe.runtime_constraints, "internet": True})
+    targets = tuple(recipe.alternatives)
+    for mounted in itertools.product(*(recipe.alternatives[target] for target in targets)):
+        chosen = {**recipe.mounts, **dict(zip(targets, mounted, strict=True))}
+        for sizes in open_sizes:
+            yield dataclasses.replace(recipe, mounts=ordered_object(chosen), runtime_constraints=sizes)
+
+
+def _digest(values: JsonObject) -> str:
+    return hashlib.sha256(canonical(values).encode("utf-8", "surrogatepass")).hexdigest()

@@ -6,6 +6,7 @@ and requests stand in `container` and `request`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from lading.core.ids import Infix
@@ -48,7 +49,7 @@ _COMMON: Final = (
     Field(name="uuid", null=False, doc="Identifier."),
     Field(name="kind", derived=True, fixed=True, doc="Name of the record type."),
     Field(name="etag", derived=True, fixed=True, doc="Changes whenever the record does."),
-    Field(name="owner_uuid", null=False, doc="The user who owns it."),
+    Field(name="owner_uuid", null=False, doc="The user or project that owns it."),
     _moment("created_at", "When it was made.", fixed=True),
     _moment("modified_at", "When it last changed.", fixed=True),
     Field(name="modified_by_user_uuid", fixed=True, doc="Who changed it last."),
@@ -77,7 +78,7 @@ _LIST: Final = (
     Parameter(name="bypass_federation", type=Type.BOOLEAN, default=False, doc="Accepted; there is no federation."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="List trashed records too."),
     Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="List past versions too."),
-    Parameter(name="include", type=Type.ARRAY, doc="Accepted; nothing is included."),
+    Parameter(name="include", type=Type.ARRAY, doc="Attributes whose records are answered too: [\"owner_uuid\"]."),
 )
 
 
@@ -105,6 +106,14 @@ _CRUD: Final = (
     Action(name="delete", method="DELETE", scope=Scope.MEMBER, doc="Delete one.", parameters=_WRITE[:1]),
 )
 
+
+def _satisfiable(actions: tuple[Action, ...]) -> tuple[Action, ...]:
+    wait = Parameter(name="satisfy", type=Type.BOOLEAN, default=False, doc="Answer as satisfy does.")
+    return tuple(
+        replace(one, parameters=(*one.parameters, wait)) if one.name in ("create", "update") else one for one in actions
+    )
+
+
 USERS: Final = RecordType(
     plural="users",
     singular="user",
@@ -130,6 +139,11 @@ USERS: Final = RecordType(
         *_CRUD,
         _general("current", "GET", "The user of this token."),
         _general("system", "GET", "The system user (admin only)."),
+        _general("setup", "POST", "Make a user, or give one what users have (admin only).", body=True, answer="object"),
+        _general("merge", "POST", "Refused: users are not merged.", answer="object"),
+        _general("batch_update", "PATCH", "Change or make many users: `updates` by uuid (admin only).", answer="List"),
+        _member("unsetup", doc="Take all away from a user, who is inactive then (admin only)."),
+        _member("activate", doc="Let an invited user in."),
     ),
     unique=(("username",), ("email",)),
 )
@@ -191,7 +205,13 @@ COLLECTIONS: Final = RecordType(
         _member("trash", doc="Put it in the trash."),
         _member("untrash", doc="Take it out of the trash."),
     ),
-    indexes=(("portable_data_hash",), ("modified_at", "uuid"), ("delete_at",), ("trash_at",)),
+    indexes=(
+        ("portable_data_hash",),
+        ("owner_uuid", "modified_at"),
+        ("modified_at", "uuid"),
+        ("delete_at",),
+        ("trash_at",),
+    ),
     unique=(("owner_uuid", "name"),),
 )
 
@@ -235,14 +255,19 @@ REQUESTS: Final = RecordType(
         _number("priority", "0 to 1000; 0 is on hold or cancelled.", default=None),
         _flag("use_existing", "Whether finished or running work may be reused.", default=True),
         _moment("expires_at", "After it the priority counts as 0."),
-        Field(name="filters", type=Type.ARRAY, doc="Further conditions on containers that are reused."),
+        Field(name="filters", type=Type.ARRAY, doc="Further conditions on its container, as containers.list takes them."),
+        _sequence("depends_on", "Requests that must have ended well before it is run."),
+        _moment("start_after", "It is not run before."),
         _text("log_uuid", "The log collection."),
         _text("output_uuid", "The output collection."),
         _money("cumulative_cost", "Dollars."),
+        Field(name="committed_by_uuid", hidden=True, doc="The user who committed it."),
+        Field(name="resolving", type=Type.BOOLEAN, default=False, null=False, hidden=True, doc="Its container is sought."),
     ),
     actions=(
-        *_CRUD,
+        *_satisfiable(_CRUD),
         _member("cancel", doc="Set the priority to 0."),
+        _member("satisfy", doc="Find or make its container: 200 when it has one, 202 while that takes longer."),
         _member("why", "GET", "Why it is where it is: what was reused and why, what it waits for.", answer="object"),
         _member("container_status", "GET", "State of its container and why it waits.", answer="object"),
         _general("preview", "POST", "What a create would do, without storing anything.", body=True, answer="object"),
@@ -254,6 +279,8 @@ REQUESTS: Final = RecordType(
     indexes=(
         ("container_uuid", "state"),
         ("requesting_container_uuid", "state"),
+        ("state", "expires_at"),
+        ("state", "start_after"),
         ("owner_uuid", "modified_at"),
         ("modified_at", "uuid"),
     ),
@@ -268,6 +295,10 @@ CONTAINERS: Final = RecordType(
         *_COMMON,
         Field(name="state", default="Queued", null=False, doc="Queued, Locked, Running, Complete or Cancelled."),
         *_SPEC,
+        Field(
+            name="constraint_ranges", type=Type.OBJECT, default={}, readonly=True,
+            doc="Ranges within which its dispatcher may choose how much of runtime_constraints it is given.",
+        ),
         Field(name="priority", type=Type.INTEGER, default=0, doc="Computed from its requests, 64 bits."),
         _text("runtime_user_uuid", "The user that the container acts for."),
         Field(name="runtime_auth_scopes", type=Type.ARRAY, doc="Scopes of the container's token."),
@@ -288,6 +319,7 @@ CONTAINERS: Final = RecordType(
         _text("supervisor_auth_uuid", "The token of its supervisor.", hidden=True),
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),
         Field(name="reuse_key", hidden=True, doc="Hash of what is compared for reuse."),
+        Field(name="broad_key", hidden=True, doc="The same without ram and vcpus, for requests with ranges."),
     ),
     actions=(
         *_CRUD,
@@ -296,6 +328,8 @@ CONTAINERS: Final = RecordType(
         _member("auth", "GET", "The container's own token (who locked it).", answer="ApiClientAuthorization"),
         _member("update_priority", doc="Compute its priority anew (admin)."),
         _member("secret_mounts", "GET", "Its secret mounts (its own token).", answer="object"),
+        _member("progress", doc="Say which part of the work is done, 0 to 1 (its own token).", body=True),
+        _member("accounting", "GET", "When it held resources, and for which requests.", answer="object"),
         _general("current", "GET", "The container of this token."),
         Action(
             name="live", method="POST", scope=Scope.MEMBER, path="live", rest=True, answer="object",
@@ -305,6 +339,7 @@ CONTAINERS: Final = RecordType(
     indexes=(
         ("state", "priority"),
         ("reuse_key", "state"),
+        ("broad_key", "state"),
         ("auth_uuid",),
         ("locked_by_uuid",),
         ("modified_at", "uuid"),
@@ -331,6 +366,45 @@ LINKS: Final = RecordType(
     indexes=(("link_class", "name"), ("head_uuid",), ("tail_uuid",), ("owner_uuid",)),
 )
 
+WORKFLOWS: Final = RecordType(
+    plural="workflows",
+    singular="workflow",
+    infix=Infix.WORKFLOW,
+    doc="A workflow definition, for engines that run it.",
+    fields=(
+        *_COMMON,
+        _text("name", "Taken from the definition when it is left blank."),
+        _text("description", "Taken from the definition when it is left blank."),
+        _text("definition", "A YAML or JSON document with a mapping at its top."),
+        _text("collection_uuid", "Always null."),
+    ),
+    actions=_CRUD,
+    indexes=(("owner_uuid",), ("modified_at", "uuid")),
+)
+
+CREDENTIALS: Final = RecordType(
+    plural="credentials",
+    singular="credential",
+    infix=Infix.CREDENTIAL,
+    doc="A secret of an outside service, which only running containers are told.",
+    fields=(
+        *_COMMON,
+        _text("name"),
+        _text("description"),
+        _text("credential_class", "What kind of service it is for."),
+        _sequence("scopes", "What it gives access to, such as addresses of buckets."),
+        _text("external_id", "The public part, such as an access key id."),
+        Field(name="secret", hidden=True, sealed=True, doc="The secret part; can be written, never read."),
+        _moment("expires_at", "After it the secret is told nobody."),
+    ),
+    actions=(
+        *_CRUD,
+        _member("secret", "GET", "{external_id, secret}, for the token of a running container.", answer="object"),
+    ),
+    indexes=(("owner_uuid",), ("modified_at", "uuid")),
+    unique=(("owner_uuid", "name"),),
+)
+
 LOGS: Final = RecordType(
     plural="logs",
     singular="log",
@@ -352,6 +426,70 @@ LOGS: Final = RecordType(
     numbered=True,
 )
 
+GROUPS: Final = RecordType(
+    plural="groups",
+    singular="group",
+    infix=Infix.GROUP,
+    doc="A project, which owns records; a role, which has members; or a filter group, which shows what matches.",
+    fields=(
+        *_COMMON,
+        _text("name", "Unique for its owner; its uuid, if none is given."),
+        _text("group_class", "project, role or filter; stays as it is."),
+        _text("description"),
+        _map("properties", "Of a filter group, `filters` are its conditions."),
+        _moment("trash_at", "When it goes to the trash, with all that it owns."),
+        _moment("delete_at", "When it is deleted for good, with all that it owns."),
+        _flag("is_trashed"),
+        _text("frozen_by_uuid", "Who froze the project; nothing in it can be written then."),
+        _derived("writable_by", Type.ARRAY, "Some of those who may write it, if the caller may."),
+        _derived("can_write", Type.BOOLEAN, "Whether the caller may write it."),
+        _derived("can_manage", Type.BOOLEAN, "Whether the caller may share it."),
+    ),
+    actions=(
+        *_CRUD,
+        _member("trash", doc="Put it in the trash."),
+        _member("untrash", doc="Take it out of the trash."),
+        Action(
+            name="contents", method="GET", scope=Scope.COLLECTION, path="contents", answer="object",
+            doc="What a user or group owns, of several kinds; without a uuid all that the caller can read.",
+            parameters=(
+                Parameter(name="uuid", doc="The user or group."),
+                *_LIST[:-1],
+                Parameter(name="recursive", type=Type.BOOLEAN, default=False, doc="Also what its projects own."),
+                Parameter(
+                    name="exclude_home_project", type=Type.BOOLEAN, default=False, doc="Not what the caller owns."
+                ),
+                Parameter(name="include", type=Type.ARRAY, doc="owner_uuid, container_uuid: answer those records too."),
+            ),
+        ),
+        Action(
+            name="list_contents", method="GET", scope=Scope.MEMBER, path="contents", answer="object",
+            doc="What a group owns, of several kinds.", parameters=_LIST,
+        ),
+        Action(
+            name="shared", method="GET", scope=Scope.COLLECTION, path="shared", answer="List", parameters=_LIST,
+            doc="Projects and filter groups that were shared with the caller; include=owner_uuid answers owners too.",
+        ),
+    ),
+    indexes=(("owner_uuid",), ("modified_at", "uuid"), ("delete_at",)),
+    unique=(("owner_uuid", "name"),),
+)  # fmt: skip
+
+COMPUTED_PERMISSIONS: Final = RecordType(
+    plural="computed_permissions",
+    singular="computed_permission",
+    infix="",
+    doc="What a user may do with a user, a group or a shared record (admin only).",
+    fields=(
+        _text("user_uuid", "Who may."),
+        _text("target_uuid", "With what."),
+        _text("perm_level", "can_read, can_write or can_manage."),
+    ),
+    actions=_READ[:1],
+    owned=False,
+    stored=False,
+)
+
 KEEP_SERVICES: Final = RecordType(
     plural="keep_services",
     singular="keep_service",
@@ -369,16 +507,42 @@ KEEP_SERVICES: Final = RecordType(
     stored=False,
 )
 
-RECORDS: Final = (USERS, TOKENS, COLLECTIONS, REQUESTS, CONTAINERS, LINKS, LOGS, KEEP_SERVICES)
+REPOSITORIES: Final = RecordType(
+    plural="repositories",
+    singular="repository",
+    infix=Infix.REPOSITORY,
+    doc="A git repository that git_tree mounts can name.",
+    fields=(
+        *_COMMON,
+        _text("name", "How mounts name it."),
+        _text("fetch_url", "Where it is fetched from."),
+    ),
+    actions=_CRUD,
+    indexes=(("modified_at", "uuid"), ("owner_uuid",)),
+    unique=(("name",),),
+)
+
+RECORDS: Final = (
+    USERS,
+    TOKENS,
+    GROUPS,
+    COLLECTIONS,
+    REQUESTS,
+    CONTAINERS,
+    LINKS,
+    WORKFLOWS,
+    CREDENTIALS,
+    LOGS,
+    KEEP_SERVICES,
+    REPOSITORIES,
+    COMPUTED_PERMISSIONS,
+)
 BY_PLURAL: Final = {one.plural: one for one in RECORDS}
 BY_SINGULAR: Final = {one.singular: one for one in RECORDS}
-BY_INFIX: Final = {one.infix: one for one in RECORDS}
-KINDS: Final = {str(one.infix): one.kind for one in RECORDS} | {
-    str(Infix.GROUP): "arvados#group",
-    str(Infix.WORKFLOW): "arvados#workflow",
+BY_INFIX: Final = {one.infix: one for one in RECORDS if one.infix}
+KINDS: Final = {str(one.infix): one.kind for one in RECORDS if one.infix} | {
     str(Infix.VIRTUAL_MACHINE): "arvados#virtualMachine",
     str(Infix.AUTHORIZED_KEY): "arvados#authorizedKey",
-    str(Infix.CREDENTIAL): "arvados#credential",
 }
 
 

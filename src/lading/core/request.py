@@ -7,11 +7,14 @@
 * To cancel is to set priority 0. `cancel` also ends a request whose container has not started.
 * Committing with no container asks for one to be found or made (`Resolve`); naming one asks for that (`Adopt`).
 * A null priority counts as 0 while Uncommitted and is refused on commit (decisions.md).
+* `expires_at` can be set until the request is Final; `depends_on` and `start_after` are part of the draft (`waiting`).
+* A draft may be given a container by `satisfy`; a change of what it asks for takes that away again.
 * Writing a value equal to the stored one is never an error: clients send whole records back.
 
 How a server commits, in one transaction: `create` or `update`; for `Resolve` gather `recipe.Facts`, `recipe.resolve`,
 `reuse.choose`, insert `recipe.new_container` if there was nothing to reuse; for `Adopt` load, `recipe.check_adoption`;
-then `assign`, `priority.propagate`, and, if the container has ended already, `finalise.finalise(reused=True)`.
+for `Confirm` check the container that a draft was given, and resolve if it no longer does; then `assign`,
+`priority.propagate`, and, if the container has ended already, `finalise.finalise(reused=True)`.
 
 What the attributes must be stands in `request_rules`. The diagram in the documentation is drawn from TRANSITIONS.
 Source: api-contract 1.1-1.4, decisions.md.
@@ -28,7 +31,7 @@ from typing import Any
 
 from lading.core import container as containers
 from lading.core import mounts
-from lading.core.effects import Adopt, Reprioritise, RequestEffect, Resolve
+from lading.core.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
 from lading.core.errors import IllegalTransition, Invalid
 from lading.core.jsonvalue import Json, JsonObject, canonical, same, same_or_empty
 from lading.core.policy import Policy
@@ -64,6 +67,7 @@ PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
         "container_uuid": _OPEN,
         "container_count_max": _OPEN,
         "priority": _OPEN,
+        "expires_at": _OPEN,
         "command": _DRAFT,
         "container_image": _DRAFT,
         "cwd": _DRAFT,
@@ -79,10 +83,13 @@ PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
         "output_storage_classes": _DRAFT,
         "output_properties": _DRAFT,
         "use_existing": _DRAFT,
+        "filters": _DRAFT,
+        "depends_on": _DRAFT,
+        "start_after": _DRAFT,
+        "requesting_container_uuid": _DRAFT,
         "runtime_token": _DRAFT,
         "service": _DRAFT,
         "uuid": _SERVER,
-        "requesting_container_uuid": _SERVER,
         "container_count": _SERVER,
         "attempted_container_uuids": _SERVER,
         "log_uuid": _SERVER,
@@ -144,12 +151,16 @@ class ContainerRequest:
     use_existing: bool = True
     expires_at: str | None = None
     filters: list[Json] | None = None
+    depends_on: list[str] = field(default_factory=list)
+    start_after: str | None = None
     runtime_token: str | None = None
     log_uuid: str | None = None
     output_uuid: str | None = None
     cumulative_cost: float = 0.0
     service: bool = False
     published_ports: JsonObject = field(default_factory=dict)
+    committed_by_uuid: str | None = None
+    resolving: bool = False
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> ContainerRequest:
@@ -170,6 +181,10 @@ class ContainerRequest:
     def is_wanted(self) -> bool:
         """Whether it asks for its container to be run: Committed with a priority above 0."""
         return self.state is State.COMMITTED and (self.priority or 0) > 0
+
+    def is_wanted_at(self, now: str) -> bool:
+        """Whether it is wanted and has not expired."""
+        return self.is_wanted and (self.expires_at is None or self.expires_at > now)
 
 
 FIELDS: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(ContainerRequest))
@@ -207,6 +222,19 @@ _SETTABLE = tuple(name for name, states in PHASES.items() if states)
 _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
 _MOVES = frozenset({"state", "priority", "container_uuid"})
 _NOT_STARTED = (None, containers.State.QUEUED, containers.State.LOCKED)
+_BESIDE_THE_RECIPE = frozenset(
+    {"name", "description", "properties", "state", "owner_uuid", "container_uuid", "container_count_max", "priority"}
+    | {
+        "expires_at",
+        "start_after",
+        "depends_on",
+        "output_name",
+        "output_ttl",
+        "output_properties",
+        "modified_by_user_uuid",
+    }
+)
+"""What a draft can change and keep the container that it was given."""
 
 
 def create(
@@ -231,12 +259,15 @@ def create(
     blank = ContainerRequest(uuid=uuid, **values)  # type: ignore[arg-type]
     given = [name for name in _SETTABLE if name in sent or name in _FILLED]
     values |= {name: _stored(blank, name, sent.get(name), policy=policy) for name in given}
-    _check_server_fields(blank, sent, parent)
+    _check_server_fields(blank, sent)
+    _check_parent(values.get("requesting_container_uuid"), parent)
     adopted = values.pop("container_uuid", None)
     state = _initial_state(uuid, str(values.get("state", State.UNCOMMITTED)))
     if parent is not None:
         values |= {"requesting_container_uuid": parent.container_uuid, "priority": parent.priority}
     values |= {"created_at": now, "modified_by_user_uuid": user_uuid, "state": state}
+    if state is State.COMMITTED:
+        values["committed_by_uuid"] = user_uuid
     return _checked_change(blank, values, adopted=adopted, policy=policy, new=True)
 
 
@@ -247,10 +278,11 @@ def update(
     policy: Policy,
     user_uuid: str | None = None,
     admin: bool = False,
+    parent: Parent | None = None,
 ) -> Change:
     """The request after a client writes `changes`. `user_uuid` becomes modified_by_user_uuid if anything changes.
 
-    Raises Invalid naming the attribute, IllegalTransition.
+    `parent` is the container that the caller acts for, or for an admin the one that is named. Raises Invalid naming the attribute, IllegalTransition.
     """
     values: JsonObject = {}
     for name, value in _known(changes).items():
@@ -262,6 +294,14 @@ def update(
     adopted = values.pop("container_uuid") if values.get("container_uuid") else None
     if "state" in values:
         values["state"] = _next_state(request, str(values["state"]))
+        if values["state"] is State.COMMITTED:
+            values["committed_by_uuid"] = user_uuid or request.owner_uuid
+    if "requesting_container_uuid" in values:
+        _check_parent(values["requesting_container_uuid"], parent)
+        if parent is not None and values["requesting_container_uuid"] is not None:
+            values["priority"] = parent.priority
+    if request.state is State.UNCOMMITTED and request.container_uuid and not _BESIDE_THE_RECIPE.issuperset(values):
+        values.setdefault("container_uuid", None)
     if "container_uuid" in values:
         values |= _pointing(request, None)
     if user_uuid and values:
@@ -279,18 +319,57 @@ def cancel(request: ContainerRequest, *, container_state: containers.State | Non
         return _change(request, {})
     values: JsonObject = {"priority": 0}
     if request.state is State.COMMITTED and container_state in _NOT_STARTED:
-        values |= {"state": State.FINAL, **WIPED}
+        values |= {"state": State.FINAL, "resolving": False, **WIPED}
     return _change(request, values)
+
+
+def fail(request: ContainerRequest) -> Change:
+    """The end of a Committed request that can never be run; its container is left to others."""
+    return _change(request, {"state": State.FINAL, "resolving": False, **WIPED})
+
+
+def satisfy(request: ContainerRequest, *, policy: Policy) -> Change:
+    """The request asking for a container if it has none (POST satisfy). A draft is checked as if it were committed.
+
+    Raises Invalid for a draft that cannot be committed, and for a Final request without a container.
+    """
+    if request.container_uuid is not None:
+        return _change(request, {})
+    if request.state is State.FINAL:
+        raise Invalid("State: a Final request without a container cannot be satisfied; make a new one")
+    as_committed: JsonObject = {**request.to_record(), "state": State.COMMITTED, "priority": request.priority or 0}
+    validate(as_committed, fully=True, committing=True, policy=policy)
+    return _change(request, {}, Resolve())
 
 
 def assign(request: ContainerRequest, container_uuid: str) -> Change:
     """The request pointing at `container_uuid`, counted in `container_count`; recompute both old and new priority."""
-    return _change(request, _pointing(request, container_uuid))
+    return _change(request, {**_pointing(request, container_uuid), "resolving": False})
+
+
+def release(request: ContainerRequest) -> Change:
+    """The request without its container, to be given another."""
+    return _change(request, _pointing(request, None))
+
+
+def defer(request: ContainerRequest) -> Change:
+    """The request while its container is sought, which takes longer than a client waits."""
+    return _change(request, {"resolving": True})
 
 
 def finish(request: ContainerRequest, *, cumulative_cost: float) -> Change:
     """The request made Final by the server (`finalise` says when and with which collections)."""
     return _change(request, {"state": State.FINAL, "cumulative_cost": cumulative_cost, **WIPED})
+
+
+def then(first: Change, second: Change) -> Change:
+    """One change that does both; `second` is about the request as `first` leaves it."""
+    return Change(
+        request=second.request,
+        changed={**first.changed, **second.changed},
+        expected=first.expected,
+        effects=(*first.effects, *second.effects),
+    )
 
 
 def with_values(change: Change, values: Mapping[str, Json]) -> Change:
@@ -305,12 +384,6 @@ def is_abandoned(container_state: containers.State, requests: Iterable[Container
     A Committed request at priority 0 is on hold: it still shows its user the container.
     """
     return container_state in _NOT_STARTED and not any(one.state is State.COMMITTED for one in requests)
-
-
-def check_parameters(parameters: Mapping[str, object]) -> None:
-    """Refuse the parameters of create and update that this server does not offer (`satisfy`). Raises Invalid."""
-    if parameters.get("satisfy") not in (None, "", False, "false", "0", 0):
-        raise Invalid("satisfy is not supported yet: requests are satisfied as they are committed; leave it out")
 
 
 def _known(sent: Mapping[str, Json]) -> JsonObject:
@@ -330,12 +403,14 @@ def _stored(request: ContainerRequest, name: str, value: Json, *, policy: Policy
     return stored(name, value, default=request.owner_uuid if name == "owner_uuid" else default, policy=policy)
 
 
-def _check_server_fields(blank: ContainerRequest, sent: Mapping[str, Json], parent: Parent | None) -> None:
-    for name in sent.keys() - set(_SETTABLE) - {"requesting_container_uuid"}:
+def _check_server_fields(blank: ContainerRequest, sent: Mapping[str, Json]) -> None:
+    for name in sent.keys() - set(_SETTABLE):
         if sent[name] and not same(sent[name], getattr(blank, name)):
             raise Invalid(f"{humanised(name)} cannot be set by a client; leave it out")
-    named = sent.get("requesting_container_uuid")
-    if not named:
+
+
+def _check_parent(named: Json, parent: Parent | None) -> None:
+    if named is None:
         return
     if parent is None or parent.container_uuid != named:
         raise Invalid(f"Requesting container uuid {named!r} is not a container that this token acts for")
@@ -410,8 +485,8 @@ def _checked_change(
     wanted: tuple[RequestEffect, ...] = ()
     if adopted:
         wanted = (Adopt(str(adopted)),)
-    elif committing and after.container_uuid is None:
-        wanted = (Resolve(),)
+    elif committing:
+        wanted = (Resolve(),) if after.container_uuid is None else (Confirm(after.container_uuid),)
     change = _change(request, values, *wanted)
     return dataclasses.replace(change, changed=change.request.to_record(), expected={}) if new else change
 

@@ -16,16 +16,15 @@ from types import MappingProxyType
 from lading.core import constraints, mounts
 from lading.core import values as attributes
 from lading.core.errors import Invalid
+from lading.core.filters import check_filters
+from lading.core.ids import Infix, is_uuid
 from lading.core.jsonvalue import Json, JsonObject
 from lading.core.policy import Policy
+from lading.core.records import CONTAINERS
 from lading.core.values import as_object, humanised, printable
 
 UNOFFERED: Mapping[str, str] = MappingProxyType(
     {
-        "expires_at": "a request cannot expire yet",
-        "filters": "candidates for reuse cannot be filtered yet",
-        "depends_on": "a request cannot wait for other requests yet",
-        "start_after": "a request cannot wait for a time yet",
         "published_ports": "ports of a container cannot be published yet",
     }
 )
@@ -45,8 +44,35 @@ NULLABLE = frozenset(
         "runtime_token",
         "log_uuid",
         "output_uuid",
+        "expires_at",
+        "start_after",
+        "filters",
     }
 )
+MAX_DEPENDENCIES = 1000
+
+
+def _filters(name: str, value: Json) -> Json:
+    """Conditions as containers.list takes them; one condition alone is taken for a list of one (seed 002)."""
+    several = [value] if isinstance(value, list) and value and isinstance(value[0], str) else value
+    try:
+        check_filters(several, CONTAINERS)
+    except Invalid as fault:
+        raise Invalid(f"{humanised(name)}: {fault.message}") from None
+    return several
+
+
+def _dependencies(name: str, value: Json) -> Json:
+    """Uuids of requests, each once."""
+    listed = attributes.strings(name, value)
+    uuids = [str(one) for one in listed] if isinstance(listed, list) else []
+    wrong = next((one for one in uuids if not is_uuid(one, Infix.REQUEST)), None)
+    if wrong is not None:
+        raise Invalid(f"{humanised(name)}: {printable(wrong)!r} is not the uuid of a container request")
+    if len(uuids) > MAX_DEPENDENCIES:
+        raise Invalid(f"{humanised(name)}: more than {MAX_DEPENDENCIES} requests")
+    return list(dict.fromkeys(uuids))
+
 
 CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
     {
@@ -78,6 +104,11 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "log_uuid": attributes.text,
         "output_uuid": attributes.text,
         "cumulative_cost": attributes.between(0, 1e15),
+        "requesting_container_uuid": attributes.text,
+        "expires_at": attributes.moment,
+        "start_after": attributes.moment,
+        "filters": _filters,
+        "depends_on": _dependencies,
     }
 )
 """The check of every attribute that somebody may write."""
@@ -136,8 +167,9 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     _check_nul("command", record["command"])
     attributes.environment("environment", record["environment"])
     tables = (as_object(name, record[name]) for name in ("mounts", "secret_mounts"))
-    mounts.validate(*tables, output_path=str(record["output_path"]))
-    constraints.check(as_object("runtime_constraints", record["runtime_constraints"]), committed=committed)
+    needs = as_object("runtime_constraints", record["runtime_constraints"])
+    mounts.validate(*tables, output_path=str(record["output_path"]), has_api=needs["API"] is True)
+    constraints.check(needs, committed=committed)
     scheduling = as_object("scheduling_parameters", record["scheduling_parameters"])
     constraints.check_scheduling(scheduling, committing=committing, policy=policy)
     classes = record["output_storage_classes"]

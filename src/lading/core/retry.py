@@ -56,7 +56,7 @@ def plan(
     `requests` are those that point at it, `parents` the containers that made them. `uuid` names the new container.
     """
     allowed = retries_allowed(ended, policy)
-    again = [one for one in requests if _may_retry(one, allowed, parents)]
+    again = [one for one in requests if _may_retry(one, allowed, parents, now)]
     if not again:
         return None
     scheduling = constraints.merge_scheduling([one.scheduling_parameters for one in again])
@@ -65,8 +65,8 @@ def plan(
     return Retry(fresh, tuple(_repointed(one, ended, uuid) for one in again))
 
 
-def _may_retry(request: ContainerRequest, allowed: int, parents: Mapping[str, Container]) -> bool:
-    if not request.is_wanted or request.container_count >= request.container_count_max:
+def _may_retry(request: ContainerRequest, allowed: int, parents: Mapping[str, Container], now: str) -> bool:
+    if not request.is_wanted_at(now) or request.container_count >= request.container_count_max:
         return False
     if len(request.attempted_container_uuids) >= allowed:
         return False

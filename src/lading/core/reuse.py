@@ -4,7 +4,8 @@ In order of preference (api-contract 1.6): finished with exit code 0, log and ou
 finished); running without an error and wanted (most progress, then earliest started); Locked, then Queued (highest
 priority, then oldest). Cancelled and failed containers are never used. A request that is not preemptible does not
 join a waiting preemptible container, and none joins a container that waits for its result. Cache sizes may differ
-within the variations that `constraints` lists.
+within the variations that `constraints` lists; other sizes within the ranges of the request. A container must also
+meet the request's `filters`.
 """
 
 from __future__ import annotations
@@ -14,20 +15,24 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeAlias
 
-from lading.core import constraints
 from lading.core.container import Container, State
-from lading.core.jsonvalue import JsonObject
+from lading.core.jsonvalue import JsonObject, same
 from lading.core.policy import Policy
-from lading.core.recipe import Recipe
+from lading.core.ranges import GROWING
+from lading.core.recipe import Recipe, cache_difference, toward
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A container with the recipe's `reuse_key`, and whether collections with its log's and output's hash exist."""
+    """A container with one of the recipe's `keys`, and whether collections with its log's and output's hash exist.
+
+    `filtered`: it does not meet the request's `filters`.
+    """
 
     container: Container
     log_present: bool = False
     output_present: bool = False
+    filtered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def choose(
 ) -> Choice:
     """The container to use, or the decision to make one, with a reason for each candidate.
 
-    Pass the containers whose `reuse_key` equals `recipe.key(...)`. With `use_existing` false none is considered.
+    Pass the containers that `recipe.keys(...)` finds. With `use_existing` false none is considered.
     `waiting`: the containers that wait for the result, that is the requesting container and those that wait for it.
     """
     if not use_existing:
@@ -100,12 +105,19 @@ def choose(
 def _judge(recipe: Recipe, candidate: Candidate, *, policy: Policy, waiting: Collection[str]) -> Verdict:
     container = candidate.container
     fault = _fault_of_state(recipe, candidate)
-    cache = constraints.cache_difference(recipe.runtime_constraints, container.runtime_constraints, policy=policy)
+    size = _other_size(recipe, container) or cache_difference(recipe, container, policy=policy)
     if container.uuid in waiting:
         fault = "it waits for the result of this request itself"
-    elif cache is not None:
-        fault = f"it has another {cache}"
+    elif candidate.filtered:
+        fault = "it does not meet the filters of the request"
+    elif size is not None:
+        fault = f"it has another {size}"
     return Verdict(container.uuid, container.state, fault is None, fault or _WHY[container.state])
+
+
+def _other_size(recipe: Recipe, container: Container) -> str | None:
+    ours, theirs = toward(recipe, container).runtime_constraints, container.runtime_constraints
+    return next((name for name in GROWING if not same(ours.get(name), theirs.get(name))), None)
 
 
 def _fault_of_state(recipe: Recipe, candidate: Candidate) -> str | None:

@@ -57,12 +57,24 @@ def need(runtime_constraints: Mapping[str, object]) -> Resources:
     return Resources(vcpus, sum(_integer(runtime_constraints, key, least=0) for key in _RAM_KEYS))
 
 
+def growth(constraint_ranges: Mapping[str, object], runtime_constraints: Mapping[str, object]) -> Resources:
+    """How much more than it has a container can be given (`ranges.growth`)."""
+    return Resources(*(_room(constraint_ranges.get(key), runtime_constraints.get(key)) for key in ("vcpus", "ram")))
+
+
 def format_bytes(number: int) -> str:
     """`number` for people, rounded to a tenth: "512 bytes", "1.5 MiB", "2.0 GiB"."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if abs(number) >= unit:
             return f"{number / unit:.1f} {name}"
     return f"{number} bytes"
+
+
+def _room(span: object, given: object) -> int:
+    match span, given:
+        case [int(), int(most)], int():
+            return max(0, most - given)
+    return 0
 
 
 def _integer(constraints: Mapping[str, object], key: str, *, least: int) -> int:

@@ -17,7 +17,8 @@ _LENIENT = re.compile(
 
 def format_time(moment: datetime) -> str:
     """`2026-01-02T03:04:05.000006000Z`; `moment` must know its time zone."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "000Z"
+    # Not strftime: it writes years before 1000 with fewer digits, which would sort elsewhere.
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -10,6 +10,7 @@ crashed and abandoned containers that were cleared up. Locks and starts are audi
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from signal import Signals
 
 from lading.client.api import ApiClient
@@ -34,14 +35,15 @@ class Actions:
         self._fleet = fleet
         self._queue = queue
 
-    async def start(self, uuid: str, *, worker: str) -> None:
-        """Lock, then start a supervisor.
+    async def start(self, uuid: str, *, worker: str, amounts: Mapping[str, int] | None = None) -> None:
+        """Lock, giving it these amounts if they are named, then start a supervisor.
 
         Raises LockLost, Unavailable when the lock's outcome is not known or no process could be started now,
         ExecutionError or Conflict when the fleet refuses this container.
         """
         try:
-            answer = await self._client.action("containers", uuid, "lock")
+            body = {"runtime_constraints": dict(amounts)} if amounts else None
+            answer = await self._client.action("containers", uuid, "lock", body=body)
         except (RequestError, Conflict) as error:
             event(_logger, "lock lost", container=uuid, why=error)
             raise LockLost(f"Not started: {error}") from error

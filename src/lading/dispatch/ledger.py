@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from signal import Signals
 
+from lading.core.sizing import Resources
 from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue, Record
 from lading.dispatch.settings import Settings
+
+
+NOTHING = Resources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Ledger:
         self._known_since = known_since
         self._busy: dict[str, str] = {}
         self._began: dict[str, float] = {}
+        self._given: dict[str, Resources] = {}
         self._alive: dict[str, bool] = {}
         self._gone: dict[str, int] = {}
         self._holds: dict[str, Pause] = {}
@@ -53,15 +58,22 @@ class Ledger:
         """Containers being started, with their worker."""
         return ((uuid, worker) for uuid, worker in self._busy.items() if worker)
 
-    def engage(self, uuid: str, *, now: float, worker: str = "") -> None:
-        """An action on this container is under way; a start when a worker is named."""
+    def engage(self, uuid: str, *, now: float, worker: str = "", extra: Resources = NOTHING) -> None:
+        """An action on this container is under way; a start when a worker is named, with `extra` beyond its need."""
         self._busy[uuid] = worker
         if worker:
             self._began[uuid] = now
+        if extra != NOTHING:
+            self._given[uuid] = extra
 
     def release(self, uuid: str) -> None:
         """The action is over."""
         self._busy.pop(uuid, None)
+        self._given.pop(uuid, None)
+
+    def extra(self, uuid: str) -> Resources:
+        """What a container that is being started is given beyond what its record said it needs."""
+        return self._given.get(uuid, NOTHING)
 
     def began(self, uuid: str) -> float:
         """When this loop started it; minus infinity for one that it found running."""

@@ -15,6 +15,7 @@ from functools import partial
 from lading.core.errors import LadingError
 from lading.core.plan import Start, plan
 from lading.core.reconcile import Action
+from lading.core.sizing import Resources
 from lading.dispatch import observe
 from lading.dispatch.actions import Actions
 from lading.dispatch.feed import Feed
@@ -104,12 +105,14 @@ class Loop:
         self._feed.reread(uuid, after=self._ledger.read_after(uuid))
 
     def _start(self, start: Start, *, now: float) -> None:
-        self._ledger.engage(start.uuid, now=now, worker=start.worker)
+        self._ledger.engage(start.uuid, now=now, worker=start.worker, extra=start.extra)
         self._tasks.create_task(self._carry_out_start(start))
 
     async def _carry_out_start(self, start: Start) -> None:
+        record = self._queue.get(start.uuid)
+        amounts = record.amounts(start.extra) if record is not None and start.extra != Resources() else None
         try:
-            await self._actions.start(start.uuid, worker=start.worker)
+            await self._actions.start(start.uuid, worker=start.worker, amounts=amounts)
         except LadingError as error:
             event(_logger, "start failed", container=start.uuid, why=error)
             self._ledger.hold(start.uuid, f"{error} Trying again in a moment.", now=self._clock())

@@ -80,7 +80,9 @@ def _occupants(worker: WorkerView, placed: dict[str, str], queue: Queue, ledger:
     for uuid, where in placed.items():
         record = queue.get(uuid)
         if where in (worker.id, "") and not (record and record.state is State.COMPLETE):
-            yield Occupant(uuid=uuid, need=_need(record, worker), started=ledger.began(uuid))
+            waiting = record is not None and record.state is State.QUEUED
+            extra = ledger.extra(uuid) if waiting else Resources()
+            yield Occupant(uuid=uuid, need=_need(record, worker) + extra, started=ledger.began(uuid))
 
 
 def _need(record: Record | None, worker: WorkerView) -> Resources:

@@ -24,7 +24,7 @@ from lading.core.errors import Invalid
 from lading.core.plan import Entry
 from lading.core.sizing import Resources
 
-FIELDS = ("uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints")
+FIELDS = ("uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints", "constraint_ranges")
 FINAL = frozenset({State.COMPLETE, State.CANCELLED})
 _STATES = frozenset(state.value for state in State)
 _RANK: Mapping[State | None, int] = MappingProxyType(
@@ -36,7 +36,8 @@ _RANK: Mapping[State | None, int] = MappingProxyType(
 class Record:
     """What a dispatcher needs of one container record.
 
-    `need` is None, and `fault` says why, when the record cannot be sized. `version` orders what was learned;
+    `need` is None, and `fault` says why, when the record cannot be sized; `growth` is what it can be given beyond that,
+    `ram` what of the need is its `ram` constraint. `version` orders what was learned;
     `state` None: there is no such record.
     """
 
@@ -46,6 +47,8 @@ class Record:
     created_at: str = ""
     locked_by: str = ""
     need: Resources | None = None
+    growth: Resources = Resources()
+    ram: int = 0
     fault: str = ""
     seen: float = 0.0
     version: int = 0
@@ -65,7 +68,15 @@ class Record:
         """What the planner sees of it."""
         if self.need is None:
             return None
-        return Entry(uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen)
+        return Entry(
+            uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen,
+            growth=self.growth,
+        )  # fmt: skip
+
+    def amounts(self, extra: Resources) -> dict[str, int]:
+        """Constraints with `extra` beyond the need."""
+        vcpus = self.need.vcpus if self.need is not None else 0
+        return {"vcpus": vcpus + extra.vcpus, "ram": self.ram + extra.ram}
 
 
 class Queue:
@@ -142,9 +153,13 @@ class Queue:
         """Learn from the answer to a write of our own about a known container."""
         old = self.get(str(item["uuid"]))
         if old is not None:
+            given = item.get("runtime_constraints")
+            need, fault = _size(given) if given is not None else (old.need, old.fault)
             self._learn(
                 replace(
                     old,
+                    need=need,
+                    fault=fault,
                     state=State(str(item["state"])),
                     priority=_whole(item.get("priority")),
                     locked_by=str(item.get("locked_by_uuid") or ""),
@@ -191,7 +206,9 @@ class Queue:
 
 
 def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float) -> Record:
-    need, fault = _size(item.get("runtime_constraints"))
+    constraints, ranges = item.get("runtime_constraints"), item.get("constraint_ranges")
+    need, fault = _size(constraints)
+    sized = constraints if isinstance(constraints, Mapping) else {}
     return Record(
         uuid=str(item["uuid"]),
         state=State(str(item["state"])),
@@ -199,6 +216,8 @@ def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: 
         created_at=str(item.get("created_at") or ""),
         locked_by=str(item.get("locked_by_uuid") or ""),
         need=need,
+        growth=sizing.growth(ranges, sized) if isinstance(ranges, Mapping) else Resources(),
+        ram=_whole(sized.get("ram")),
         fault=fault,
         seen=now if old is None else old.seen,
         version=version,

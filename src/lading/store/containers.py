@@ -4,26 +4,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
+from lading.core.filters import Expression
+from lading.core.recipe import Keys
 from lading.core.records import CONTAINERS
 from lading.core.schema import Record
 from lading.store import records
-from lading.store.database import Transaction
+from lading.store.database import Dialect, Transaction
+from lading.store.query import Writer
 
 CANDIDATES = 50
 NEAREST = 60
 
 
-async def candidates(tx: Transaction, reuse_key: str) -> list[Record]:
-    """Containers with this key: those with a result first (the oldest), then those under way, then the rest."""
+async def candidates(
+    tx: Transaction, dialect: Dialect, keys: Keys, filters: Sequence[Expression] = ()
+) -> list[Record]:
+    """Containers with one of these keys that meet the conditions, some of them when there are many.
+
+    Those with a result come first (the oldest), then those under way, then the rest.
+    """
     rank = (
         "CASE WHEN state = 'Complete' AND exit_code = 0 THEN 0"
         " WHEN state IN ('Running', 'Locked', 'Queued') THEN 1 ELSE 2 END"
     )
+    writer = Writer(dialect, "containers")
+    further = "".join(f" AND ({writer.write(part)})" for part in filters)
+    marks = ", ".join("?" for _ in keys.values)
     rows = await tx.fetch(
-        f"SELECT uuid FROM containers WHERE reuse_key = ? ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
-        (reuse_key,),
+        f"SELECT uuid FROM containers WHERE {keys.column} IN ({marks}){further}"
+        f" ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
+        (*keys.values, *writer.values),
     )
     found = {one["uuid"]: one for one in await records.among(tx, CONTAINERS, "uuid", (str(row[0]) for row in rows))}
     return [found[row[0]] for row in rows]

@@ -1,8 +1,11 @@
 """Questions about collections that are more than a look-up by one field."""
 
+# ruff: noqa: S608 - conditions are texts of ours, values go into placeholders
+
 from __future__ import annotations
 
 from lading.store.database import Transaction
+from lading.store.reaching import reaches
 
 
 async def name_taken(tx: Transaction, owner_uuid: str, name: str, *, besides: str) -> bool:
@@ -16,15 +19,18 @@ async def name_taken(tx: Transaction, owner_uuid: str, name: str, *, besides: st
     return any(row[0] != besides for row in rows)
 
 
-async def has_content(tx: Transaction, pdh: str | None, now: str, *, owner_uuid: str | None, trashed: bool) -> bool:
-    """Whether a collection has this hash: of anybody or of one owner; in the trash too, or not."""
+async def has_content(tx: Transaction, pdh: str | None, now: str, *, reader: str | None, trashed: bool) -> bool:
+    """Whether a collection has this hash: anybody's, or one that a user can read; in the trash too, or not."""
     if pdh is None:
         return False
     sql, values = "SELECT 1 FROM collections WHERE portable_data_hash = ?", [pdh]
-    if owner_uuid is not None:
-        sql, values = f"{sql} AND owner_uuid = ?", [*values, owner_uuid]
+    if reader is not None:
+        owned, shared = reaches("collections.owner_uuid", 1, owning=True), reaches("collections.uuid", 1)
+        sql, values = f"{sql} AND (owner_uuid = ? OR {owned} OR {shared})", [*values, reader, reader, reader]
     if not trashed:
-        sql, values = f"{sql} AND (trash_at IS NULL OR trash_at > ?)", [*values, now]
+        below = "SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?"
+        sql = f"{sql} AND (trash_at IS NULL OR trash_at > ?) AND owner_uuid NOT IN ({below})"
+        values = [*values, now, now]
     return bool(await tx.fetch(f"{sql} LIMIT 1", values))
 
 

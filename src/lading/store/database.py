@@ -6,10 +6,11 @@ at all, and leaving it means the change is durable. Nothing but the database is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias
 
+from lading.core.errors import Unavailable
 from lading.store.seal import Seal
 
 Value: TypeAlias = str | int | float | bytes | None
@@ -18,23 +19,37 @@ Row: TypeAlias = tuple[Value, ...]
 """One row, in the order of the selected columns."""
 
 
+class Interrupted(Unavailable):
+    """The database gave the transaction up: nothing was changed, and it may be tried again at once."""
+
+
 class Dialect(Protocol):
     """How one database says what SQL leaves open. Placeholders are `?` everywhere."""
 
-    def column_type(self, type: str) -> str:
-        """The column type for a `core.schema.Type`."""
-        ...
+    preamble: Sequence[str]
+    """Statements, repeatable, that make what the others rely on."""
 
-    def literal(self, value: object) -> str:
-        """A JSON default as it is written in a table definition."""
+    def column_type(self, type: str) -> str:
+        """The column type for a `core.schema.Type`, or for "number": an integer that the database counts up."""
         ...
 
     def like(self, text: str, *, fold: bool) -> str:
         """A condition that `text`, an expression, matches the pattern in the next placeholder."""
         ...
 
-    def each(self, column: str) -> str:
-        """The table of `key`, `value` and `type` of what a JSON column holds."""
+    def each(self, document: str) -> str:
+        """The table of `key`, `fullkey` (`$[0]` for what is in a list), `type` and `value` of a JSON text.
+
+        `type` is text, integer, real, true, false, null, object or array.
+        """
+        ...
+
+    def value(self, alias: str, *, number: bool) -> str:
+        """The value in a row of `each`, to be compared with a number or with a text."""
+        ...
+
+    def order(self, column: str, *, descending: bool = False) -> str:
+        """A sort key: texts by their bytes, nulls before everything."""
         ...
 
     def columns(self) -> str:
@@ -53,10 +68,14 @@ class Transaction(Protocol):
         ...
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
-        """Carry out a change; the number of rows that it touched, or the id of the row inserted.
+        """Carry out a change; the number of rows that it touched.
 
         Raises Invalid when a unique constraint is violated.
         """
+        ...
+
+    def announce(self, number: int) -> None:
+        """Tell every process that shares the database, once this is committed, that there is log row `number`."""
         ...
 
     def after_commit(self, action: Callable[[], None]) -> None:
@@ -68,6 +87,8 @@ class Database(Protocol):
     """Where records are kept."""
 
     dialect: Dialect
+    shared: bool
+    """Whether other processes use it too, so that events have to be announced."""
 
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that only reads."""
@@ -75,6 +96,13 @@ class Database(Protocol):
 
     def writing(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that changes; durable when it has been left. Raises Full when the disk is."""
+        ...
+
+    def announcements(self) -> AsyncGenerator[None]:
+        """An item whenever log rows may have been announced since the one before; never ends while it is shared.
+
+        Rows become visible in the order of their numbers, so reading on from the last number seen misses none.
+        """
         ...
 
     async def close(self) -> None:

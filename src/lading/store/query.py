@@ -9,25 +9,39 @@ from functools import singledispatchmethod
 
 from lading.core.filters import (
     About,
+    Accessible,
+    All,
     Among,
     Column,
     Compare,
+    CompareColumns,
     Constant,
     Either,
     Expression,
     Holds,
+    Inside,
     IsKind,
     Key,
     KeyContains,
     KeyExists,
     Like,
+    ManagedHead,
+    Not,
     OfContainer,
     Order,
+    Reachable,
     Requested,
     Target,
+    Untrashed,
 )
-from lading.core.schema import JSON
+from lading.core.permissions import HEADS
+from lading.core.records import GROUPS, RECORDS, USERS
+from lading.core.schema import JSON, Type
 from lading.store.database import Dialect, Value
+from lading.store.reaching import reached, reaches
+
+
+_NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 
 class Writer:
@@ -66,7 +80,7 @@ class Writer:
             return f"NOT ({found})" if part.negated else found
         name = self._name(part.target.name)
         self.values.append(json.dumps([_bind(value) for value in part.values]))
-        listed = f"{name} IN (SELECT value FROM {self._dialect.each('?')})"
+        listed = f"{name} IN ({self._listed(number=part.target.type in _NUMBERS)})"
         if part.negated:
             return f"NOT ({listed}) AND {name} IS NOT NULL" if part.null else f"NOT ({listed}) OR {name} IS NULL"
         return f"{listed} OR {name} IS NULL" if part.null else listed
@@ -74,7 +88,8 @@ class Writer:
     @write.register
     def _(self, part: Like) -> str:
         if len(part.targets) == 1 and isinstance(part.targets[0], Key):
-            return self._in_key(part.targets[0], f"e.type = 'text' AND {self._like('e.value', part)}", part.pattern)
+            text = self._dialect.value("e", number=False)
+            return self._in_key(part.targets[0], f"e.type = 'text' AND {self._like(text, part)}", part.pattern)
         names = [f"coalesce({self._column(target)}, '')" for target in part.targets]
         text = " || ' ' || ".join(names) if len(names) > 1 else self._column(part.targets[0])
         self.values.append(part.pattern)
@@ -83,16 +98,16 @@ class Writer:
     @write.register
     def _(self, part: IsKind) -> str:
         self.values.append(json.dumps(part.infixes))
-        return f"substr({self._name(part.column)}, 7, 5) IN (SELECT value FROM {self._dialect.each('?')})"
+        return f"substr({self._name(part.column)}, 7, 5) IN ({self._listed(number=False)})"
 
     @write.register
     def _(self, part: Holds) -> str:
         name, conditions = self._name(part.column), []
         for wanted in part.names:
             self.values += [wanted, wanted]
-            each = self._dialect.each(name)
+            each, text = self._dialect.each(name), "e.type = 'text' AND e.value"
             conditions.append(
-                f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? OR (typeof(e.key) = 'integer' AND e.value = ?))"
+                f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? OR (e.fullkey LIKE '$[%' AND {text} = ?))"
             )
         return " AND ".join(conditions)
 
@@ -107,8 +122,17 @@ class Writer:
         equal = self._equals("e", part.value)
         element = self._equals("i", part.value)
         column = self._name(part.key.column)
-        inner = f"e.type = 'array' AND EXISTS (SELECT 1 FROM {self._dialect.each('e.value')} i WHERE {element})"
-        return f"EXISTS (SELECT 1 FROM {self._dialect.each(column)} e WHERE e.key = ? AND ({equal} OR ({inner})))"
+        # Not every database stops at the first condition that fails, and only a list may be looked into.
+        each = self._dialect.each("CASE WHEN e.type = 'array' THEN e.value END")
+        inner = f"EXISTS (SELECT 1 FROM {each} i WHERE {element})"
+        return f"EXISTS (SELECT 1 FROM {self._dialect.each(column)} e WHERE e.key = ? AND (({equal}) OR {inner}))"
+
+    @write.register
+    def _(self, part: CompareColumns) -> str:
+        left, right = self._name(part.left.name), self._name(part.right.name)
+        if part.operator == "!=":
+            return f"{left} <> {right} OR (({left} IS NULL) <> ({right} IS NULL))"
+        return f"{left} {part.operator} {right}"
 
     @write.register
     def _(self, part: Constant) -> str:
@@ -127,23 +151,105 @@ class Writer:
         return f"EXISTS (SELECT 1 FROM containers WHERE {link} AND ({condition}))"
 
     @write.register
+    def _(self, part: All) -> str:
+        return " AND ".join(f"({self.write(one)})" for one in part.parts)
+
+    @write.register
+    def _(self, part: Not) -> str:
+        return f"NOT ({self.write(part.part)})"
+
+    @write.register
     def _(self, part: Requested) -> str:
-        self.values.append(part.owner_uuid)
-        mine = "r.container_uuid = containers.uuid AND r.owner_uuid = ?"
-        return f"EXISTS (SELECT 1 FROM container_requests r WHERE {mine})"
+        return self._requested("containers.uuid", part.user_uuid, part.now)
 
     @write.register
     def _(self, part: About) -> str:
-        self.values += [part.owner_uuid] * 3
-        mine = "r.container_uuid = logs.object_uuid AND r.owner_uuid = ?"
-        direct = "logs.object_owner_uuid = ? OR logs.owner_uuid = ?"
-        return f"{direct} OR EXISTS (SELECT 1 FROM container_requests r WHERE {mine})"
+        user = part.user_uuid
+        self.values += [user] * 5
+        conditions = (
+            "logs.object_owner_uuid = ?",
+            "logs.owner_uuid = ?",
+            "logs.object_uuid = ?",
+            reaches("logs.object_owner_uuid", 1, owning=True),
+            # Of other users there is more in a row than what everybody may see.
+            f"substr(logs.object_uuid, 7, 5) <> 'tpzed' AND {reaches('logs.object_uuid', 1)}",
+            self._requested("logs.object_uuid", user, part.now),
+        )
+        return " OR ".join(f"({one})" for one in conditions)
+
+    @write.register
+    def _(self, part: Reachable) -> str:
+        self.values.append(part.user_uuid)
+        return reaches(self._name(part.column), part.level, owning=part.owning)
+
+    @write.register
+    def _(self, part: Accessible) -> str:
+        owned = self._among_reached("owner_uuid", part.owners, part.user_uuid, owning=True)
+        shared = self._among_reached("uuid", part.shared, part.user_uuid, owning=False)
+        either = f"{owned} OR {shared}" if shared else owned
+        # A condition that no index serves, so that the index of the order is taken.
+        return f"CASE WHEN {either} THEN 1 ELSE 0 END = 1" if part.dense else either
+
+    @write.register
+    def _(self, part: ManagedHead) -> str:
+        self.values.append(part.user_uuid)
+        conditions = [reaches("links.head_uuid", 3)]
+        for kind in RECORDS:
+            if kind.infix in HEADS and kind.infix not in (USERS.infix, GROUPS.infix):
+                self.values.append(part.user_uuid)
+                owner = reaches("o.owner_uuid", 3, owning=True)
+                conditions.append(f"EXISTS (SELECT 1 FROM {kind.plural} o WHERE o.uuid = links.head_uuid AND {owner})")
+        return " OR ".join(conditions)
+
+    @write.register
+    def _(self, part: Untrashed) -> str:
+        self.values.append(part.now)
+        frozen = " AND s.frozen = 1" if part.frozen else ""
+        return f"{self._name(part.column)} NOT IN (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?{frozen})"
+
+    @write.register
+    def _(self, part: Inside) -> str:
+        name = self._name(part.column)
+        self.values.append(part.owner_uuid)
+        if not part.deep:
+            return f"{name} = ?"
+        self.values.append(part.owner_uuid)
+        return (
+            f"{name} = ? OR {name} IN (WITH RECURSIVE inside (uuid) AS (SELECT g.uuid FROM groups g"
+            " WHERE g.owner_uuid = ? UNION SELECT g.uuid FROM groups g JOIN inside ON g.owner_uuid = inside.uuid)"
+            " SELECT uuid FROM inside)"
+        )
+
+    def _among_reached(self, column: str, known: tuple[str, ...] | None, user: str, *, owning: bool) -> str:
+        name = self._name(column)
+        if known is None:
+            self.values.append(user)
+            return f"{name} IN ({reached(owning=owning)})"
+        self.values += known
+        if not known and not owning:
+            return ""
+        if len(known) == 1:
+            return f"{name} = ?"
+        return f"{name} IN ({', '.join('?' for _ in known)})" if known else "1 = 0"
+
+    def _requested(self, container: str, user: str, now: str) -> str:
+        self.values += [user, user, user, now]
+        readable = f"r.owner_uuid = ? OR {reaches('r.owner_uuid', 1, owning=True)} OR {reaches('r.uuid', 1)}"
+        trashed = "SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?"
+        return (
+            f"EXISTS (SELECT 1 FROM container_requests r WHERE r.container_uuid = {container} AND ({readable})"
+            f" AND r.owner_uuid NOT IN ({trashed}))"
+        )
 
     def _name(self, column: str) -> str:
         return f"{self._table}.{column}"
 
     def _column(self, target: Target) -> str:
         return self._name(target.name if isinstance(target, Column) else target.column)
+
+    def _listed(self, *, number: bool) -> str:
+        """The values of the JSON list in the next placeholder."""
+        return f"SELECT {self._dialect.value('v', number=number)} FROM {self._dialect.each('?')} v"
 
     def _like(self, text: str, part: Like) -> str:
         return self._dialect.like(text, fold=part.fold)
@@ -174,8 +280,12 @@ class Writer:
                     lists.setdefault("e.type IN ('integer', 'real')", []).append(value)
                 case _:
                     lists.setdefault("e.type IN ('object', 'array')", []).append(_compact(value))
-        listed = f"e.value IN (SELECT value FROM {self._dialect.each('?')})"
-        conditions = [*singles, *(f"{type} AND {listed}" for type in lists)]
+        conditions = list(singles)
+        for type in lists:
+            number = "real" in type
+            conditions.append(
+                f"{type} AND {self._dialect.value('e', number=number)} IN ({self._listed(number=number)})"
+            )
         if not conditions:
             return "0 = 1"
         return self._in_key(key, f"({' OR '.join(conditions)})", *(json.dumps(values) for values in lists.values()))
@@ -184,8 +294,9 @@ class Writer:
         if operator in ("=", "!="):
             found = self._key_is(key, value)
             return found if operator == "=" else f"NOT {found}"
-        types = "e.type = 'text'" if isinstance(value, str) else "e.type IN ('integer', 'real')"
-        return self._in_key(key, f"{types} AND e.value {operator} ?", _bind(value))
+        number = not isinstance(value, str)
+        types = "e.type IN ('integer', 'real')" if number else "e.type = 'text'"
+        return self._in_key(key, f"{types} AND {self._dialect.value('e', number=number)} {operator} ?", _bind(value))
 
     def _equals(self, alias: str, value: JSON) -> str:
         match value:
@@ -195,7 +306,7 @@ class Writer:
                 return f"{alias}.type = '{'true' if value else 'false'}'"
             case int() | float():
                 self.values.append(value)
-                return f"{alias}.type IN ('integer', 'real') AND {alias}.value = ?"
+                return f"{alias}.type IN ('integer', 'real') AND {self._dialect.value(alias, number=True)} = ?"
             case str():
                 self.values.append(value)
                 return f"{alias}.type = 'text' AND {alias}.value = ?"
@@ -203,9 +314,9 @@ class Writer:
         return f"{alias}.type IN ('object', 'array') AND {alias}.value = ?"
 
 
-def order_by(order: tuple[Order, ...], table: str) -> str:
+def order_by(dialect: Dialect, order: tuple[Order, ...], table: str) -> str:
     """` ORDER BY ...`, or nothing."""
-    keys = ", ".join(f"{table}.{one.column} {'DESC' if one.descending else 'ASC'}" for one in order)
+    keys = ", ".join(dialect.order(f"{table}.{one.column}", descending=one.descending) for one in order)
     return f" ORDER BY {keys}" if keys else ""
 
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from lading.core.filters import Column, Compare, Expression, Query
+from lading.core.filters import Column, Compare, Expression, Order, Query
 from lading.core.records import RECORDS
 from lading.core.schema import JSON, Field, Record, RecordType, Type
 from lading.store.database import Dialect, Row, Transaction, Value
@@ -80,7 +80,8 @@ class _Table:
             tuple((one.name, _decoder(one)) for one in kind.columns),
             tuple(number for number, one in enumerate(kind.columns) if one.sealed),
             f"SELECT {', '.join(one.name for one in kind.columns)} FROM {kind.plural}",
-            f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})",
+            f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})"
+            + (" RETURNING id" if kind.numbered else ""),
         )
 
     def decode(self, row: Row, seal: Seal) -> Record:
@@ -133,6 +134,13 @@ async def among(tx: Transaction, kind: RecordType, name: str, values: Iterable[s
     return [table.decode(row, tx.seal) for row in rows]
 
 
+async def exists(tx: Transaction, dialect: Dialect, kind: RecordType, where: Sequence[Expression]) -> bool:
+    """Whether any record meets the conditions."""
+    writer = Writer(dialect, kind.plural)
+    condition = writer.where(tuple(where))
+    return bool(await tx.fetch(f"SELECT 1 FROM {kind.plural}{condition} LIMIT 1", writer.values))
+
+
 async def search(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> list[Record]:
     """The page of records that a query asks for, with the selected (or listed) stored fields."""
     wanted = query.select if query.select is not None else kind.listed
@@ -142,10 +150,10 @@ async def search(tx: Transaction, dialect: Dialect, kind: RecordType, query: Que
         fields = [kind.by_name["uuid"]]
     writer = Writer(dialect, kind.plural)
     condition = writer.where(query.where)
-    order = tuple(one for one in query.order if not query.distinct or any(one.column == f.name for f in fields))
+    order = _distinct_order(query.order, fields) if query.distinct else query.order
     sql = (
         f"SELECT {'DISTINCT ' if query.distinct else ''}{', '.join(f'{kind.plural}.{one.name}' for one in fields)}"
-        f" FROM {kind.plural}{condition}{order_by(order, kind.plural)} LIMIT ? OFFSET ?"
+        f" FROM {kind.plural}{condition}{order_by(dialect, order, kind.plural)} LIMIT ? OFFSET ?"
     )
     decoders = [(one.name, _decoder(one)) for one in fields]
     rows = await tx.fetch(sql, (*writer.values, query.limit, query.offset))
@@ -159,12 +167,23 @@ async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Quer
     """How many records meet the conditions of a query."""
     writer = Writer(dialect, kind.plural)
     condition = writer.where(query.where)
-    rows = await tx.fetch(f"SELECT count(*) FROM {kind.plural}{condition}", writer.values)
+    source = f"{kind.plural}{condition}"
+    if query.distinct and query.select is not None:
+        names = ", ".join(f"{kind.plural}.{name}" for name in query.select)
+        source = f"(SELECT DISTINCT {names} FROM {source}) AS found"
+    rows = await tx.fetch(f"SELECT count(*) FROM {source}", writer.values)
     return int(rows[0][0] or 0)
 
 
+def _distinct_order(order: Sequence[Order], fields: Sequence[Field]) -> tuple[Order, ...]:
+    """Sort keys among the selected columns; the others of them follow, so that pages neither repeat nor miss a row."""
+    names = [one.name for one in fields]
+    keys = tuple(one for one in order if one.column in names)
+    return keys + tuple(Order(name) for name in names if name not in {one.column for one in keys})
+
+
 async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> int:
-    """Store a new record; fields that are not given take their default. The row's number.
+    """Store a new record; fields that are not given take their default. The row's number, if the type has one.
 
     Raises Invalid when it collides with another record.
     """
@@ -174,7 +193,10 @@ async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) 
         _sealed(kind, known[name], record[name] if name in record else known[name].default, tx.seal)
         for name in table.names
     ]
-    return await tx.execute(table.insert, values)
+    if kind.numbered:
+        return int((await tx.fetch(table.insert, values))[0][0] or 0)
+    await tx.execute(table.insert, values)
+    return 0
 
 
 async def update(

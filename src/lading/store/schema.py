@@ -1,36 +1,37 @@
 """The tables, from the record types; and how an older database becomes a present one.
 
-Tables, columns and indexes that are missing are added, nothing is ever dropped. A table of its own remembers the
-version; a database written by a later version is refused. Version 2 sealed what versions before it kept in clear.
+Tables, columns and indexes that are missing are added, nothing is ever dropped; then come the steps of `migrations`. A
+database written by a later version is refused.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
-from lading.core.errors import Invalid
-from lading.core.records import COLLECTIONS, RECORDS
-from lading.core.schema import Field, RecordType
-from lading.store import records
+from lading.core.records import COLLECTIONS, GROUPS, RECORDS
+from lading.core.schema import JSON, Field, RecordType
+from lading.store import accounting, migrations, permissions, waiting
 from lading.store.database import Database, Dialect, Transaction
 
-VERSION = 2
-_VERSIONS = "CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)"
+_PRESENT = {
+    COLLECTIONS.plural: " WHERE is_trashed = 0 AND current_version_uuid = uuid",
+    GROUPS.plural: " WHERE is_trashed = 0",
+}
+"""Which records may not have the same unique fields: those outside the trash."""
 
 
 async def prepare(database: Database, *, now: str) -> None:
     """Bring the database up to the present version. Raises Invalid when it is from a later one."""
     async with database.writing() as tx:
-        await tx.execute(_VERSIONS)
-        found = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
-        if isinstance(found, int) and found > VERSION:
-            raise Invalid(f"the database is of version {found}, this program of {VERSION}: use a later release")
+        found = await migrations.check(tx, database.dialect)
+        made = (*database.dialect.preamble, *waiting.TABLES, *accounting.TABLES, *permissions.tables(database.dialect))
+        for statement in made:
+            await tx.execute(statement)
         for kind in RECORDS:
             if kind.stored:
                 await _prepare_table(tx, database.dialect, kind)
-                if isinstance(found, int) and found < VERSION:
-                    await records.seal_all(tx, kind)
-        await tx.execute("INSERT INTO schema_versions VALUES (?, ?) ON CONFLICT DO NOTHING", (VERSION, now))
+        await migrations.migrate(tx, database.dialect, found=found, now=now)
 
 
 async def _prepare_table(tx: Transaction, dialect: Dialect, kind: RecordType) -> None:
@@ -40,7 +41,7 @@ async def _prepare_table(tx: Transaction, dialect: Dialect, kind: RecordType) ->
     for one in kind.columns:
         if present and one.name not in present:
             await tx.execute(f"ALTER TABLE {kind.plural} ADD COLUMN {_column(dialect, kind, one)}")
-    for statement in create_indexes(kind):
+    for statement in create_indexes(dialect, kind):
         await tx.execute(statement)
 
 
@@ -51,22 +52,30 @@ def create_table(dialect: Dialect, kind: RecordType) -> str:
 
 
 def _column(dialect: Dialect, kind: RecordType, one: Field) -> str:
-    words = [one.name, dialect.column_type(one.type)]
-    if one.name == ("id" if kind.numbered else "uuid"):
+    numbers = kind.numbered and one.name == "id"
+    words = [one.name, dialect.column_type("number" if numbers else one.type)]
+    if numbers or (one.name == "uuid" and not kind.numbered):
         words.append("PRIMARY KEY")
     elif one.name == "uuid":
         words.append("UNIQUE")
     elif one.default is not None:
-        words.append(f"DEFAULT {dialect.literal(one.default)}")
+        words.append(f"DEFAULT {_literal(one.default)}")
     return " ".join(words)
 
 
-def create_indexes(kind: RecordType) -> Iterator[str]:
+def _literal(value: JSON) -> str:
+    if isinstance(value, int | float):
+        return repr(int(value) if isinstance(value, bool) else value)
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return "'" + text.replace("'", "''") + "'"
+
+
+def create_indexes(dialect: Dialect, kind: RecordType) -> Iterator[str]:
     """The statements that make the indexes of a record type."""
     for fields in kind.indexes:
         name = "_".join((kind.plural, *fields))
-        yield f"CREATE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(fields)})"
+        yield f"CREATE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
     for fields in kind.unique:
         name = "_".join(("unique", kind.plural, *fields))
-        where = " WHERE is_trashed = 0 AND current_version_uuid = uuid" if kind is COLLECTIONS else ""
+        where = _PRESENT.get(kind.plural, "")
         yield f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(fields)}){where}"

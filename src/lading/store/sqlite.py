@@ -9,11 +9,10 @@ committed meanwhile. So acknowledged means durable, and the loop never waits for
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -26,32 +25,33 @@ from lading.telemetry import event
 CHECKPOINT_EVERY = 500
 BUSY_TIMEOUT = 5.0
 _logger = logging.getLogger("lading.store")
-_TYPES = {"integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
+_TYPES = {"number": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
 
 
 class SqliteDialect:
     """SQL as SQLite says it."""
 
+    preamble: Sequence[str] = ()
+
     def column_type(self, type: str) -> str:
         """Numbers are numbers, everything else text."""
         return _TYPES.get(type, "TEXT")
-
-    def literal(self, value: object) -> str:
-        """A default in a table definition."""
-        if isinstance(value, bool):
-            return str(int(value))
-        if isinstance(value, int | float):
-            return repr(value)
-        text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
-        return "'" + text.replace("'", "''") + "'"
 
     def like(self, text: str, *, fold: bool) -> str:
         """Case counts unless `fold`; the connection sets case_sensitive_like."""
         return f"lower({text}) LIKE lower(?) ESCAPE '\\'" if fold else f"{text} LIKE ? ESCAPE '\\'"
 
-    def each(self, column: str) -> str:
+    def each(self, document: str) -> str:
         """json_each."""
-        return f"json_each({column})"
+        return f"json_each({document})"
+
+    def value(self, alias: str, *, number: bool) -> str:  # noqa: ARG002 - a value has its own type here
+        """The one column of values."""
+        return f"{alias}.value"
+
+    def order(self, column: str, *, descending: bool = False) -> str:
+        """SQLite's own order."""
+        return f"{column} {'DESC' if descending else 'ASC'}"
 
     def columns(self) -> str:
         """Names of a table's columns."""
@@ -76,15 +76,20 @@ class _Transaction:
         """Carry out a change."""
         with _Translated(self.path):
             cursor = self.connection.execute(sql, values)
-        return (cursor.lastrowid or 0) if sql.startswith("INSERT") else cursor.rowcount
+        return cursor.rowcount
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Call `action` once this is committed."""
         self.callbacks.append(action)
 
+    def announce(self, number: int) -> None:
+        """Nobody else uses this database."""
+
 
 class SqliteDatabase:
     """A database in one file. Open it inside the loop that uses it."""
+
+    shared = False
 
     def __init__(self, path: Path, *, seal: Seal) -> None:
         """Open or make the file. Raises Invalid when it cannot be used, Unavailable when another program holds it."""
@@ -135,6 +140,11 @@ class SqliteDatabase:
             for action in writer.callbacks:
                 action()
         await self._durable()
+
+    async def announcements(self) -> AsyncGenerator[None]:
+        """None: nobody else uses this database."""
+        return
+        yield
 
     async def close(self) -> None:
         """Finish what is under way and close the file."""

@@ -11,6 +11,20 @@ async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, 
     How many of each.
     """
     marked = await tx.execute("UPDATE collections SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,))
+    await tx.execute("UPDATE groups SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,))
+    await tx.execute(
+        "DELETE FROM links WHERE link_class = 'permission'"
+        " AND head_uuid IN (SELECT uuid FROM collections WHERE delete_at <= ?)",
+        (now,),
+    )
+    await tx.execute(
+        "DELETE FROM grants WHERE target_uuid IN (SELECT uuid FROM collections WHERE delete_at <= ?)", (now,)
+    )
     deleted = await tx.execute("DELETE FROM collections WHERE delete_at <= ?", (now,))
     ended = await tx.execute("DELETE FROM api_client_authorizations WHERE expires_at <= ?", (tokens_before,))
     return marked, deleted, ended
+
+
+async def expired_groups(tx: Transaction, now: str) -> list[str]:
+    """Groups that are to be deleted for good by now."""
+    return [str(row[0]) for row in await tx.fetch("SELECT uuid FROM groups WHERE delete_at <= ?", (now,))]

@@ -34,6 +34,7 @@ from lading import __version__
 from lading.client.transport import Transport
 from lading.client.trees import TreeCache
 from lading.core import mountplan
+from lading.core.constraints import has_network
 from lading.core.container import State
 from lading.core.errors import ExecutionError, LadingError
 from lading.supervisor.assignment import Assignment
@@ -269,7 +270,7 @@ class Supervisor:
             environment=tuple(environment.items()),
             cwd=container.cwd,
             binds=tuple(binds),
-            network=api,
+            network=has_network(container.runtime_constraints),
             ram=_amount(container.runtime_constraints.get("ram")),
             vcpus=_amount(container.runtime_constraints.get("vcpus")),
             stdin=stage.stdin,

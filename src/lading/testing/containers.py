@@ -65,7 +65,8 @@ class FakeContainers:
         uuid = f"zzzzz-dz642-{self._made:015d}"
         constraints = {"vcpus": vcpus, "ram": ram, "keep_cache_ram": 0}
         record = {"uuid": uuid, "state": "Queued", "priority": priority, "created_at": f"{self._made:09d}"}
-        self.records[uuid] = {**record, "locked_by_uuid": None, "runtime_constraints": constraints, **more}
+        record |= {"locked_by_uuid": None, "runtime_constraints": constraints, "constraint_ranges": {}}
+        self.records[uuid] = {**record, **more}
         self._announce(uuid, "", "create")
         return uuid
 
@@ -193,7 +194,7 @@ class FakeContainers:
                     )
                 }
             case "POST", ["containers", uuid, "lock"]:
-                return self._lock(uuid)
+                return self._lock(uuid, content.get("runtime_constraints"))
             case "POST", ["containers", uuid, "unlock"]:
                 return self._unlock(uuid)
             case "PUT", ["containers", uuid]:
@@ -217,7 +218,7 @@ class FakeContainers:
             found.sort(key=lambda one, name=name: one[name], reverse=direction == "desc")  # type: ignore[misc]
         return [{name: one[name] for name in params["select"]} for one in found[: params["limit"]]]
 
-    def _lock(self, uuid: str) -> Fields:
+    def _lock(self, uuid: str, amounts: Fields | None) -> Fields:
         record = self._record(uuid)
         if record["state"] != "Queued":
             raise Invalid(f"cannot lock when {record['state']}")
@@ -226,9 +227,12 @@ class FakeContainers:
         self.locks[uuid] = self.locks.get(uuid, 0) + 1
         token = f"secret{self.locks[uuid]}"
         record["locked_by_uuid"] = TOKEN
+        if amounts:
+            record["runtime_constraints"] = {**record["runtime_constraints"], **amounts}
         self._move(uuid, State.LOCKED)
         self._tokens[uuid] = token
-        return {**_brief(record), "supervisor_token": token}
+        given = {"runtime_constraints": record["runtime_constraints"]} if amounts else {}
+        return {**_brief(record), **given, "supervisor_token": token}
 
     def _unlock(self, uuid: str) -> Fields:
         record = self._owned(uuid)

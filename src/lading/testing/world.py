@@ -1,4 +1,4 @@
-"""A whole API in one process: SQLite in a directory, a clock that moves by hand, seeded randomness, blocks in memory.
+"""A whole API in one process: SQLite in a directory, or PostgreSQL; a clock that moves by hand; blocks in memory.
 
 `async with world(tmp_path) as it:` gives the application, tokens of the admin and of the dispatcher, and short ways to
 call it. Clients take `it.app` through an ASGI transport.
@@ -6,6 +6,7 @@ call it. Clients take `it.app` through an ASGI transport.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 from collections.abc import AsyncIterator, Mapping
@@ -25,6 +26,9 @@ from lading.core.errors import NotFound
 from lading.core.schema import JSON, Record
 from lading.core.timestamps import format_time
 from lading.store import schema
+from lading.store.database import Database
+from lading.store.postgres import PostgresDatabase
+from lading.store.seal import Seal
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 
@@ -95,7 +99,7 @@ class World:
 
     app: Application
     config: Config
-    database: SqliteDatabase
+    database: Database
     clock: Clock
     blocks: MemoryBlocks
     admin: str
@@ -164,6 +168,12 @@ class World:
         found: Record = await self.ok("POST", "collections", {"manifest_text": text, **attributes}, token=token)
         return found
 
+    async def collections(self, **params: JSON) -> list[Record]:
+        """All collections but the empty one that every installation has."""
+        empty = ["uuid", "!=", ids.empty_collection(self.cluster)]
+        found: list[Record] = (await self.ok("GET", "collections", params={"filters": [empty], **params}))["items"]
+        return found
+
     async def ensure_image(self, token: str | None = None) -> str:
         """The portable data hash of an image that requests of this token's user can name."""
         owner = token or self.admin
@@ -220,8 +230,13 @@ class World:
 
 
 @asynccontextmanager
-async def world(root: Path, **overrides: JSON) -> AsyncIterator[World]:
-    """A fresh world below an empty directory; `overrides` are configuration keys."""
+async def world(
+    root: Path, *, postgresql: Mapping[str, str | int] | None = None, **overrides: JSON
+) -> AsyncIterator[World]:
+    """A fresh world below an empty directory; `overrides` are configuration keys.
+
+    `postgresql` says where an empty PostgreSQL database is, to be used instead of SQLite; then events are relayed too.
+    """
     settings = {
         "ClusterID": CLUSTER,
         "SystemRootToken": "s" * 50,
@@ -231,7 +246,7 @@ async def world(root: Path, **overrides: JSON) -> AsyncIterator[World]:
         **overrides,
     }
     config = load(None, settings)
-    database = SqliteDatabase(root / "db.sqlite", seal=make_seal(config.SystemRootToken))
+    database = await _open(root, postgresql, make_seal(config.SystemRootToken))
     clock, blocks, source = Clock(), MemoryBlocks(), random.Random(7)  # a fake: seeded on purpose
     try:
         await schema.prepare(database, now=format_time(START))
@@ -244,6 +259,7 @@ async def world(root: Path, **overrides: JSON) -> AsyncIterator[World]:
             dispatch_secret=_DISPATCH,
         )
         await app.bootstrap(first)
+        relay = asyncio.create_task(app.relay.run(), name="relay of events")
         yield World(
             app=app,
             config=config,
@@ -254,8 +270,16 @@ async def world(root: Path, **overrides: JSON) -> AsyncIterator[World]:
             dispatcher=f"v2/{first.dispatch_token_uuid}/{_DISPATCH}",
             root=root,
         )
+        relay.cancel()
+        await asyncio.gather(relay, return_exceptions=True)
     finally:
         await database.close()
+
+
+async def _open(root: Path, postgresql: Mapping[str, str | int] | None, seal: Seal) -> Database:
+    if postgresql is None:
+        return SqliteDatabase(root / "db.sqlite", seal=seal)
+    return await PostgresDatabase.open(postgresql, seal=seal, readers=4)
 
 
 async def call_asgi(

@@ -61,11 +61,13 @@ class DataDirectory:
     """Where things are below one data directory."""
 
     root: Path
+    another_socket: Path | None = None
+    """Where a server listens that is not the first one of the directory."""
 
     @property
     def socket(self) -> Path:
         """The Unix socket of the server."""
-        return self.root / "api.sock"
+        return self.another_socket or self.root / "api.sock"
 
     @property
     def database(self) -> Path:

@@ -27,5 +27,11 @@ def parse_options(name: str, arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--listen", required=True)
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--ready-fd", type=int, required=True)
+    parser.add_argument("--socket", type=Path, help="for one more server on the directory: its own local socket")
     found = parser.parse_args(arguments)
-    return Options(directory=DataDirectory(found.data), listen=found.listen, parent=found.parent, ready=found.ready_fd)
+    return Options(
+        directory=DataDirectory(found.data, found.socket),
+        listen=found.listen,
+        parent=found.parent,
+        ready=found.ready_fd,
+    )

@@ -25,8 +25,9 @@ from lading.blobs.app import make_app as make_block_app
 from lading.blobs.volume import DirectoryVolume, Volume
 from lading.config import Config
 from lading.core import locator
-from lading.core.errors import LadingError, Unavailable
+from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.timestamps import format_time
+from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.store.seal import Seal
 from lading.store.sqlite import SqliteDatabase
@@ -66,10 +67,14 @@ def combine(api: App, blocks: App) -> App:
 
 
 async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
-    """Serve until `stop` is set. Raises Unavailable when the address cannot be had."""
+    """Serve until `stop` is set. Raises Unavailable when the address cannot be had.
+
+    More servers may serve one directory when the configuration names a PostgreSQL database: each has an address and a
+    local socket of its own (`DataDirectory.another_socket`), and all hear of what any of them commits.
+    """
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
-    database = SqliteDatabase(directory.database, seal=Seal(config.SystemRootToken, entropy=os.urandom))
+    database = await _open_database(config, directory)
     try:
         await prepare(database, now=format_time(datetime.now(UTC)))
         volume = DirectoryVolume(directory.blocks)
@@ -81,7 +86,19 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
         await database.close()
 
 
-def _make_api(database: SqliteDatabase, volume: Volume, config: Config, directory: DataDirectory) -> Application:
+async def _open_database(config: Config, directory: DataDirectory) -> Database:
+    """PostgreSQL where the configuration names one, else the file."""
+    seal, settings = Seal(config.SystemRootToken, entropy=os.urandom), config.PostgreSQL
+    if not settings.Connection:
+        if directory.another_socket is not None:
+            raise Invalid("a second server on a directory needs PostgreSQL.Connection in the configuration")
+        return SqliteDatabase(directory.database, seal=seal)
+    from lading.store.postgres import PostgresDatabase
+
+    return await PostgresDatabase.open(settings.Connection, seal=seal, readers=settings.ConnectionPool)
+
+
+def _make_api(database: Database, volume: Volume, config: Config, directory: DataDirectory) -> Application:
     return make_app(
         database,
         config,
@@ -127,7 +144,7 @@ async def _listen(
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(public.serve([tcp]), name="https")
             tasks.create_task(local.serve([unix]), name="local socket")
-            tending = tasks.create_task(api.tend(), name="sweeps")
+            tending = tasks.create_task(api.tend(), name="events and sweeps")
             await public.serving.wait()
             await local.serving.wait()
             on_ready()

@@ -1,0 +1,22 @@
+"""For whom a request acts: the holder of its runtime token, or else whoever commits it (api-contract 1.6)."""
+
+from __future__ import annotations
+
+from lading.api.authentication import authenticate
+from lading.api.services import Services
+from lading.core.access import Principal
+from lading.core.errors import Invalid, Unauthenticated
+from lading.core.request import ContainerRequest
+
+
+async def acting_for(services: Services, subject: ContainerRequest, principal: Principal) -> Principal:
+    """The principal whose rights count for inputs and image. Raises Invalid when the runtime token is not valid."""
+    if subject.runtime_token is None:
+        return principal
+    try:
+        found = await authenticate(services, subject.runtime_token)
+    except Unauthenticated:
+        found = None
+    if found is None:
+        raise Invalid("Runtime token failed validation")
+    return found

@@ -1,0 +1,180 @@
+"""What groups hold, and what was shared: lists of several kinds of records (api-contract 5.4).
+
+The kinds come one after another (`core.assorted`), each restricted to what the caller can read. A project, or a user,
+holds what it owns; a filter group what meets its filters, whoever owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lading.api import generic, guard
+from lading.api.collections import not_trashed
+from lading.api.exchange import Answer, Call
+from lading.api.groups import CONTENT
+from lading.api.inclusion import find_included
+from lading.api.presenting import present
+from lading.api.shape import needed
+from lading.core import assorted, ids
+from lading.core.assorted import Part
+from lading.core.errors import Invalid, NotFound
+from lading.core.filters import (
+    Among,
+    Column,
+    Compare,
+    Either,
+    Expression,
+    Inside,
+    IsKind,
+    Not,
+    Query,
+    Reachable,
+)
+from lading.core.groups import GroupClass
+from lading.core.records import BY_INFIX, COLLECTIONS, GROUPS, USERS
+from lading.core.schema import JSON, Record, RecordType, Type
+from lading.store import records
+from lading.store.database import Transaction
+
+_INCLUDED: Final = ("owner_uuid", "container_uuid")
+_OWNER: Final = Column("owner_uuid", Type.STRING)
+
+
+async def list_contents(call: Call) -> Answer:
+    """What a user or group holds, or everything that the caller can read."""
+    uuid = call.uuid or call.params.get("uuid")
+    include = _include(call.params.get("include"))
+    limit = call.services.config.API.MaxItemsPerResponse
+    # `include` is checked here for all kinds together.
+    asked = {**call.params, "include": None}
+    database = call.services.database
+    async with database.reading() as tx:
+        holder = None if uuid is None else await _holder(tx, call, uuid)
+        parts = _held(holder, assorted.split(asked, CONTENT, max_limit=limit))
+        where = _place(call, holder)
+        found: list[tuple[RecordType, list[Record]]] = []
+        first = parts[0].query if parts else Query()
+        limit, offset, available = first.limit, first.offset, 0
+        for part in parts:
+            query = await generic.narrowed(tx, part.kind, _restricted(call, part, where, include), call.caller)
+            number = await records.count(tx, database.dialect, part.kind, query) if first.count or offset else 0
+            rows: list[Record] = []
+            if limit and (offset < number or not offset):
+                page = replace(query, limit=limit, offset=offset)
+                rows = await records.search(tx, database.dialect, part.kind, page)
+            available += number
+            offset, limit = max(0, offset - number), limit - len(rows)
+            found.append((part.kind, rows))
+        included = await find_included(tx, call, [row for _, rows in found for row in rows], include)
+        items = await _shown(tx, call, found, parts)
+    body: Record = {
+        "kind": "arvados#objectList",
+        "etag": "",
+        "self_link": "",
+        "offset": first.offset,
+        "limit": first.limit,
+        "items": items,
+        "included": included,
+    }
+    return Answer(body={**body, "items_available": available} if first.count else body)
+
+
+async def list_shared(call: Call) -> Answer:
+    """Projects and filter groups that are not in a project of the caller's, nor in one that the caller can read."""
+    caller = call.caller
+    include = _include(call.params.get("include"))
+    owned_by_user = IsKind("owner_uuid", (str(ids.Infix.USER),))
+    outside: Expression = owned_by_user
+    if not caller.is_admin:
+        outside = Either((owned_by_user, Not(Reachable(caller.user_uuid, "owner_uuid"))))
+    classes = (GroupClass.PROJECT.value, GroupClass.FILTER.value)
+    where = (
+        Among(Column("group_class", Type.STRING), classes),
+        Compare(_OWNER, "!=", caller.user_uuid),
+        outside,
+    )
+    call.params["include"] = None
+    database = call.services.database
+    query = generic.prepare_query(call, GROUPS, where)
+    names = query.select if query.select is not None else GROUPS.listed
+    async with database.reading() as tx:
+        query = replace(query, extra=(*query.extra, "owner_uuid"))
+        rows = await records.search(tx, database.dialect, GROUPS, query) if query.limit else []
+        available = await records.count(tx, database.dialect, GROUPS, query) if query.count else None
+        included = await find_included(tx, call, rows, tuple(name for name in include if name == "owner_uuid"))
+        items = await present(tx, call.services, caller, GROUPS, rows, names, distinct=query.distinct)
+    return Answer(body={**generic.envelope(GROUPS, query, items, available), "included": included})
+
+
+def _include(given: JSON) -> tuple[str, ...]:
+    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else given or []
+    if not isinstance(names, list) or not all(name in _INCLUDED for name in names):
+        raise Invalid(f"include: must be among {', '.join(_INCLUDED)}")
+    return tuple(dict.fromkeys(names))
+
+
+async def _holder(tx: Transaction, call: Call, uuid: JSON) -> Record:
+    """The user or group whose contents are asked for. Raises NotFound."""
+    kind = BY_INFIX.get(ids.infix_of(uuid)) if isinstance(uuid, str) and ids.is_uuid(uuid) else None
+    if kind not in (USERS, GROUPS):
+        raise NotFound(f"Path not found: {str(uuid)[:60]!r} is neither a group nor a user")
+    trash = bool(call.params.get("include_trash"))
+    return await guard.find_readable(tx, call.services, kind, str(uuid), call.caller, include_trash=trash)
+
+
+def _held(holder: Record | None, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts, for a filter group with its filters added: kinds that its filters rule out are left out."""
+    if holder is None or holder.get("group_class") != GroupClass.FILTER:
+        return tuple(parts)
+    own = {
+        part.kind.plural: part.query.where
+        for part in assorted.split({"filters": holder["properties"]["filters"]}, CONTENT, max_limit=0)
+    }
+    return tuple(
+        Part(part.kind, replace(part.query, where=(*part.query.where, *own[part.kind.plural])))
+        for part in parts
+        if part.kind.plural in own
+    )
+
+
+def _place(call: Call, holder: Record | None) -> tuple[Expression, ...]:
+    """The condition that records are where they are looked for."""
+    home = call.caller.user_uuid
+    where: list[Expression] = []
+    if holder is not None and holder.get("group_class") != GroupClass.FILTER:
+        where.append(Inside("owner_uuid", holder["uuid"], deep=bool(call.params.get("recursive"))))
+    if call.params.get("exclude_home_project"):
+        if holder is not None:
+            raise Invalid("exclude_home_project: only without a uuid")
+        where.append(Compare(_OWNER, "!=", home))
+    return tuple(where)
+
+
+def _restricted(call: Call, part: Part, where: Sequence[Expression], include: tuple[str, ...]) -> Query:
+    kind, query = part.kind, part.query
+    conditions: tuple[Expression, ...] = (*generic.readable(call, kind), *where, *query.where)
+    if kind is COLLECTIONS:
+        conditions += () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
+    names = query.select if query.select is not None else kind.listed
+    extra = (*needed(kind, names), *(name for name in include if name in kind.by_name))
+    return replace(query, where=conditions, extra=extra)
+
+
+async def _shown(
+    tx: Transaction, call: Call, found: Sequence[tuple[RecordType, list[Record]]], parts: Sequence[Part]
+) -> list[Record]:
+    selected: Mapping[str, tuple[str, ...] | None] = {part.kind.plural: part.query.select for part in parts}
+    items: list[Record] = []
+    for kind, rows in found:
+        names = selected[kind.plural] or kind.listed
+        items += await present(tx, call.services, call.caller, kind, rows, names)
+    return items
+
+
+HANDLERS: Final = {
+    "groups.contents": list_contents,
+    "groups.list_contents": list_contents,
+    "groups.shared": list_shared,
+}

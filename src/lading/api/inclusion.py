@@ -1,0 +1,44 @@
+"""`include` on lists: the records that the rows name, as far as the caller can read them (api-contract 4.4).
+
+`include=["container_uuid"]` answers, beside the requests of a page, their containers, each once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lading.api.exchange import Call
+from lading.api.presenting import present
+from lading.core import access
+from lading.core.filters import Among, Column
+from lading.core.records import BY_INFIX
+from lading.core.schema import Record, RecordType, Type
+from lading.store import records
+from lading.store.database import Transaction
+
+
+async def find_included(tx: Transaction, call: Call, rows: Iterable[Record], names: tuple[str, ...]) -> list[Record]:
+    """The readable records that the fields `names` of some rows name, as lists show them, ordered by uuid."""
+    wanted: dict[str, set[str]] = {}
+    for row in rows:
+        for name in names:
+            uuid = row.get(name)
+            if uuid:
+                wanted.setdefault(uuid[6:11], set()).add(uuid)
+    found: list[Record] = []
+    for infix, uuids in wanted.items():
+        kind = BY_INFIX.get(infix)
+        if kind is not None and kind.stored:
+            found += await _readable(tx, call, kind, uuids)
+    return sorted(found, key=lambda one: str(one["uuid"]))
+
+
+async def _readable(tx: Transaction, call: Call, kind: RecordType, uuids: set[str]) -> list[Record]:
+    dialect = call.services.database.dialect
+    now = call.services.now()
+    where = (
+        *access.readable(kind, call.caller, now=now, include_trash=True),
+        Among(Column("uuid", Type.STRING), tuple(sorted(uuids))),
+    )
+    rows = await records.find(tx, dialect, kind, where)
+    return await present(tx, call.services, call.caller, kind, rows, kind.listed)

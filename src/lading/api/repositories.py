@@ -1,0 +1,103 @@
+"""Repositories: git repositories that git_tree mounts can name by uuid or name (seed 002, "Git tree").
+
+Users may store addresses that the configuration lists (`Containers.GitRepositories`), admins any address. What is
+fetched from there is shown to whoever can read the record. Names are unique in the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.api import generic, guard
+from lading.api.exchange import Answer, Call
+from lading.api.services import Services
+from lading.api.shape import show
+from lading.core import gittree
+from lading.core.access import Principal
+from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.filters import check_select
+from lading.core.records import REPOSITORIES
+from lading.core.schema import Record
+from lading.store import records
+from lading.store.database import Transaction
+
+
+async def list_repositories(call: Call) -> Answer:
+    """A page of repositories."""
+    return await generic.list_records(call, REPOSITORIES)
+
+
+async def get_repository(call: Call) -> Answer:
+    """One repository."""
+    return await generic.get_record(call, REPOSITORIES)
+
+
+async def create_repository(call: Call) -> Answer:
+    """A new repository."""
+    record = generic.new_record(call, REPOSITORIES, generic.check_attributes(call, REPOSITORIES, None))
+    _check(call, record)
+    async with call.services.database.writing() as tx:
+        await guard.check_owner(tx, call, record["owner_uuid"])
+        await generic.insert(tx, call, REPOSITORIES, record)
+    return Answer(body=show(REPOSITORIES, record))
+
+
+async def update_repository(call: Call) -> Answer:
+    """Change a repository."""
+    select = check_select(call.params.get("select"), REPOSITORIES)
+    async with call.services.database.writing() as tx:
+        old = await guard.find_readable(tx, call.services, REPOSITORIES, call.uuid, call.caller)
+        await guard.check_writable(tx, REPOSITORIES, old, call.caller)
+        given = generic.check_attributes(call, REPOSITORIES, old)
+        new = {**old, **given}
+        if any(new[name] != old[name] for name in ("name", "fetch_url")):
+            _check(call, new)
+        if new["owner_uuid"] != old["owner_uuid"]:
+            await guard.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
+        new = await generic.apply(tx, call.services, REPOSITORIES, old, new, user_uuid=call.caller.user_uuid)
+    return Answer(body=show(REPOSITORIES, new, select))
+
+
+async def delete_repository(call: Call) -> Answer:
+    """Remove a repository; trees that containers were made of stay known."""
+    return await generic.delete_record(call, REPOSITORIES)
+
+
+async def address(tx: Transaction, services: Services, wanted: gittree.Reference, acting: Principal) -> str:
+    """Where the repository of a mount is fetched from. Raises Invalid when it may not be, or cannot be read."""
+    where = f"Mounts [{wanted.target}][{wanted.source}]"
+    if wanted.source == "git_url":
+        if not gittree.is_allowed(wanted.name, services.config.Containers.GitRepositories):
+            raise Invalid(
+                f"{where}: {wanted.name} is not among the repositories that this server may fetch from; "
+                "ask its admin to add it to Containers.GitRepositories"
+            )
+        return wanted.name
+    uuid = wanted.name
+    if wanted.source == "repository_name":
+        found = await records.matching(tx, REPOSITORIES, name=wanted.name)
+        uuid = found[0]["uuid"] if found else ""
+    try:
+        record = await guard.find_readable(tx, services, REPOSITORIES, uuid, acting)
+    except NotFound:
+        raise Invalid(f"{where}: repository {wanted.name!r} not found") from None
+    return str(record["fetch_url"])
+
+
+def _check(call: Call, record: Record) -> None:
+    gittree.check_name("name", record["name"] or "")
+    gittree.check_url("fetch_url", record["fetch_url"] or "")
+    listed = gittree.is_allowed(record["fetch_url"], call.services.config.Containers.GitRepositories)
+    if not listed and not call.caller.is_admin:
+        raise Forbidden(
+            f"Forbidden: fetch_url: {record['fetch_url']} is not in Containers.GitRepositories; only admins may add it"
+        )
+
+
+HANDLERS: Final = {
+    "repositories.list": list_repositories,
+    "repositories.get": get_repository,
+    "repositories.create": create_repository,
+    "repositories.update": update_repository,
+    "repositories.delete": delete_repository,
+}

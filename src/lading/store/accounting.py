@@ -1,0 +1,73 @@
+"""When containers held resources, and for whom: one row for each request, its priority and the container's state.
+
+Resources are allocated while a container is Locked or Running. A row is closed and another opened whenever the state,
+the priority of the request or the request's container changes (seed 002, "Accounting"). Rows are never changed after
+they were closed, and outlive the records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lading.store.database import Transaction
+
+TABLES = (
+    "CREATE TABLE IF NOT EXISTS allocations (container_uuid TEXT NOT NULL, request_uuid TEXT NOT NULL,"
+    " user_uuid TEXT NOT NULL, priority BIGINT NOT NULL, state TEXT NOT NULL, started_at TEXT NOT NULL, ended_at TEXT)",
+    "CREATE INDEX IF NOT EXISTS allocations_container_uuid ON allocations (container_uuid, started_at)",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """Resources held by one container for one request; `ended_at` None: still."""
+
+    request_uuid: str
+    user_uuid: str
+    priority: int
+    state: str
+    started_at: str
+    ended_at: str | None = None
+
+
+async def begin(tx: Transaction, container_uuid: str, interval: Interval) -> None:
+    """An interval begins."""
+    await tx.execute(
+        "INSERT INTO allocations (container_uuid, request_uuid, user_uuid, priority, state, started_at)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            container_uuid, interval.request_uuid, interval.user_uuid, interval.priority, interval.state,
+            interval.started_at,
+        ),
+    )  # fmt: skip
+
+
+async def end(tx: Transaction, container_uuid: str, now: str, *, request_uuid: str | None = None) -> None:
+    """The open intervals of a container, or of one request with it, end."""
+    only, values = ("", [now, container_uuid]) if request_uuid is None else (
+        " AND request_uuid = ?", [now, container_uuid, request_uuid]
+    )  # fmt: skip
+    await tx.execute(
+        f"UPDATE allocations SET ended_at = ? WHERE container_uuid = ? AND ended_at IS NULL{only}",  # noqa: S608
+        values,
+    )
+
+
+async def of_container(tx: Transaction, container_uuid: str) -> list[Interval]:
+    """All intervals of a container, the earliest first."""
+    rows = await tx.fetch(
+        "SELECT request_uuid, user_uuid, priority, state, started_at, ended_at FROM allocations"
+        " WHERE container_uuid = ? ORDER BY started_at, request_uuid",
+        (container_uuid,),
+    )
+    return [
+        Interval(
+            request_uuid=str(row[0]),
+            user_uuid=str(row[1]),
+            priority=int(row[2] or 0),
+            state=str(row[3]),
+            started_at=str(row[4]),
+            ended_at=None if row[5] is None else str(row[5]),
+        )
+        for row in rows
+    ]

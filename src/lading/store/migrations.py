@@ -1,0 +1,80 @@
+"""What becomes of an older database, step by step: ordered, named, forward only, in one transaction.
+
+Tables, columns and indexes that are missing are added before any step (`schema`), so a step is needed only where what
+is stored has to change. A step is never changed once it was released: append another. The table `schema_versions`
+remembers every step, with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from lading.core.errors import Invalid
+from lading.core.records import RECORDS
+from lading.store import records
+from lading.store.database import Dialect, Transaction
+
+Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
+_TABLE: Final = (
+    "CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL, name TEXT)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step; `number` is the version that it leads to."""
+
+    number: int
+    name: str
+    step: Step
+
+
+async def _first_tables(tx: Transaction, dialect: Dialect) -> None:
+    """Nothing was before."""
+
+
+async def _seal_runtime_tokens(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+    """What version 1 kept in clear is sealed."""
+    for kind in RECORDS:
+        if kind.stored:
+            await records.seal_all(tx, kind)
+
+
+async def _name_steps(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+    """The steps before this one had numbers only."""
+    for one in MIGRATIONS:
+        await tx.execute("UPDATE schema_versions SET name = ? WHERE version = ?", (one.name, one.number))
+
+
+MIGRATIONS: Final = (
+    Migration(1, "first tables", _first_tables),
+    Migration(2, "seal runtime tokens", _seal_runtime_tokens),
+    Migration(3, "name the steps", _name_steps),
+)
+VERSION: Final = MIGRATIONS[-1].number
+
+
+async def check(tx: Transaction, dialect: Dialect) -> int | None:
+    """The version of the database, None when it is new. Raises Invalid when it is from a later release."""
+    await tx.execute(_TABLE)
+    if "name" not in {row[0] for row in await tx.fetch(dialect.columns(), ("schema_versions",))}:
+        await tx.execute("ALTER TABLE schema_versions ADD COLUMN name TEXT")
+    found = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
+    if not isinstance(found, int):
+        return None
+    if found > VERSION:
+        raise Invalid(f"the database is of version {found}, this program of {VERSION}: use a later release")
+    return found
+
+
+async def migrate(tx: Transaction, dialect: Dialect, *, found: int | None, now: str) -> None:
+    """Take the steps that are missing; a new database needs none of them. Remember each."""
+    for one in MIGRATIONS:
+        if found is not None and one.number <= found:
+            continue
+        if found is not None:
+            await one.step(tx, dialect)
+        values = (one.number, now, one.name)
+        await tx.execute("INSERT INTO schema_versions (version, applied_at, name) VALUES (?, ?, ?)", values)

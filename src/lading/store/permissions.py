@@ -1,0 +1,321 @@
+"""Who may do what, kept ready: three small tables that follow the graph of owners and permission links.
+
+* `memberships (user, subject, level)`: the users and roles in whose name a user has access, the user among them.
+* `grants (subject, target, level, owning)`: what a user or role has by its own links and ownership, projects below
+  projects included. `owning`: what the target owns follows. Every user has a grant on the own record.
+* `group_standing (uuid, trash_at, frozen)`: groups that are, or will be, in the trash, or that are frozen; by
+  themselves or through a project that they are in. Groups that are neither have no row.
+
+A user's level on a target is the best, over subjects, of the lesser of both levels: one join, indexed at both ends.
+Since subjects are not multiplied by targets, a link changes as many rows as its tail has members, or its head projects.
+
+What the rows must be is decided in `core.permissions`; here they are brought up to date, in the transaction that
+changes the graph, where the graph changed. Questions about them stand in `reach`.
+"""
+
+# ruff: noqa: S608 - names are those of our tables, values go into placeholders
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from lading.core.permissions import LEVELS, Level, Standing, inherit, is_group, is_user, stand, subjects
+from lading.store.database import Dialect, Transaction, Value
+
+CHUNK = 200
+_Levels: TypeAlias = dict[str, dict[str, int]]
+_Item = TypeVar("_Item")
+
+
+def tables(dialect: Dialect) -> Iterator[str]:
+    """The statements, repeatable, that make the tables and their indexes."""
+    text, number = dialect.column_type("string"), dialect.column_type("integer")
+    yield (
+        f"CREATE TABLE IF NOT EXISTS memberships (user_uuid {text} NOT NULL, subject_uuid {text} NOT NULL,"
+        f" level {number} NOT NULL, PRIMARY KEY (user_uuid, subject_uuid))"
+    )
+    yield "CREATE INDEX IF NOT EXISTS memberships_subject ON memberships (subject_uuid)"
+    yield (
+        f"CREATE TABLE IF NOT EXISTS grants (subject_uuid {text} NOT NULL, target_uuid {text} NOT NULL,"
+        f" level {number} NOT NULL, owning {number} NOT NULL, PRIMARY KEY (subject_uuid, target_uuid))"
+    )
+    yield "CREATE INDEX IF NOT EXISTS grants_target ON grants (target_uuid)"
+    yield (
+        f"CREATE TABLE IF NOT EXISTS group_standing (uuid {text} NOT NULL PRIMARY KEY, trash_at {text},"
+        f" frozen {number} NOT NULL)"
+    )
+
+
+async def add_user(tx: Transaction, uuid: str) -> None:
+    """A user was made: the user has what the user owns."""
+    await tx.execute("INSERT INTO memberships VALUES (?, ?, ?)", (uuid, uuid, int(Level.MANAGE)))
+    await tx.execute("INSERT INTO grants VALUES (?, ?, ?, 1)", (uuid, uuid, int(Level.MANAGE)))
+
+
+async def add_group(tx: Transaction, uuid: str, owner_uuid: str) -> None:
+    """A group was made, with nothing in it: whoever has its owner has it too."""
+    await tx.execute(
+        "INSERT INTO grants (subject_uuid, target_uuid, level, owning)"
+        " SELECT subject_uuid, CAST(? AS TEXT), level, 1 FROM grants WHERE target_uuid = ? AND owning = 1",
+        (uuid, owner_uuid),
+    )
+    await _stand_all(tx, [(uuid, owner_uuid)])
+
+
+async def move_group(tx: Transaction, uuid: str) -> None:
+    """A group has another owner, or another time in the trash, or was frozen or thawed: it and all below it follow."""
+    nodes = await below(tx, uuid)
+    await _regrant(tx, nodes)
+    await _stand_all(tx, nodes)
+
+
+async def stand_group(tx: Transaction, uuid: str) -> None:
+    """A group has another time in the trash, or was frozen or thawed: all below it follow."""
+    await _stand_all(tx, await below(tx, uuid))
+
+
+async def change_link(tx: Transaction, tail: str, head: str) -> None:
+    """A permission link from `tail` to `head` was made, changed or removed; the links are as they are to be."""
+    level = await _linked(tx, tail, head)
+    if is_group(head):
+        await _regrant_one(tx, tail, head, level)
+    elif tail != head:
+        await _put_grants(tx, [(tail, head, level)])
+    if is_user(head) or (is_group(head) and await _is_role(tx, head)):
+        await _rejoin(tx, await _members(tx, tail))
+
+
+async def forget(tx: Transaction, uuid: str) -> None:
+    """A record was deleted, and its permission links before it."""
+    await tx.execute("DELETE FROM grants WHERE target_uuid = ?", (uuid,))
+    if is_user(uuid) or is_group(uuid):
+        lost = [user for user in await _members(tx, uuid) if user != uuid]
+        await tx.execute("DELETE FROM memberships WHERE user_uuid = ? OR subject_uuid = ?", (uuid, uuid))
+        await tx.execute("DELETE FROM grants WHERE subject_uuid = ?", (uuid,))
+        await tx.execute("DELETE FROM group_standing WHERE uuid = ?", (uuid,))
+        await _rejoin(tx, lost)
+
+
+async def users_outside(tx: Transaction) -> list[str]:
+    """Users without rows: those of a database from before there were permissions."""
+    rows = await tx.fetch(
+        "SELECT uuid FROM users WHERE NOT EXISTS"
+        " (SELECT 1 FROM memberships m WHERE m.user_uuid = users.uuid AND m.subject_uuid = users.uuid)"
+    )
+    return [str(row[0]) for row in rows]
+
+
+async def below(tx: Transaction, uuid: str) -> list[tuple[str, str]]:
+    """A group and the groups in it, at any depth, as (group, owner), owners first."""
+    rows = await tx.fetch(
+        "WITH RECURSIVE inside (uuid, owner_uuid, depth) AS (SELECT uuid, owner_uuid, 0 FROM groups WHERE uuid = ?"
+        " UNION ALL SELECT g.uuid, g.owner_uuid, inside.depth + 1 FROM groups g"
+        " JOIN inside ON g.owner_uuid = inside.uuid) SELECT uuid, owner_uuid FROM inside ORDER BY depth",
+        (uuid,),
+    )
+    return [(str(one), str(owner)) for one, owner in rows]
+
+
+async def _linked(tx: Transaction, tail: str, head: str) -> int:
+    rows = await tx.fetch(
+        "SELECT name FROM links WHERE head_uuid = ? AND tail_uuid = ? AND link_class = 'permission'", (head, tail)
+    )
+    return max((int(LEVELS.get(str(row[0]), Level.NONE)) for row in rows), default=0)
+
+
+async def _is_role(tx: Transaction, uuid: str) -> bool:
+    return bool(await tx.fetch("SELECT 1 FROM groups WHERE uuid = ? AND group_class = 'role'", (uuid,)))
+
+
+async def _members(tx: Transaction, subject: str) -> list[str]:
+    rows = await tx.fetch("SELECT user_uuid FROM memberships WHERE subject_uuid = ?", (subject,))
+    return [str(row[0]) for row in rows]
+
+
+async def _regrant_one(tx: Transaction, tail: str, head: str, level: int) -> None:
+    """What one subject has on a group and on all below it."""
+    nodes = await below(tx, head)
+    links = await _links_of(tx, tail, [node for node, _ in nodes])
+    links[head] = {tail: level} if level else {}
+    levels = inherit(nodes, links, await _granted(tx, [nodes[0][1]], subject=tail))
+    await _put_grants(tx, [(tail, node, levels[node].get(tail, 0)) for node, _ in nodes])
+
+
+async def _regrant(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
+    """What all subjects have on some groups; owners come first, and what is below a group is there too."""
+    if not nodes:
+        return
+    names = [node for node, _ in nodes]
+    levels = inherit(nodes, await _links_to(tx, names), await _granted(tx, [nodes[0][1]]))
+    before = await _granted(tx, names)
+    changes = [
+        (subject, node, levels[node].get(subject, 0))
+        for node in names
+        for subject in levels[node].keys() | before.get(node, {}).keys()
+        if levels[node].get(subject, 0) != before.get(node, {}).get(subject, 0)
+    ]
+    await _put_grants(tx, changes)
+
+
+async def _granted(tx: Transaction, targets: Sequence[str], *, subject: str | None = None) -> _Levels:
+    """Levels by target and subject."""
+    found: _Levels = defaultdict(dict)
+    also = "" if subject is None else " AND subject_uuid = ?"
+    for part in _chunks(targets):
+        values = (*part, *([] if subject is None else [subject]))
+        rows = await tx.fetch(
+            f"SELECT target_uuid, subject_uuid, level FROM grants WHERE target_uuid IN ({_marks(part)}){also}", values
+        )
+        for target, one, level in rows:
+            found[str(target)][str(one)] = int(level or 0)
+    return found
+
+
+async def _links_of(tx: Transaction, tail: str, heads: Sequence[str]) -> _Levels:
+    """Levels of one tail's links by head and tail, among these heads."""
+    rows = await tx.fetch(
+        "SELECT head_uuid, name FROM links WHERE tail_uuid = ? AND link_class = 'permission'", (tail,)
+    )
+    wanted, found = set(heads), defaultdict[str, dict[str, int]](dict)
+    for head, name in rows:
+        if head in wanted:
+            _strengthen(found[str(head)], tail, str(name))
+    return found
+
+
+async def _links_to(tx: Transaction, heads: Sequence[str]) -> _Levels:
+    """Levels of links by head and tail."""
+    found: _Levels = defaultdict(dict)
+    for part in _chunks(heads):
+        rows = await tx.fetch(
+            "SELECT head_uuid, tail_uuid, name FROM links"
+            f" WHERE link_class = 'permission' AND head_uuid IN ({_marks(part)})",
+            part,
+        )
+        for head, tail, name in rows:
+            _strengthen(found[str(head)], str(tail), str(name))
+    return found
+
+
+def _strengthen(levels: dict[str, int], subject: str, name: str) -> None:
+    levels[subject] = max(levels.get(subject, 0), int(LEVELS.get(name, Level.NONE)))
+
+
+async def _put_grants(tx: Transaction, wanted: Iterable[tuple[str, str, int]]) -> None:
+    """Store (subject, target, level); level 0 is none."""
+    rows = list(wanted)
+    for part in _chunks([row for row in rows if row[2]]):
+        values: list[Value] = []
+        for subject, target, level in part:
+            values += (subject, target, level, int(is_group(target)))
+        await tx.execute(
+            "INSERT INTO grants (subject_uuid, target_uuid, level, owning)"
+            f" VALUES {', '.join('(?, ?, ?, ?)' for _ in part)}"
+            " ON CONFLICT (subject_uuid, target_uuid) DO UPDATE SET level = excluded.level",
+            values,
+        )
+    gone: dict[str, list[str]] = defaultdict(list)
+    for subject, target, level in rows:
+        if not level:
+            gone[subject].append(target)
+    for subject, targets in gone.items():
+        for names in _chunks(targets):
+            await tx.execute(
+                f"DELETE FROM grants WHERE subject_uuid = ? AND target_uuid IN ({_marks(names)})", (subject, *names)
+            )
+
+
+async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
+    """Compute the memberships of some users anew."""
+    if not users:
+        return
+    edges = await _subject_links(tx, users)
+    before: _Levels = defaultdict(dict)
+    for part in _chunks(users):
+        rows = await tx.fetch(
+            f"SELECT user_uuid, subject_uuid, level FROM memberships WHERE user_uuid IN ({_marks(part)})", part
+        )
+        for user, subject, level in rows:
+            before[str(user)][str(subject)] = int(level or 0)
+    added: list[tuple[str, str, int]] = []
+    for user in users:
+        after = subjects(user, edges)
+        added += [(user, subject, level) for subject, level in after.items() if before[user].get(subject) != level]
+        gone = [subject for subject in before[user] if subject not in after]
+        for names in _chunks(gone):
+            await tx.execute(
+                f"DELETE FROM memberships WHERE user_uuid = ? AND subject_uuid IN ({_marks(names)})", (user, *names)
+            )
+    for rows_ in _chunks(added):
+        await tx.execute(
+            f"INSERT INTO memberships (user_uuid, subject_uuid, level) VALUES {', '.join('(?, ?, ?)' for _ in rows_)}"
+            " ON CONFLICT (user_uuid, subject_uuid) DO UPDATE SET level = excluded.level",
+            [value for row in rows_ for value in row],
+        )
+
+
+async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
+    """Links by tail and head that can lead on from these users: to roles, and to users that are managed."""
+    edges: _Levels = {}
+    frontier = list(users)
+    while frontier:
+        edges |= {tail: {} for tail in frontier}
+        for part in _chunks(frontier):
+            rows = await tx.fetch(
+                "SELECT l.tail_uuid, l.head_uuid, l.name FROM links l LEFT JOIN groups g ON g.uuid = l.head_uuid"
+                f" WHERE l.link_class = 'permission' AND l.tail_uuid IN ({_marks(part)}) AND"
+                " (g.group_class = 'role' OR (l.name = 'can_manage' AND substr(l.head_uuid, 7, 5) = 'tpzed'))",
+                part,
+            )
+            for tail, head, name in rows:
+                _strengthen(edges[str(tail)], str(head), str(name))
+        frontier = sorted({head for heads in edges.values() for head in heads} - edges.keys())
+    return edges
+
+
+async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
+    """Compute the standing of some groups anew; owners come first."""
+    names = [node for node, _ in nodes]
+    own, found = await _own_standing(tx, names), dict[str, Standing]()
+    for number, (node, owner) in enumerate(nodes):
+        above = await standing(tx, owner) if number == 0 else found[owner]
+        found[node] = stand(own.get(node, Standing()), above)
+    for part in _chunks(names):
+        await tx.execute(f"DELETE FROM group_standing WHERE uuid IN ({_marks(part)})", part)
+    for node, one in found.items():
+        if one != Standing():
+            await tx.execute("INSERT INTO group_standing VALUES (?, ?, ?)", (node, one.trash_at, int(one.frozen)))
+
+
+async def standing(tx: Transaction, uuid: str) -> Standing:
+    """The standing of a group; that of users, and of groups without a row, is nothing special."""
+    if not is_group(uuid):
+        return Standing()
+    rows = await tx.fetch("SELECT trash_at, frozen FROM group_standing WHERE uuid = ?", (uuid,))
+    if not rows:
+        return Standing()
+    return Standing(None if rows[0][0] is None else str(rows[0][0]), bool(rows[0][1]))
+
+
+async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, Standing]:
+    found = {}
+    for part in _chunks(names):
+        rows = await tx.fetch(
+            f"SELECT uuid, trash_at, frozen_by_uuid FROM groups WHERE uuid IN ({_marks(part)})"
+            " AND (trash_at IS NOT NULL OR frozen_by_uuid IS NOT NULL)",
+            part,
+        )
+        for uuid, trash_at, frozen_by in rows:
+            found[str(uuid)] = Standing(None if trash_at is None else str(trash_at), frozen_by is not None)
+    return found
+
+
+def _chunks(items: Sequence[_Item]) -> Iterator[Sequence[_Item]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" for _ in values)

@@ -1,0 +1,252 @@
+"""Backup of a data directory into one file, while it is served, and its restoration.
+
+The file is a tar archive, readable by its owner only, as it holds the secrets: `kept/` has the small files of the
+directory, `db.sqlite` one committed state of the records, `blocks/` the blocks, and `complete.json`, the last member,
+says how many there are and what the database hashes to: without it the file was cut off. The records are copied before
+the blocks: a block is stored before a record names it, and one that nothing names any more is not removed before its
+signatures have ended, so every block that the copied records name is still there. Containers that were under way are
+found dead after a restoration, and are run again or cancelled as after a power cut.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+
+from lading.core import manifest
+from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
+from lading.store.snapshot import check_database, copy_database, manifests
+from lading.wiring.directory import DataDirectory
+
+Progress = Callable[[int, int], None]
+_KEPT: Final = ("secrets.json", "config.yml", "tls.crt", "tls.key")
+_END: Final = "complete.json"
+_BLOCK: Final = re.compile(r"blocks/([0-9a-f]{3})/(\1[0-9a-f]{29})")
+_CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a backup holds, as its last member says it: blocks, their bytes, and the database's SHA-256."""
+
+    blocks: int
+    size: int
+    database: str
+    format: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What came back: blocks and their bytes; hashes that were damaged, and that records name but nobody has."""
+
+    blocks: int
+    size: int
+    damaged: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+def backup(directory: DataDirectory, file: Path, *, progress: Progress) -> Contents:
+    """Write a backup to `file`, which must not be there; `progress(done, total)` counts bytes.
+
+    Raises Invalid when there is nothing to back up or the records are in PostgreSQL, Conflict when the file is there,
+    Full or Unavailable when it cannot be written.
+    """
+    _check(directory, file)
+    try:
+        with ExitStack() as undo:
+            descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+            undo.callback(_remove, Path(name))
+            copy = Path(f"{name}.db")
+            undo.callback(_remove, copy)
+            with (
+                os.fdopen(descriptor, "wb") as out,
+                tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar,
+            ):
+                contents = _fill(tar, directory, copy, progress)
+                tar.close()
+                out.flush()
+                os.fsync(out.fileno())
+            os.link(name, file)
+            _sync(file.parent)
+    except FileExistsError:
+        raise Conflict(f"{file}: is there already; choose another name") from None
+    except OSError as error:
+        raise _failure(file, error) from error
+    return contents
+
+
+def restore(file: Path, directory: DataDirectory, *, progress: Progress) -> Restored:
+    """Make the data directory of a backup anew; `directory` must be absent or empty. All that comes back is verified.
+
+    Raises Invalid when the directory is in use or the file is no backup, Corrupt when records or secrets are damaged,
+    Full or Unavailable when it cannot be written. Blocks that are damaged are left out, and told.
+    """
+    if directory.root.exists() and any(directory.root.iterdir()):
+        raise Invalid(f"{directory.root}: is not empty; restore into a directory that is not there yet")
+    aside = directory.root.with_name(f".{directory.root.name}.restoring")
+    shutil.rmtree(aside, ignore_errors=True)
+    made = DataDirectory(aside)
+    try:
+        made.prepare()
+        with tarfile.open(file, mode="r:") as tar:
+            restored = _unpack(tar, file, made, progress)
+        os.sync()
+        if directory.root.exists():
+            directory.root.rmdir()
+        aside.rename(directory.root)
+        _sync(directory.root.parent)
+    except FileNotFoundError as error:
+        raise NotFound(f"{error.filename}: not there") from error
+    except tarfile.TarError as error:
+        raise Corrupt(f"{file}: not a backup, or cut off ({error})") from error
+    except OSError as error:
+        raise _failure(directory.root, error) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return restored
+
+
+def _check(directory: DataDirectory, file: Path) -> None:
+    if not (directory.root / "secrets.json").exists():
+        raise Invalid(f"{directory.root}: no data here; name the directory with --data")
+    if directory.config(directory.secrets(), address="localhost:1").PostgreSQL.Connection:
+        raise Invalid("the records are in PostgreSQL: back them up with pg_dump, and then the blocks with rsync")
+    if file.exists():
+        raise Conflict(f"{file}: is there already; choose another name")
+
+
+def _fill(tar: tarfile.TarFile, directory: DataDirectory, copy: Path, progress: Progress) -> Contents:
+    for name in _KEPT:
+        with suppress(FileNotFoundError):
+            _add(tar, f"kept/{name}", directory.root / name)
+    copy_database(directory.database, copy, progress=progress)
+    digest = _sha256(copy)
+    _add(tar, "db.sqlite", copy)
+    found = sorted(_blocks(directory.blocks))
+    total, done, count = sum(size for _, size in found), 0, 0
+    for path, size in found:
+        # One that was removed meanwhile had been waiting for that for weeks.
+        with suppress(FileNotFoundError):
+            _add(tar, f"blocks/{path.parent.name}/{path.name}", path)
+            count += 1
+            done += size
+        progress(done, total)
+    contents = Contents(blocks=count, size=done, database=digest)
+    data = msgspec.json.encode(contents)
+    last = tarfile.TarInfo(_END)
+    last.size = len(data)
+    tar.addfile(last, BytesIO(data))
+    return contents
+
+
+def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
+    with path.open("rb") as source:
+        found = os.fstat(source.fileno())
+        member = tarfile.TarInfo(name)
+        member.size, member.mtime, member.mode = found.st_size, int(found.st_mtime), 0o600
+        tar.addfile(member, source)
+
+
+def _blocks(root: Path) -> Iterator[tuple[Path, int]]:
+    for folder in root.iterdir():
+        for path in folder.iterdir() if len(folder.name) == 3 else ():
+            if _BLOCK.fullmatch(f"blocks/{folder.name}/{path.name}"):
+                with suppress(FileNotFoundError):
+                    yield path, path.stat().st_size
+
+
+def _unpack(tar: tarfile.TarFile, file: Path, made: DataDirectory, progress: Progress) -> Restored:
+    contents: Contents | None = None
+    damaged, blocks, size, total = [], 0, 0, file.stat().st_size
+    for member in tar:
+        source = tar.extractfile(member)
+        if source is None or contents is not None:
+            raise Corrupt(f"{file}: not a backup: {member.name}")
+        match = _BLOCK.fullmatch(member.name)
+        if match:
+            if _write_block(source, made.blocks / match[1] / match[2], member.mtime):
+                blocks, size = blocks + 1, size + member.size
+            else:
+                damaged.append(match[2])
+        elif member.name == _END:
+            contents = msgspec.json.decode(source.read(), type=Contents)
+        else:
+            _copy(source, _target(made, member.name, file))
+        progress(tar.offset, total)
+    if contents is None:
+        raise Corrupt(f"{file}: was cut off; take another backup")
+    if blocks + len(damaged) != contents.blocks or _sha256(made.database) != contents.database:
+        raise Corrupt(f"{file}: is damaged; take another backup")
+    check_database(made.database)
+    return Restored(blocks=blocks, size=size, damaged=tuple(damaged), missing=_missing(made, damaged))
+
+
+def _target(made: DataDirectory, name: str, file: Path) -> Path:
+    if name == "db.sqlite":
+        return made.database
+    if name.startswith("kept/") and name.removeprefix("kept/") in _KEPT:
+        return made.root / name.removeprefix("kept/")
+    raise Corrupt(f"{file}: not a backup: {name}")
+
+
+def _write_block(source: IO[bytes], path: Path, mtime: float) -> bool:
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    if _copy(source, path) != path.name:
+        path.unlink()
+        return False
+    os.utime(path, (mtime, mtime))
+    return True
+
+
+def _copy(source: IO[bytes], path: Path) -> str:
+    """Write a file of its own (0600); the MD5 of what was written."""
+    digest = hashlib.md5(usedforsecurity=False)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        while chunk := source.read(_CHUNK):
+            digest.update(chunk)
+            out.write(chunk)
+    return digest.hexdigest()
+
+
+def _missing(made: DataDirectory, damaged: list[str]) -> tuple[str, ...]:
+    wanted = {text[:32] for one in manifests(made.database) for text in manifest.locators(one) if text[33:] != "0"}
+    return tuple(
+        sorted(hash for hash in wanted if hash not in damaged and not (made.blocks / hash[:3] / hash).exists())
+    )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _failure(path: Path, error: OSError) -> Unavailable:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Full(f"{path}: no room ({error.strerror}); free some space on its disk")
+    return Unavailable(f"{path}: {error.strerror or error}; see to its disk and its owner")

@@ -1,0 +1,49 @@
+"""Whether a new container could ever meet filters."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core import prospects
+from lading.core.filters import check_filters
+from lading.core.jsonvalue import Json
+from lading.core.records import CONTAINERS
+from lading.testing.records import NOW, make_container
+
+FRESH = {**make_container().to_record(), "uuid": ""}
+EARLIER, LATER = "2015-07-01T00:00:01Z", "2027-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("triple", "possible"),
+    [
+        (["created_at", "<", EARLIER], False),
+        (["created_at", "<=", LATER], True),
+        (["created_at", ">", EARLIER], True),
+        (["created_at", ">=", LATER], False),
+        (["created_at", "=", NOW], True),
+        (["created_at", "<", NOW], False),
+        (["uuid", "=", "zzzzz-dz642-000000000000001"], False),
+        (["uuid", "!=", "zzzzz-dz642-000000000000001"], True),
+        (["uuid", "in", ["zzzzz-dz642-000000000000001"]], False),
+        (["uuid", "not in", ["zzzzz-dz642-000000000000001"]], True),
+        (["runtime_user_uuid", "in", [None]], False),
+        (["state", "=", "Complete"], True),
+        (["exit_code", "=", 0], True),
+        (["any", "=", "x"], True),
+        ([["uuid", "cwd"], "=", "/tmp"], False),
+        ([["uuid", "log"], "=", "/tmp"], True),
+        (["uuid", "is_a", "arvados#container"], True),
+        (["uuid", "is_a", "arvados#user"], False),
+        (["environment.A", "=", "x"], True),
+    ],
+)
+def test_prospects(triple: Json, possible: bool) -> None:
+    assert prospects.can_meet(check_filters([triple], CONTAINERS), FRESH) is possible
+
+
+def test_null_is_neither_before_nor_after() -> None:
+    without = {**FRESH, "runtime_user_uuid": None}
+    assert not prospects.can_meet(check_filters([["runtime_user_uuid", "<", "x"]], CONTAINERS), without)
+    assert prospects.can_meet(check_filters([["runtime_user_uuid", "=", None]], CONTAINERS), without)
+    assert prospects.can_meet(check_filters([["runtime_user_uuid", "in", [None]]], CONTAINERS), without)

@@ -1,0 +1,147 @@
+"""A PostgreSQL server for tests: Debian's own, started on a private directory and port, thrown away at the end.
+
+The server refuses to run as root: then it runs as the user `postgres`. Durability is left out, except where asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from lading.store import schema
+from lading.store.database import Database
+from lading.store.postgres import PostgresDatabase
+from lading.testing.sealing import make_seal
+
+BINARIES = Path("/usr/lib/postgresql/15/bin")
+_USER = "postgres"
+_UNSAFE = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off")
+
+
+@dataclass
+class PostgresServer:
+    """One server and its directory."""
+
+    root: Path
+    port: int
+    options: tuple[str, ...] = _UNSAFE
+    process: subprocess.Popen[bytes] | None = None
+    tables: list[str] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def start(self) -> None:
+        """Start it; ready when this returns."""
+        command = [BINARIES / "postgres", "-D", self.root / "data", "-p", str(self.port), "-k", self.root]
+        options = ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60", *self.options]
+        with (self.root / "log").open("ab") as log:
+            self.process = subprocess.Popen(_as_user([*command, *options]), stdout=log, stderr=log)
+        self.run("pg_isready", "-q", "-h", self.root, "-p", str(self.port), "-t", "10", retry=400)
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: "fast" is in good order, "immediate" as if it had crashed."""
+        if self.process is not None:
+            self.run("pg_ctl", "-D", self.root / "data", "-m", mode, "-w", "stop")
+            self.process.wait(30)
+            self.process = None
+
+    def run(self, program: str, *arguments: object, retry: int = 0) -> None:
+        """Run one of PostgreSQL's programs, `retry` times again while it fails."""
+        for left in range(retry, -1, -1):
+            command = _as_user([BINARIES / program, *arguments])
+            done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+            if done.returncode == 0:
+                return
+            if not left:
+                raise AssertionError(f"{program}: {done.stderr.decode()} {(self.root / 'log').read_text()[-2000:]}")
+
+    def connection(self, name: str = "lading") -> dict[str, str | int]:
+        """`PostgreSQL.Connection` for a database of this server."""
+        return {"host": "127.0.0.1", "port": self.port, "dbname": name, "user": _USER, "password": "secret"}
+
+    async def sql(self, text: str, name: str = "postgres") -> None:
+        """Carry out statements on a connection of their own."""
+        connection = await asyncpg.connect(host="127.0.0.1", port=self.port, user=_USER, database=name)
+        try:
+            await connection.execute(text)
+        finally:
+            await connection.close()
+
+    async def fresh(self) -> Mapping[str, str | int]:
+        """A new, empty database."""
+        name = f"fresh{next(self.numbers)}"
+        await self.sql(f"CREATE DATABASE {name} TEMPLATE template0")
+        return self.connection(name)
+
+
+@contextmanager
+def running_postgres(options: tuple[str, ...] = _UNSAFE) -> Iterator[PostgresServer]:
+    """A server of its own, gone at the end."""
+    root = Path(tempfile.mkdtemp(prefix="lading-postgres-"))
+    try:
+        if os.getuid() == 0:
+            account = pwd.getpwnam(_USER)
+            os.chown(root, account.pw_uid, account.pw_gid)
+        server = PostgresServer(root, _free_port(), options)
+        setup = ("--no-sync", "-A", "trust", "-U", _USER, "-E", "UTF8", "--locale", "C.UTF-8")
+        server.run("initdb", *setup, "-D", root / "data")
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop("immediate")
+    finally:
+        shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for all tests of the session; they are left out where it is not installed."""
+    if not (BINARIES / "postgres").exists():
+        pytest.skip("PostgreSQL 15 is not installed")
+    with running_postgres() as server:
+        yield server
+
+
+async def emptied(server: PostgresServer, *, now: str = "now") -> Mapping[str, str | int]:
+    """The one database that tests of records share, prepared and without records."""
+    connection = server.connection()
+    if server.tables:
+        await server.sql("; ".join(f"DELETE FROM {name}" for name in server.tables), "lading")
+        return connection
+    await server.sql("CREATE DATABASE lading TEMPLATE template0")
+    database = await PostgresDatabase.open(connection, seal=make_seal())
+    await schema.prepare(database, now=now)
+    async with database.reading() as tx:
+        rows = await tx.fetch("SELECT tablename::text FROM pg_tables WHERE schemaname = 'public'")
+    await database.close()
+    server.tables = [str(row[0]) for row in rows if row[0] != "schema_versions"]
+    return connection
+
+
+async def open_emptied(server: PostgresServer) -> Database:
+    """That database, opened."""
+    return await PostgresDatabase.open(await emptied(server), seal=make_seal())
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _as_user(command: list[object]) -> list[str]:
+    user = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.getuid() == 0 else []
+    return [*user, *map(str, command)]

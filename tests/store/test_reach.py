@@ -1,0 +1,89 @@
+"""Levels as they are asked for, and the forms of a list's condition."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.filters import Accessible, Order, Query
+from lading.core.records import COLLECTIONS
+from lading.store import reach, records
+from lading.store.database import Database
+from tests.store.test_permissions import ALICE, BOB, FILE, P, Q, ROLES, a_graph
+
+
+async def test_levels(database: Database) -> None:
+    async with a_graph(database) as it:
+        await it.project(P, ALICE)
+        await it.link(BOB, P, 2)
+        await it.link(BOB, ALICE, 1)
+        await it.link(BOB, FILE, 1)
+        assert await reach.level_on(it.tx, BOB, "c", P) == 2
+        assert await reach.level_on(it.tx, BOB, FILE, ALICE) == await reach.level_on(it.tx, BOB, ALICE, "root") == 1
+        assert await reach.level_on(it.tx, BOB, "c", ALICE) == await reach.level_in(it.tx, BOB, ALICE) == 0
+        assert await reach.level_in(it.tx, BOB, P) == 2
+        assert await reach.levels_on(it.tx, BOB, [P, ALICE, Q]) == {P: 2, ALICE: 1}
+        assert await reach.levels_on(it.tx, BOB, []) == {}
+
+
+async def test_members_and_owners(database: Database) -> None:
+    async with a_graph(database) as it:
+        await it.project(P, ALICE)
+        await it.project(Q, P)
+        await it.link(BOB, ROLES[0], 1)
+        assert await reach.members_of(it.tx, ROLES[0], [ALICE, BOB]) == {BOB}
+        assert await reach.members_of(it.tx, ROLES[0], []) == set()
+        assert await reach.owners_above(it.tx, Q) == [Q, P, ALICE]
+        assert await reach.owners_above(it.tx, ALICE) == [ALICE]
+
+
+async def test_a_list_names_what_there_is(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_graph(database) as it:
+        await it.project(P, ALICE)
+        await it.project(Q, BOB)
+        await it.link(ALICE, FILE, 1)
+        assert await reach.accessible(it.tx, COLLECTIONS, BOB) == Accessible(BOB, (), ())
+        for number, owner in enumerate((ALICE, P, P)):
+            record = {"uuid": f"c{number}", "current_version_uuid": f"c{number}", "owner_uuid": owner}
+            await records.insert(it.tx, COLLECTIONS, {**record, "name": str(number), "portable_data_hash": "x"})
+        assert set((await reach.accessible(it.tx, COLLECTIONS, ALICE)).owners or ()) == {ALICE, P}
+        monkeypatch.setattr(reach, "SPARSE", 2)
+        assert (await reach.accessible(it.tx, COLLECTIONS, ALICE)).dense
+        monkeypatch.setattr(reach, "NAMED", 1)
+        many = Accessible(ALICE, None, (FILE,), dense=True)
+        assert await reach.accessible(it.tx, COLLECTIONS, ALICE) == many
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        Accessible(BOB),
+        Accessible(BOB, (P, BOB), (FILE,)),
+        Accessible(BOB, (P,), (FILE,), dense=True),
+        Accessible(BOB, None, None, dense=True),
+    ],
+)
+async def test_every_form_finds_the_same(database: Database, form: Accessible) -> None:
+    async with a_graph(database) as it:
+        await it.project(P, ALICE)
+        await it.link(BOB, P, 1)
+        await it.link(BOB, FILE, 1)
+        for uuid, owner in ((FILE, ALICE), ("in-p", P), ("foreign", ALICE), ("own", BOB)):
+            await records.insert(it.tx, COLLECTIONS, {"uuid": uuid, "owner_uuid": owner, "portable_data_hash": "x"})
+        found = {row["uuid"] for row in await records.find(it.tx, database.dialect, COLLECTIONS, [form])}
+    assert found - {"own"} == {FILE, "in-p"}
+    assert ("own" in found) is (BOB in (form.owners or (BOB,)))
+
+
+async def test_nothing_is_found_where_nothing_is(database: Database) -> None:
+    async with database.reading() as tx:
+        assert await records.find(tx, database.dialect, COLLECTIONS, [Accessible(BOB, (), ())]) == []
+
+
+async def test_the_table_of_all(database: Database) -> None:
+    async with a_graph(database) as it:
+        await it.project(P, ALICE)
+        await it.link(BOB, P, 2)
+        query = Query(order=(Order("user_uuid"), Order("target_uuid")), select=("user_uuid", "perm_level"), limit=2)
+        rows = await reach.computed(it.tx, database.dialect, query)
+    assert [row["perm_level"] for row in rows] == ["can_manage", "can_manage"]
+    assert {row["user_uuid"] for row in rows} == {ALICE}

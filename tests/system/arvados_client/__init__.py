@@ -1,0 +1,1 @@
+"""The unmodified Arvados Python client against a real `lading up`."""
