@@ -190,8 +190,10 @@ class NativeEngine:
 
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()
-        await self._signal(signal.SIGTERM)
-        await asyncio.sleep(grace)
+        # The kernel drops a TERM that a container's first process does not catch: then there is nothing to wait for.
+        if linux.init_catches(signal.SIGTERM, self._cgroup.processes()):
+            await self._signal(signal.SIGTERM)
+            await asyncio.sleep(grace)
         await self._signal(signal.SIGKILL)
         await asyncio.sleep(grace)
         await asyncio.to_thread(self._cgroup.remove)
