@@ -26,7 +26,15 @@ from lading.api.services import BlockReader, Services, Statuses, make_policy
 from lading.api.websocket import serve_websocket
 from lading.config import Config
 from lading.core.access import Principal, check_active, check_scope
-from lading.core.errors import LadingError, MethodNotAllowed, NotFound, TooLarge, Unauthenticated, Unavailable
+from lading.core.errors import (
+    LadingError,
+    Malformed,
+    MethodNotAllowed,
+    NotFound,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 from lading.core.ids import encode
 from lading.core.schema import JSON
 from lading.store.database import Database
@@ -195,15 +203,15 @@ async def _read(receive: Receive, headers: Mapping[str, str], limit: int) -> byt
     length = headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise TooLarge(f"request body: {length} bytes; at most {limit} are taken")
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body"):
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            # What came is not what was meant: half of it may well be a valid request.
+            raise Malformed("request body: the connection ended before all of it was there")
         parts.append(message.get("body", b""))
-        size += len(parts[-1])
+        size, more = size + len(parts[-1]), bool(message.get("more_body"))
         if size > limit:
             raise TooLarge(f"request body: more than {limit} bytes")
     return b"".join(parts)
