@@ -258,3 +258,13 @@ async def test_an_answer_that_is_read_slowly_is_not_given_up(tmp_path: Path, mon
     monkeypatch.setitem(routes.HANDLERS, "links.list", stream)
     async with world(tmp_path, API={"RequestTimeout": 0.05}) as it:
         assert (await it.request("GET", "links")).body == b"ab"
+
+
+async def test_a_large_body_of_a_stranger_is_not_read(it: World) -> None:
+    large = b'{"name": "' + b"x" * (2 << 20) + b'"}'
+    length = {"content-length": str(len(large))}
+    reply = await it.request("POST", "collections", raw=large, token="", headers=length)
+    assert (reply.status, "with a large body" in reply.error) == (401, True)
+    chunked = {"transfer-encoding": "chunked"}
+    assert (await it.request("POST", "collections", raw=large, token="unknown", headers=chunked)).status == 401
+    assert (await it.request("POST", "collections", raw=large, headers=length)).status == 200

@@ -51,6 +51,7 @@ _CORS: Final = {
     "Access-Control-Expose-Headers": "Content-Range, X-Request-Id",
     "Access-Control-Max-Age": "86486400",
 }
+_SMALL_BODY: Final = 1 << 20
 _encode = msgspec.json.Encoder().encode
 _logger = logging.getLogger("lading.api")
 
@@ -146,6 +147,7 @@ class Application:
         path: str = scope["path"]
         route, uuid, rest = None, "", ""
         if method in ("POST", "PUT", "PATCH", "DELETE"):
+            await self._admit(headers, params)
             raw = await _read(receive, headers, self.services.config.API.MaxRequestSize)
             found = self._routes.find(method, path) if method != "DELETE" else None
             if found is not None and found[0].raw:
@@ -171,6 +173,15 @@ class Application:
             raw=raw,
         )
         return await route.handler(call)
+
+    async def _admit(self, headers: Mapping[str, str], params: Mapping[str, JSON]) -> None:
+        """Let a large body in only from somebody known, as it is held in memory. Raises Unauthenticated."""
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) <= _SMALL_BODY:
+            return
+        large = bool(length) or "transfer-encoding" in headers
+        if large and await authenticate(self.services, find_token(headers, params)) is None:
+            raise Unauthenticated("Not logged in: send a token in the Authorization header with a large body")
 
     def _route(self, method: str, path: str) -> tuple[Route, str, str]:
         found = self._routes.find(method, path)
