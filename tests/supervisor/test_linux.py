@@ -10,7 +10,7 @@ import pytest
 
 from lading.supervisor import linux
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+needs_root = pytest.mark.usefixtures("as_root")
 
 
 def in_own_namespace(work: str, directory: Path) -> str:
