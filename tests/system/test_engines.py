@@ -52,3 +52,16 @@ class TestDocker(IsolatingEngineSuite):
             return DockerEngine(dataclasses.replace(settings, docker_socket=str(docker_daemon.socket)))
 
         return Kit(make, clean_directory)
+
+
+async def test_native_on_a_data_directory_that_is_on_an_overlay(own_mounts: None, clean_directory: Path) -> None:
+    for name in ("lower", "upper", "work", "data"):
+        (clean_directory / name).mkdir()
+    lower, upper, work, data = (str(clean_directory / name) for name in ("lower", "upper", "work", "data"))
+    linux.mount_overlay(data, lower=[lower], upper=upper, work=work)
+    try:
+        kit = Kit(NativeEngine, clean_directory / "data")
+        done, out, _ = await kit.run("echo kept > /file; cat /file")
+        assert (done.code, out) == (0, "kept\n")
+    finally:
+        linux.unmount(data)
