@@ -85,6 +85,13 @@ def lading(environment: dict[str, str], *arguments: str) -> subprocess.Completed
     return done
 
 
+def check_machine() -> None:
+    """Leave with what `lading doctor` says where no container can run."""
+    done = subprocess.run([LADING, "doctor"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(done.stdout + done.stderr)
+
+
 @contextlib.contextmanager
 def server(data: Path) -> Iterator[dict[str, str]]:
     """`lading up` on a free port, stopped at the end; the environment for its clients."""
@@ -145,6 +152,7 @@ def explain(environment: dict[str, str], pipeline: Pipeline) -> None:
 
 def main() -> None:
     """Run the demonstration."""
+    check_machine()
     with tempfile.TemporaryDirectory(prefix="lading-demo-") as directory, server(Path(directory)) as environment:
         print(f"\nAn image of this machine's own programs: {', '.join(PROGRAMS)}", flush=True)
         lading(environment, "image", "add", "--name", IMAGE, "--from-host", *PROGRAMS)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,13 @@ async def test_a_body_in_parts(it: World) -> None:
     assert await _status(it, parts) == 200
 
 
+@pytest.mark.parametrize("sent", [[], [b'{"name":"x"}']])
+async def test_half_a_body_changes_nothing(it: World, sent: list[bytes]) -> None:
+    parts = [{"type": "http.request", "body": one, "more_body": True} for one in sent]
+    assert await _status(it, [*parts, {"type": "http.disconnect"}]) == 400
+    assert (await it.ok("GET", "collections"))["items_available"] == 0
+
+
 async def _status(it: World, parts: list[dict[str, Any]]) -> int:
     sent: list[Any] = []
 
@@ -237,9 +245,11 @@ async def test_a_handler_that_never_ends_is_given_up(tmp_path: Path, monkeypatch
 
 
 async def test_an_answer_that_is_read_slowly_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def parts() -> AsyncIterator[bytes]:
+    async def parts() -> AsyncGenerator[bytes]:
         yield b"a"
-        await asyncio.sleep(0.1)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await asyncio.Event().wait()
         yield b"b"
 
     async def stream(call: Call) -> Answer:
@@ -248,3 +258,13 @@ async def test_an_answer_that_is_read_slowly_is_not_given_up(tmp_path: Path, mon
     monkeypatch.setitem(routes.HANDLERS, "links.list", stream)
     async with world(tmp_path, API={"RequestTimeout": 0.05}) as it:
         assert (await it.request("GET", "links")).body == b"ab"
+
+
+async def test_a_large_body_of_a_stranger_is_not_read(it: World) -> None:
+    large = b'{"name": "' + b"x" * (2 << 20) + b'"}'
+    length = {"content-length": str(len(large))}
+    reply = await it.request("POST", "collections", raw=large, token="", headers=length)
+    assert (reply.status, "with a large body" in reply.error) == (401, True)
+    chunked = {"transfer-encoding": "chunked"}
+    assert (await it.request("POST", "collections", raw=large, token="unknown", headers=chunked)).status == 401
+    assert (await it.request("POST", "collections", raw=large, headers=length)).status == 200

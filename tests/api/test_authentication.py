@@ -66,3 +66,21 @@ async def test_a_runtime_token_must_be_alive(it: World) -> None:
     for token in (image, {"runtime_token": "nonsense"}):
         reply = await it.request("POST", "container_requests", await it.spec(**token))
         assert (reply.status, "Runtime token failed validation" in reply.error) == (422, True)
+
+
+async def test_a_runtime_token_is_unreadable_at_rest(it: World) -> None:
+    token = await it.user("someone")
+    secret = token.split("/")[2]
+    await it.ensure_image(token)
+    made = await it.submit(runtime_token=token)
+    draft = await it.submit("draft", state="Uncommitted", runtime_token=token)
+    uuid = made["container_uuid"]
+    await it.lock(uuid)
+    assert (await it.request("GET", "users/current", token=f"{token}x/{uuid}")).status == 401
+    await it.ok("PUT", f"container_requests/{draft['uuid']}", {"name": "changed"})
+    await it.ok("DELETE", f"container_requests/{draft['uuid']}")
+    rows = (await it.ok("GET", "logs", params={"limit": 1000}))["items"]
+    assert secret not in str(rows)
+    files = [path for path in it.root.iterdir() if path.name.startswith("db.sqlite")]
+    assert len(files) > 1
+    assert not any(secret.encode() in path.read_bytes() for path in files)

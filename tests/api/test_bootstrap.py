@@ -17,5 +17,48 @@ async def test_it_can_be_repeated(it: World) -> None:
     assert "other" not in repr(changed)
     await it.app.bootstrap(changed)
     assert (await it.ok("GET", "users/current"))["username"] == "admin"
-    assert (await it.request("GET", "containers", token=it.dispatcher)).status == 200
+    current = await it.ok("GET", "api_client_authorizations/current", token=it.dispatcher)
+    assert current["owner_uuid"] == "zzzzz-tpzed-000000000000000"
     assert (await it.ok("GET", "users"))["items_available"] == 3
+
+
+async def test_the_dispatcher_may_dispatch_and_nothing_else(it: World) -> None:
+    made = await it.submit("true")
+    path = f"containers/{made['container_uuid']}"
+    allowed = [
+        ("GET", "containers"),
+        ("GET", path),
+        ("POST", f"{path}/lock"),
+        ("POST", f"{path}/unlock"),
+        ("PUT", path),
+        ("GET", "api_client_authorizations/current"),
+    ]
+    for method, one in allowed:
+        await it.ok(method, one, token=it.dispatcher)
+    await it.ok("POST", "dispatch/statuses", {"items": {}}, token=it.dispatcher)
+    await it.ok("POST", "logs", {"object_uuid": made["container_uuid"], "event_type": "dispatch"}, token=it.dispatcher)
+    for plural in ("collections", "users", "container_requests", "links", "logs", "api_client_authorizations"):
+        assert (await it.request("GET", plural, token=it.dispatcher)).status == 403
+        assert (await it.request("GET", f"{plural}/{made['uuid']}", token=it.dispatcher)).status == 403
+    for plural in ("collections", "users", "container_requests", "api_client_authorizations", "containers"):
+        assert (await it.request("POST", plural, {}, token=it.dispatcher)).status == 403
+    assert (await it.request("DELETE", path, token=it.dispatcher)).status == 403
+
+
+async def test_the_dispatchers_token_of_an_earlier_release_is_restricted(it: World) -> None:
+    uuid = it.dispatcher.split("/")[1]
+    await it.ok("PUT", f"api_client_authorizations/{uuid}", {"scopes": ["all"]})
+    assert (await it.request("GET", "users", token=it.dispatcher)).status == 200
+    first = FirstTokens(
+        admin_uuid="zzzzz-tpzed-aaaaaaaaaaaaaaa",
+        admin_token_uuid="zzzzz-gj3su-aaaaaaaaaaaaaaa",
+        admin_secret="a" * 50,
+        dispatch_token_uuid=uuid,
+        dispatch_secret="d" * 50,
+    )
+    await it.app.bootstrap(first)
+    assert (await it.request("GET", "users", token=it.dispatcher)).status == 403
+    rows = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", uuid]]}))["items"]
+    await it.app.bootstrap(first)
+    again = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", uuid]]}))["items"]
+    assert len(again) == len(rows)

@@ -27,7 +27,8 @@ def test_values() -> None:
 
 def test_bodies() -> None:
     assert read_body(b"", "") == ({}, None)
-    assert read_body(b"x", "text/plain") == ({}, None)
+    with pytest.raises(Malformed, match="'text/plain': send application/json"):
+        read_body(b"x", "text/plain")
     assert read_body(b'{"a":1}', "application/json; charset=utf-8") == ({"a": 1}, {"a": 1})
     assert read_body(b"a=1", "application/x-www-form-urlencoded") == ({"a": "1"}, None)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from pathlib import Path
 
 import pytest
 
 from lading.api import live
 from lading.api.live import Spool
-from lading.core.errors import Conflict, Invalid, TooLarge
+from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
 
 def test_appends_may_be_repeated(tmp_path: Path) -> None:
@@ -45,3 +47,16 @@ def test_spools_go(tmp_path: Path) -> None:
     assert spool.expire(0) == 0
     assert spool.expire(1 << 40) == 1
     assert spool.open("d", "a") is None
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Full), (errno.EIO, Unavailable)])
+def test_a_disk_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Unavailable]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", fail)
+    with pytest.raises(kind, match=r"live/a\.txt: cannot be written") as caught:
+        Spool(tmp_path).append("c", "a.txt", b"x", offset=0)
+    assert type(caught.value) is kind

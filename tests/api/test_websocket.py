@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import msgspec
 import pytest
 
 from lading.api import audit, bus, websocket
+from lading.api.authentication import authenticate
+from lading.api.services import Services
+from lading.client.api import ApiClient
+from lading.client.events import Reconnected, events
+from lading.core.access import Principal
+from lading.core.errors import Full, Unavailable
 from lading.core.schema import JSON
+from lading.store import records
+from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World
 
 
@@ -87,6 +95,8 @@ async def test_events_of_what_changes(it: World) -> None:
         "5",
         {"method": "dance"},
         {"method": "subscribe", "filters": [1]},
+        {"method": "subscribe", "filters": [["created_at", ["="], "2026-01-01"]]},
+        '{"method":"subscribe","filters":' + "[" * 5000 + "]" * 5000 + "}",
         {"method": "unsubscribe", "filters": []},
     ],
 )
@@ -96,10 +106,87 @@ async def test_bad_messages(it: World, message: JSON) -> None:
         assert await socket.ask(message) == {"status": 400}
 
 
-@pytest.mark.parametrize(("token", "path"), [("", "/websocket"), ("x", "/websocket"), (None, "/elsewhere")])
-async def test_who_may_listen(it: World, token: str | None, path: str) -> None:
+@pytest.mark.parametrize(
+    ("token", "path", "code"),
+    [("", "/websocket", 4401), ("x", "/websocket", 4401), ("scoped", "/websocket", 4401), (None, "/elsewhere", 4404)],
+)
+async def test_who_may_listen(it: World, token: str | None, path: str, code: int) -> None:
+    if token == "scoped":
+        made = await it.ok("POST", "api_client_authorizations", {"scopes": ["GET /arvados/v1/users"]})
+        token = made["api_token"]
     async with connected(it, token, path) as socket:
-        assert (await socket.receive())["type"] == "websocket.close"
+        message = await socket.receive()
+        assert (message["type"], message["code"]) == ("websocket.close", code)
+
+
+async def test_what_passes_is_not_a_refusal(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def unavailable(*_: object) -> None:
+        raise Unavailable
+
+    monkeypatch.setattr(websocket, "authenticate", unavailable)
+    async with connected(it) as socket:
+        assert (await socket.receive())["type"] == "websocket.accept"
+        message = await socket.receive()
+        assert (message["type"], message["code"]) == ("websocket.close", 1013)
+
+
+async def test_clients_come_back_after_what_passes(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, failures = authenticate, [Unavailable("locked"), Full("full")]
+
+    async def sometimes(services: Services, token: str) -> Principal | None:
+        if failures:
+            raise failures.pop()
+        return await real(services, token)
+
+    async def at_once(seconds: float) -> None:
+        """Try again without a pause."""
+
+    monkeypatch.setattr(websocket, "authenticate", sometimes)
+    client = ApiClient(AsgiTransport(it.app), it.dispatcher)
+    async with aclosing(events(client, sleep=at_once)) as stream, asyncio.timeout(5):
+        assert await anext(stream) == Reconnected()
+    assert failures == []
+
+
+@pytest.mark.parametrize("message", [{"method": "subscribe", "last_log_id": 0}, None])
+async def test_a_database_that_fails_ends_the_connection_for_now(
+    it: World, monkeypatch: pytest.MonkeyPatch, message: JSON
+) -> None:
+    async def unavailable(*_: object) -> None:
+        raise Unavailable
+
+    token = await it.user("u")
+    async with connected(it, token) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe"})
+        made = await it.submit(token=token, state="Uncommitted")
+        await socket.receive()
+        await socket.receive()
+        with monkeypatch.context() as patch:
+            patch.setattr(records, "search", unavailable)
+            patch.setattr(websocket, "find_readable", unavailable)
+            if message is None:
+                await it.ok("PUT", f"container_requests/{made['uuid']}", {"state": "Committed"}, token=token)
+            else:
+                assert await socket.ask(message) == {"status": 200}
+            assert (await socket.receive())["code"] == 1013
+
+
+async def test_a_scoped_token_hears_of_what_it_may_read(it: World) -> None:
+    async with connected(it, it.dispatcher) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe"})
+        await it.ok("POST", "collections", {"name": "not for dispatchers"})
+        made = await it.submit("true")
+        assert (await socket.receive())["object_uuid"] == made["container_uuid"]
+
+
+async def test_subscriptions_have_an_end(it: World) -> None:
+    async with connected(it) as socket:
+        await socket.receive()
+        for _ in range(100):
+            assert await socket.ask({"method": "subscribe"}) == {"status": 200}
+        assert await socket.ask({"method": "subscribe"}) == {"status": 400}
 
 
 async def test_users_hear_of_their_own(it: World) -> None:
@@ -121,6 +208,8 @@ async def test_replay(it: World) -> None:
     last = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", made["uuid"]]]}))["items"][0]["id"]
     async with connected(it) as socket:
         await socket.receive()
+        assert await socket.ask({"method": "subscribe", "last_log_id": 2**70}) == {"status": 200}
+        assert await socket.ask({"method": "unsubscribe"}) == {"status": 200}
         message = {"method": "subscribe", "filters": [], "last_log_id": last - 1}
         assert await socket.ask(message) == {"status": 200}
         assert (await socket.receive())["object_uuid"] == made["uuid"]
@@ -140,6 +229,7 @@ async def test_replay(it: World) -> None:
         (["created_at", ">=", "2020-01-01"], True),
         (["created_at", "=", "2020-01-01"], False),
         (["created_at", ">", "noon"], True),
+        (["created_at", ">", "0001-01-01T00:00:00+14:00"], True),
         (["object_uuid", "=", "x"], True),
     ],
 )

@@ -23,11 +23,10 @@ PATIENCE = 30.0
 
 @dataclass
 class Kit:
-    """One engine under test. `isolates`: it really keeps the command in a container."""
+    """One engine under test."""
 
     make: Callable[[EngineSettings], Engine]
     directory: Path
-    isolates: bool = True
     image: ArchiveImage = field(default_factory=lambda: ArchiveImage(*tiny_image()))
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     grace: float = 5.0
@@ -72,12 +71,6 @@ class Kit:
         source.mkdir(exist_ok=True)
         source.chmod(0o777)
         return Bind(str(source), target, readonly)
-
-
-def isolated(kit: Kit) -> None:
-    """Leave out what only real engines can promise."""
-    if not kit.isolates:
-        pytest.skip("this engine isolates nothing")
 
 
 class EngineSuite:
@@ -146,82 +139,6 @@ class EngineSuite:
         await engine.remove()
         await engine.remove()
 
-    async def test_another_object_removes_what_was_left(self, kit: Kit) -> None:
-        isolated(kit)
-        engine = kit.make(kit.settings)
-        await engine.prepare(kit.image)
-        made = kit.bind("/made")
-        await engine.create(Spec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,)))
-        with Bell(Path(made.source) / "bell") as bell:
-            task = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
-            await bell.rung()
-        other = kit.make(kit.settings)
-        await other.remove()
-        await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), PATIENCE)
-        await engine.remove()
-
-    async def test_a_read_only_bind_cannot_be_written(self, kit: Kit) -> None:
-        isolated(kit)
-        ended, _, _ = await kit.run("echo x > /kept/file", binds=(kit.bind("/kept", readonly=True),))
-        assert ended.code != 0
-        assert list((kit.directory / "kept").iterdir()) == []
-
-    async def test_nested_binds_and_files(self, kit: Kit) -> None:
-        isolated(kit)
-        outer, inner = kit.bind("/outer"), kit.bind("/inner", readonly=True)
-        (kit.directory / "inner" / "file").write_text("deep\n")
-        nested = (outer, replace(inner, target="/outer/in"), Bind(f"{inner.source}/file", "/etc/some/file", True))
-        _, out, _ = await kit.run("cat /outer/in/file /etc/some/file", binds=nested)
-        assert out == "deep\ndeep\n"
-
-    async def test_no_network_but_loopback(self, kit: Kit) -> None:
-        isolated(kit)
-        _, out, _ = await kit.run("cat /proc/net/dev")
-        assert [line.split(":")[0].strip() for line in out.splitlines()[2:]] == ["lo"]
-
-    async def test_the_network_of_the_host_when_asked_for(self, kit: Kit) -> None:
-        isolated(kit)
-        _, out, _ = await kit.run("cat /proc/net/dev", network=True)
-        assert len(out.splitlines()) == len(Path("/proc/net/dev").read_text().splitlines())
-
-    async def test_few_capabilities_and_no_new_privileges(self, kit: Kit) -> None:
-        isolated(kit)
-        _, out, _ = await kit.run("cat /proc/self/status")
-        status = dict(line.split(":\t", 1) for line in out.splitlines() if ":\t" in line)
-        assert status["NoNewPrivs"] == "1"
-        assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0x404FB
-        assert status["Seccomp"] == "2"
-
-    async def test_the_image_is_not_changed(self, kit: Kit) -> None:
-        isolated(kit)
-        await kit.run("echo x > /etc/passwd; echo y > /new")
-        _, out, _ = await kit.run("cat /etc/passwd; ls /")
-        assert "nobody" in out
-        assert "new" not in out
-
-    async def test_using_up_the_ram_is_told(self, kit: Kit) -> None:
-        isolated(kit)
-        ended, _, _ = await kit.run("exec dd if=/dev/zero of=/dev/null bs=200M count=1", ram=32 << 20, vcpus=1)
-        assert ended == Exit(code=137, out_of_memory=True)
-
-    async def test_the_user_and_directory_of_the_image(self, kit: Kit) -> None:
-        isolated(kit)
-        kit.image = ArchiveImage(*tiny_image(settings={"User": "nobody", "WorkingDir": "/tmp", "Env": ["A=b"]}))
-        _, out, _ = await kit.run("echo $A; pwd; echo x > file && cat file; cat /proc/self/status")
-        assert out.startswith("b\n/tmp\nx\n")
-        assert "Uid:\t65534\t65534" in out
-
-    async def test_the_entry_point_stands_before_the_command(self, kit: Kit) -> None:
-        isolated(kit)
-        kit.image = ArchiveImage(*tiny_image(settings={"Entrypoint": ["sh", "-c"]}))
-        assert (await kit.run_command(("echo $0", "x")))[1] == "x\n"
-
-    async def test_upper_layers_hide_lower_ones(self, kit: Kit) -> None:
-        isolated(kit)
-        kit.image = ArchiveImage(*layered_image())
-        _, out, _ = await kit.run("ls -A /d /e /f; cat /f/same")
-        assert out.split() == ["/d:", "kept", "/e:", "new", "/f:", "same", "upper"]
-
 
 def layered_image() -> tuple[str, bytes]:
     """Two layers: a removed file, a directory made anew, a file replaced."""
@@ -245,3 +162,72 @@ def first_layer(archive: bytes) -> bytes:
         member = tar.extractfile("0/layer.tar")
         assert member is not None
         return member.read()
+
+
+class IsolatingEngineSuite(EngineSuite):
+    """What engines promise besides that really keep the command in a container."""
+
+    async def test_another_object_removes_what_was_left(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        await engine.prepare(kit.image)
+        made = kit.bind("/made")
+        await engine.create(Spec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,)))
+        with Bell(Path(made.source) / "bell") as bell:
+            task = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
+            await bell.rung()
+        other = kit.make(kit.settings)
+        await other.remove()
+        await asyncio.wait_for(asyncio.gather(task, return_exceptions=True), PATIENCE)
+        await engine.remove()
+
+    async def test_a_read_only_bind_cannot_be_written(self, kit: Kit) -> None:
+        ended, _, _ = await kit.run("echo x > /kept/file", binds=(kit.bind("/kept", readonly=True),))
+        assert ended.code != 0
+        assert list((kit.directory / "kept").iterdir()) == []
+
+    async def test_nested_binds_and_files(self, kit: Kit) -> None:
+        outer, inner = kit.bind("/outer"), kit.bind("/inner", readonly=True)
+        (kit.directory / "inner" / "file").write_text("deep\n")
+        nested = (outer, replace(inner, target="/outer/in"), Bind(f"{inner.source}/file", "/etc/some/file", True))
+        _, out, _ = await kit.run("cat /outer/in/file /etc/some/file", binds=nested)
+        assert out == "deep\ndeep\n"
+
+    async def test_no_network_but_loopback(self, kit: Kit) -> None:
+        _, out, _ = await kit.run("cat /proc/net/dev")
+        assert [line.split(":")[0].strip() for line in out.splitlines()[2:]] == ["lo"]
+
+    async def test_the_network_of_the_host_when_asked_for(self, kit: Kit) -> None:
+        _, out, _ = await kit.run("cat /proc/net/dev", network=True)
+        assert len(out.splitlines()) == len(Path("/proc/net/dev").read_text().splitlines())
+
+    async def test_few_capabilities_and_no_new_privileges(self, kit: Kit) -> None:
+        _, out, _ = await kit.run("cat /proc/self/status")
+        status = dict(line.split(":\t", 1) for line in out.splitlines() if ":\t" in line)
+        assert status["NoNewPrivs"] == "1"
+        assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0x404FB
+        assert status["Seccomp"] == "2"
+
+    async def test_the_image_is_not_changed(self, kit: Kit) -> None:
+        await kit.run("echo x > /etc/passwd; echo y > /new")
+        _, out, _ = await kit.run("cat /etc/passwd; ls /")
+        assert "nobody" in out
+        assert "new" not in out
+
+    async def test_using_up_the_ram_is_told(self, kit: Kit) -> None:
+        ended, _, _ = await kit.run("exec dd if=/dev/zero of=/dev/null bs=200M count=1", ram=32 << 20, vcpus=1)
+        assert ended == Exit(code=137, out_of_memory=True)
+
+    async def test_the_user_and_directory_of_the_image(self, kit: Kit) -> None:
+        kit.image = ArchiveImage(*tiny_image(settings={"User": "nobody", "WorkingDir": "/tmp", "Env": ["A=b"]}))
+        _, out, _ = await kit.run("echo $A; pwd; echo x > file && cat file; cat /proc/self/status")
+        assert out.startswith("b\n/tmp\nx\n")
+        assert "Uid:\t65534\t65534" in out
+
+    async def test_the_entry_point_stands_before_the_command(self, kit: Kit) -> None:
+        kit.image = ArchiveImage(*tiny_image(settings={"Entrypoint": ["sh", "-c"]}))
+        assert (await kit.run_command(("echo $0", "x")))[1] == "x\n"
+
+    async def test_upper_layers_hide_lower_ones(self, kit: Kit) -> None:
+        kit.image = ArchiveImage(*layered_image())
+        _, out, _ = await kit.run("ls -A /d /e /f; cat /f/same")
+        assert out.split() == ["/d:", "kept", "/e:", "new", "/f:", "same", "upper"]

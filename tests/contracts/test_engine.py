@@ -12,7 +12,7 @@ from tests.contracts.engine_suite import EngineSuite, Kit
 
 @pytest.fixture
 def kit(tmp_path: Path) -> Kit:
-    return Kit(StubEngine, tmp_path, isolates=False)
+    return Kit(StubEngine, tmp_path)
 
 
 class TestStub(EngineSuite):

@@ -48,7 +48,14 @@ def test_scopes_that_cover(scopes: tuple[str, ...], method: str, path: str) -> N
 
 @pytest.mark.parametrize(
     ("scopes", "method", "path"),
-    [((), "GET", "/x"), (("GET /x",), "GET", "/x/y"), (("GET /x/",), "POST", "/x/y"), (("GET /x/",), "GET", "/x")],
+    [
+        ((), "GET", "/x"),
+        (("GET /x",), "GET", "/x/y"),
+        (("GET /x/",), "POST", "/x/y"),
+        (("GET /x/",), "GET", "/x"),
+        ((), "PUT", "/arvados/v1/api_client_authorizations/current"),
+        ((), "GET", "/arvados/v1/container_requests/x/log/y/api_client_authorizations/current"),
+    ],
 )
 def test_scopes_that_do_not(scopes: tuple[str, ...], method: str, path: str) -> None:
     with pytest.raises(Forbidden, match="scopes"):

@@ -224,3 +224,22 @@ OPERATORS = st.sampled_from(["=", "!=", "<", "in", "not in", "like", "is_a", "ex
 def test_any_input_is_accepted_or_refused_in_one_line(filters: JSON) -> None:
     with contextlib.suppress(Invalid):
         assert isinstance(check_filters(filters, COLLECTIONS), tuple)
+
+
+def test_queries_have_an_end() -> None:
+    one = ["uuid", "=", "x"]
+    assert len(check_filters([one] * 200, LINKS)) == 200
+    for many in (
+        [one] * 201,
+        [[["uuid"] * 201, "=", "x"]],
+        [["properties", "contains", ["x"] * 201]],
+        [[["properties"] * 11, "Contains ", ["x"] * 19]],
+    ):
+        with pytest.raises(Invalid, match="more than 200 conditions"):
+            check_filters(many, LINKS)
+    for name in ("name", "any", "properties.a"):
+        with pytest.raises(Invalid, match="more than 10000 characters"):
+            check_filters([[name, "like", "%" * 10_001]], LINKS)
+    for deep in ("[" * 101 + "]" * 101, "[" * 100_000):
+        with pytest.raises(Invalid, match="nested too deep|not JSON"):
+            check_filters([["properties", "=", deep]], LINKS)

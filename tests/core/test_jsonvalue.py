@@ -51,3 +51,11 @@ def test_big_integers_stay_exact() -> None:
 )
 def test_integers_that_clients_mean(given_value: object, meant: int | None) -> None:
     assert jsonvalue.integer(given_value) == meant
+
+
+def test_depth() -> None:
+    value: object = 5
+    for depth in range(jsonvalue.MAX_DEPTH + 1):
+        assert not jsonvalue.is_too_deep([1, value, "x"]) or depth == jsonvalue.MAX_DEPTH
+        value = {"a": value} if depth % 2 else [value]
+    assert jsonvalue.is_too_deep(value)

@@ -53,6 +53,7 @@ BAD: list[tuple[str, Json, str]] = [
     ("stdout", {"kind": "tmp"}, "[stdout][kind]: unsupported value 'tmp'; here it must be file"),
     ("stdin", {"kind": "tmp"}, "[stdin][kind]: unsupported value 'tmp'"),
     ("/in", {"kind": "tmp", "commit": "x"}, "[/in][commit]: parameter is not supported for a tmp mount"),
+    ("/in", {"kind": "tmp", "capacity": 2**63}, "[/in][capacity]: must be a number of bytes"),
     ("/in", {"kind": "tmp", "capacity": "1"}, "[/in][capacity]: incompatible value type: integer required"),
     ("/in", {"kind": "tmp", "capacity": True}, "[/in][capacity]: incompatible value type"),
     ("/in", {"kind": "tmp", "capacity": -1}, "[/in][capacity]: must be a number of bytes"),

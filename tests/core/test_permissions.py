@@ -29,9 +29,7 @@ links_between = st.dictionaries(
 @st.composite
 def owners_of(draw: st.DrawFn) -> dict[str, str]:
     """Each project below a user or an earlier project."""
-    return {
-        project: draw(st.sampled_from(USERS + PROJECTS[:number])) for number, project in enumerate(PROJECTS)
-    }
+    return {project: draw(st.sampled_from(USERS + PROJECTS[:number])) for number, project in enumerate(PROJECTS)}
 
 
 def composed(user: str, owners: dict[str, str], links: Links) -> Levels:

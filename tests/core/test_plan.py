@@ -93,7 +93,7 @@ def test_what_occupies_a_worker_is_not_started_again() -> None:
 
 def test_reasons() -> None:
     queue = (
-        entry("huge", 9, Resources(99, 1)), entry("held", 8), entry("head", 7, WHOLE), entry("small"),
+        entry("huge", 9, Resources(99, 1)), entry("held", 8), entry("head", 7, WHOLE), entry("small"), entry("x"),
         entry("more", 0, Resources(4, 1)),
     )  # fmt: skip
     found = explain(Snapshot(queue=queue, workers=(worker(old("x")),), held={"held": "Pausing after a fault."}))

@@ -31,6 +31,7 @@ GOOD: list[tuple[values.Check, Json, Json]] = [
 ]
 BAD: list[tuple[values.Check, Json, str]] = [
     (values.text, 1, "must be a string"),
+    (values.text, "a\0b", "cannot contain NUL"),
     (values.flag, 1, "must be true or false"),
     (values.whole(0), "x", "must be an integer"),
     (values.whole(0), True, "must be an integer"),

@@ -63,9 +63,3 @@ def test_dependencies(dependency: Dependency, standing: Standing, words: str) ->
 def test_one_broken_dependency_is_enough() -> None:
     known = {D1: Dependency(make_request(2, state="Committed")), D2: ended(exit_code=1)}
     assert judge(known=known, depends_on=[D1, D2], expires_at=BEFORE).dependency_uuid == D2
-
-
-def test_the_next_moment() -> None:
-    several = [make_request(expires_at=LATER), make_request(start_after=BEFORE), make_request(start_after=LATER + "x")]
-    assert waiting.next_moment(several, now=NOW) == LATER
-    assert waiting.next_moment([], now=NOW) is None

@@ -70,7 +70,10 @@ def _one(site: Site, case: Case, faults: list[str]) -> None:
     kwargs = {name: value for name, value in kwargs.items() if name in _KNOWN}
     request = requests.Request(**kwargs).prepare()
     body = request.body or b""
-    headers = {**{name: str(value) for name, value in request.headers.items()}, "Authorization": f"Bearer {site.token()}"}
+    headers = {
+        **{name: str(value) for name, value in request.headers.items()},
+        "Authorization": f"Bearer {site.token()}",
+    }
     reply = site.send(
         str(request.method), str(request.url), headers, body if isinstance(body, bytes) else str(body).encode()
     )

@@ -53,6 +53,10 @@ async def test_a_disk_that_fails_is_not_acknowledged(tmp_path: Path, monkeypatch
         patch.setattr(os, "fdatasync", fail)
         with pytest.raises(Unavailable, match="cannot be made durable"):
             await add(database, "a")
+    with pytest.raises(Unavailable, match="start the server again"):
+        await add(database, "b")
+    await database.close()
+    database = await opened(tmp_path)
     await add(database, "b")
     await database.close()
 

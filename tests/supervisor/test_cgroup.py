@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor.cgroup import LEAST_RAM, Cgroup, Hierarchy, find_hierarchy
+from tests.reality import need
 
 V1 = "".join(
     f"cgroup {{0}}/{at} cgroup rw,{names} 0 0\n"
@@ -17,7 +17,6 @@ V1 = "".join(
 SYSTEMD = "cgroup {0}/systemd cgroup rw,name=systemd 0 0\n"
 V2 = "cgroup2 {0}/unified cgroup2 rw 0 0\n"
 ROOT = find_hierarchy(Path("/proc/mounts").read_text())
-real = pytest.mark.skipif(os.geteuid() != 0 or not ROOT.roots, reason="needs root and cgroups")
 
 
 def test_version_1_hybrid_included(tmp_path: Path) -> None:
@@ -79,8 +78,9 @@ def group() -> Iterator[Cgroup]:
     assert group.remove() == []
 
 
-@real
+@pytest.mark.usefixtures("as_root")
 def test_a_real_group_holds_limits_and_processes(group: Cgroup) -> None:
+    need(bool(ROOT.roots), "a cgroup hierarchy")
     group.make(ram=64 << 20, vcpus=1)
     joined = " ".join(f"echo 0 > {file};" for file in group.join_files)
     with subprocess.Popen(["/bin/sh", "-c", f"{joined} echo in; exec sleep 1000"], stdout=subprocess.PIPE) as process:

@@ -11,7 +11,7 @@ from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.layers import LayerStore
 from lading.testing.images import ArchiveImage, make_archive, make_layer
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="owners need root")
+pytestmark = pytest.mark.usefixtures("as_root")
 A, B = make_layer({"a": b"a" * 20000}), make_layer({"b": b"b" * 20000})
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from lading.supervisor import linux
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts need root")
+needs_root = pytest.mark.usefixtures("as_root")
 
 
 def in_own_namespace(work: str, directory: Path) -> str:
@@ -122,3 +123,21 @@ def test_reading_inside_follows_links_as_a_process_there_would(
     for name, target in links.items():
         (tmp_path / name).symlink_to(target)
     assert linux.read_inside(tmp_path, path) == text
+
+
+@pytest.mark.parametrize(("script", "catches"), [("exec sleep 60", False), ("trap : TERM; echo; cat; :", True)])
+def test_whether_the_first_process_of_a_namespace_catches_a_signal(script: str, catches: bool) -> None:
+    command = ["unshare", "--fork", "--pid", "--kill-child", "sh", "-c", f"echo; {script}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outer:
+        assert outer.stdin is not None
+        assert outer.stdout is not None
+        outer.stdout.read(2 if catches else 1)
+        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
+        try:
+            assert linux.init_catches(signal.SIGTERM, [1 << 30, outer.pid, int(children[0])]) is catches
+        finally:
+            outer.kill()
+
+
+def test_a_first_process_that_is_not_there_may_catch_it() -> None:
+    assert linux.init_catches(signal.SIGTERM, [os.getpid()])

@@ -73,6 +73,13 @@ async def test_what_is_tried_again(bench: Bench) -> None:
     assert record["state"] == "Complete"
 
 
+async def test_a_record_that_cannot_be_read_is_left_to_the_dispatcher(bench: Bench) -> None:
+    bench.add("true")
+    bench.server.faults = {"GET containers": [503]}
+    assert await bench.run() == 1
+    assert sorted(bench.server.calls) == ["GET auth", "GET containers"]
+
+
 async def test_an_end_that_cannot_be_reported_is_a_failure(bench: Bench) -> None:
     record = bench.add("true")
     bench.server.faults = {"PUT containers": [0, 503]}

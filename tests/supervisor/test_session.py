@@ -58,6 +58,13 @@ async def test_an_unreachable_server_is_not_a_refusal(server: FakeServer) -> Non
         await session(server).open()
 
 
+async def test_nothing_is_tried_again_once_the_run_directory_is_gone(server: FakeServer, tmp_path: Path) -> None:
+    server.faults = {"GET containers": [503, 503], "GET auth": [503]}
+    with pytest.raises(Lost, match="is gone"):
+        await session(server, unreachable_timeout=60.0, run_directory=str(tmp_path / "none")).open()
+    assert server.calls.count("GET containers") == 1
+
+
 async def test_secrets_that_are_not_there(server: FakeServer) -> None:
     opened = session(server)
     await opened.open()

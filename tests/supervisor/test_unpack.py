@@ -15,7 +15,7 @@ from lading.core.errors import ExecutionError
 from lading.supervisor.unpack import unpack_layer
 from lading.testing.images import make_layer
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="devices need root")
+pytestmark = pytest.mark.usefixtures("as_root")
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, **fields: object) -> tarfile.TarInfo:

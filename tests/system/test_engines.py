@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,8 @@ from lading.supervisor import linux
 from lading.supervisor.engines import Engine, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
-from tests.contracts.engine_suite import EngineSuite, Kit
+from tests.contracts.engine_suite import IsolatingEngineSuite, Kit
+from tests.reality import need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
 
 pytestmark = pytest.mark.system
@@ -23,8 +22,8 @@ pytestmark = pytest.mark.system
 @pytest.fixture(scope="module")
 def own_mounts() -> None:
     """The native engine mounts only where nobody else sees it; the rest of this process's tests live there too."""
-    if os.geteuid() != 0 or shutil.which("crun") is None:
-        pytest.skip("needs root and crun")
+    need_root()
+    need_program("crun")
     if not linux.has_own_mounts():
         linux.leave_mount_namespace()
 
@@ -36,7 +35,7 @@ def clean_directory(tmp_path: Path) -> Iterator[Path]:
     assert linux.mounts_below(str(tmp_path)) == []
 
 
-class TestNative(EngineSuite):
+class TestNative(IsolatingEngineSuite):
     """The suite on crun."""
 
     @pytest.fixture
@@ -44,7 +43,7 @@ class TestNative(EngineSuite):
         return Kit(NativeEngine, clean_directory)
 
 
-class TestDocker(EngineSuite):
+class TestDocker(IsolatingEngineSuite):
     """The suite on the Docker daemon."""
 
     @pytest.fixture
@@ -53,3 +52,16 @@ class TestDocker(EngineSuite):
             return DockerEngine(dataclasses.replace(settings, docker_socket=str(docker_daemon.socket)))
 
         return Kit(make, clean_directory)
+
+
+async def test_native_on_a_data_directory_that_is_on_an_overlay(own_mounts: None, clean_directory: Path) -> None:
+    for name in ("lower", "upper", "work", "data"):
+        (clean_directory / name).mkdir()
+    lower, upper, work, data = (str(clean_directory / name) for name in ("lower", "upper", "work", "data"))
+    linux.mount_overlay(data, lower=[lower], upper=upper, work=work)
+    try:
+        kit = Kit(NativeEngine, clean_directory / "data")
+        done, out, _ = await kit.run("echo kept > /file; cat /file")
+        assert (done.code, out) == (0, "kept\n")
+    finally:
+        linux.unmount(data)

@@ -20,6 +20,7 @@ from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.testing.images import tiny_image
 from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER, FakeServer
+from tests.reality import need_program, need_root
 from tests.supervisor.warm import PATIENCE, Parent, start_parent
 from tests.system.docker_daemon import DockerDaemon
 
@@ -93,8 +94,8 @@ async def staged(**assignment: Any) -> AsyncIterator[Stage]:
 
 @pytest.fixture
 async def native() -> AsyncIterator[Stage]:
-    if os.geteuid() != 0 or shutil.which("crun") is None:
-        pytest.skip("needs root and crun")
+    need_root()
+    need_program("crun")
     async with staged(engine="native") as stage:
         yield stage
 

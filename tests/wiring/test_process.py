@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from lading.wiring.process import report_ready
+from lading.wiring.process import ended, report_ready
 
 
 def test_a_child_of_another_parent_leaves() -> None:
@@ -27,3 +27,10 @@ def test_ready_is_said_once_through_the_pipe() -> None:
     assert os.read(read, 64) == b"ready\n"
     assert os.read(read, 64) == b""
     os.close(read)
+
+
+async def test_the_end_of_a_child_is_noticed_and_its_status_kept() -> None:
+    child = subprocess.Popen(["sh", "-c", "exit 3"])
+    await ended(child.pid)
+    assert child.wait() == 3
+    await ended(child.pid)

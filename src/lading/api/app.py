@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api import agenda, bootstrap, sweep
+from lading.api import agenda, bootstrap, sweep, webdav
 from lading.api.authentication import authenticate, find_reader_token, find_token, nobody
 from lading.api.bus import Bus
 from lading.api.exchange import Answer, Call, read_body, read_query
@@ -30,7 +30,15 @@ from lading.api.shape import only
 from lading.api.websocket import serve_websocket
 from lading.config import Config
 from lading.core.access import Principal, check_active, check_scope
-from lading.core.errors import LadingError, MethodNotAllowed, NotFound, TooLarge, Unauthenticated, Unavailable
+from lading.core.errors import (
+    LadingError,
+    Malformed,
+    MethodNotAllowed,
+    NotFound,
+    TooLarge,
+    Unauthenticated,
+    Unavailable,
+)
 from lading.core.filters import check_select
 from lading.core.ids import encode
 from lading.core.schema import JSON
@@ -49,6 +57,7 @@ _CORS: Final = {
     "Access-Control-Expose-Headers": "Content-Range, X-Request-Id",
     "Access-Control-Max-Age": "86486400",
 }
+_SMALL_BODY: Final = 1 << 20
 _encode = msgspec.json.Encoder().encode
 _logger = logging.getLogger("lading.api")
 
@@ -152,9 +161,10 @@ class Application:
     ) -> Answer:
         method: str = scope["method"]
         if method == "OPTIONS":
-            return Answer(body=b"", headers=dict(_CORS))
+            return Answer(body=b"", headers=_CORS | webdav.offered(scope["path"]))
         raw = b""
         if scope["method"] in ("POST", "PUT", "PATCH", "DELETE"):
+            await self._admit(headers, read_query(scope["query_string"]))
             raw = await _read(receive, headers, self.services.config.API.MaxRequestSize)
         for _ in range(_ATTEMPTS):
             with suppress(Interrupted):
@@ -201,6 +211,15 @@ class Application:
             answer.body = only(answer.body, select)
         return answer
 
+    async def _admit(self, headers: Mapping[str, str], params: Mapping[str, JSON]) -> None:
+        """Let a large body in only from somebody known, as it is held in memory. Raises Unauthenticated."""
+        length = headers.get("content-length", "")
+        if length.isdigit() and int(length) <= _SMALL_BODY:
+            return
+        large = bool(length) or "transfer-encoding" in headers
+        if large and await authenticate(self.services, find_token(headers, params)) is None:
+            raise Unauthenticated("Not logged in: send a token in the Authorization header with a large body")
+
     def _route(self, method: str, path: str) -> tuple[Route, str, str]:
         found = self._routes.find(method, path)
         if found is not None:
@@ -237,15 +256,15 @@ async def _read(receive: Receive, headers: Mapping[str, str], limit: int) -> byt
     length = headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
         raise TooLarge(f"request body: {length} bytes; at most {limit} are taken")
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    if not message.get("more_body"):
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body"):
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            # What came is not what was meant: half of it may well be a valid request.
+            raise Malformed("request body: the connection ended before all of it was there")
         parts.append(message.get("body", b""))
-        size += len(parts[-1])
+        size, more = size + len(parts[-1]), bool(message.get("more_body"))
         if size > limit:
             raise TooLarge(f"request body: more than {limit} bytes")
     return b"".join(parts)

@@ -66,9 +66,7 @@ async def get_collection(call: Call) -> Answer:
     async with services.database.reading() as tx:
         if ids.is_uuid(call.uuid):
             trash = bool(call.params.get("include_trash"))
-            record = await guard.find_readable(
-                tx, services, COLLECTIONS, call.uuid, call.caller, include_trash=trash
-            )
+            record = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller, include_trash=trash)
             if is_trashed(record, now) and not trash:
                 raise NotFound(f"Path not found: collection {call.uuid} is in the trash")
             return await _shown(call, record, select)

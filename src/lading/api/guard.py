@@ -22,7 +22,13 @@ _BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS)
 
 
 async def find_readable(
-    tx: Transaction, services: Services, kind: RecordType, uuid: str, principal: Principal, *, include_trash: bool = False
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    uuid: str,
+    principal: Principal,
+    *,
+    include_trash: bool = False,
 ) -> Record:
     """The record, if the caller can read it and no project has it in the trash. Raises NotFound."""
     record = await records.get(tx, kind, uuid)

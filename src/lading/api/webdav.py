@@ -26,6 +26,11 @@ class Entry:
     size: int | None = None
 
 
+def offered(path: str) -> dict[str, str]:
+    """The header that tells clients where WebDAV is spoken."""
+    return {"DAV": "1"} if "/container_requests/" in path and "/log" in path else {}
+
+
 def describe(call: Call, target: Entry, inside: Iterable[Entry] = ()) -> Answer:
     """207 Multi-Status: the target, and unless Depth is 0 what is in it."""
     entries = [target] if call.headers.get("depth") == "0" else [target, *inside]

@@ -18,7 +18,7 @@ from lading.core.errors import Invalid
 from lading.core.jsonvalue import Json, JsonObject, integer, ordered_object
 from lading.core.policy import Policy
 from lading.core.ranges import RANGED as _SIZES
-from lading.core.ranges import common, is_range, lowest, span
+from lading.core.ranges import common, is_range, lowest
 from lading.core.values import printable
 
 GIB = 1 << 30

@@ -18,7 +18,6 @@ from lading.core.recipe import COMPARED, Recipe, compared, of_container, toward
 from lading.core.request import ContainerRequest
 from lading.core.reuse import Choice, Reuse
 
-
 NEAR = 3
 """How many of the nearest containers are named."""
 

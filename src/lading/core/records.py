@@ -78,7 +78,7 @@ _LIST: Final = (
     Parameter(name="bypass_federation", type=Type.BOOLEAN, default=False, doc="Accepted; there is no federation."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="List trashed records too."),
     Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="List past versions too."),
-    Parameter(name="include", type=Type.ARRAY, doc="Attributes whose records are answered too: [\"owner_uuid\"]."),
+    Parameter(name="include", type=Type.ARRAY, doc='Attributes whose records are answered too: ["owner_uuid"].'),
 )
 
 

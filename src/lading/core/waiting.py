@@ -13,7 +13,7 @@ Source: seed 002 ("Accounting", "Scheduling and running containers"), decisions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -70,12 +70,6 @@ def judge(request: ContainerRequest, dependencies: Mapping[str, Dependency], *, 
     if request.start_after is not None and request.start_after > now:
         return Judgement(Standing.EARLY, f"It is to start after {request.start_after}.")
     return READY
-
-
-def next_moment(requests: Sequence[ContainerRequest], *, now: str) -> str | None:
-    """The first moment after `now` at which one of these Committed requests begins or ceases to count."""
-    moments = (moment for one in requests for moment in (one.expires_at, one.start_after))
-    return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
 
 def _dependencies(request: ContainerRequest, known: Mapping[str, Dependency]) -> list[Judgement]:

@@ -15,7 +15,6 @@ from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue, Record
 from lading.dispatch.settings import Settings
 
-
 NOTHING = Resources()
 
 

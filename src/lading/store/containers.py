@@ -18,9 +18,7 @@ CANDIDATES = 50
 NEAREST = 60
 
 
-async def candidates(
-    tx: Transaction, dialect: Dialect, keys: Keys, filters: Sequence[Expression] = ()
-) -> list[Record]:
+async def candidates(tx: Transaction, dialect: Dialect, keys: Keys, filters: Sequence[Expression] = ()) -> list[Record]:
     """Containers with one of these keys that meet the conditions, some of them when there are many.
 
     Those with a result come first (the oldest), then those under way, then the rest.

@@ -1,7 +1,5 @@
 """Questions about collections that are more than a look-up by one field."""
 
-# ruff: noqa: S608 - conditions are texts of ours, values go into placeholders
-
 from __future__ import annotations
 
 from lading.store.database import Transaction

@@ -40,7 +40,6 @@ from lading.core.schema import JSON, Type
 from lading.store.database import Dialect, Value
 from lading.store.reaching import reached, reaches
 
-
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 

@@ -118,7 +118,9 @@ async def computed(tx: Transaction, dialect: Dialect, query: Query) -> list[Reco
     names = query.select or ("user_uuid", "target_uuid", "perm_level")
     order = order_by(dialect, query.order, "computed_permissions")
     sql = f"SELECT {', '.join(names)} FROM {COMPUTED}{condition}{order} LIMIT ? OFFSET ?"
-    return [dict(zip(names, row, strict=True)) for row in await tx.fetch(sql, (*writer.values, query.limit, query.offset))]
+    return [
+        dict(zip(names, row, strict=True)) for row in await tx.fetch(sql, (*writer.values, query.limit, query.offset))
+    ]
 
 
 def _marks(values: Sequence[object]) -> str:

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
+from lading.core.errors import LadingError, Unavailable
 from lading.store.database import Dialect, Row, Value
 from lading.store.faults import cannot_open, translate
 from lading.store.seal import Seal
@@ -99,6 +100,8 @@ class SqliteDatabase:
             with ExitStack() as undo:
                 writer, reader = _connect(path, undo), _connect(path, undo)
                 writer.execute("PRAGMA user_version = 1")
+                # What an earlier server left in the log moves to the file, and is synced, before anything is added.
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
                 undo.callback(os.close, self._log)
                 _sync_directory(path.parent)
@@ -113,6 +116,7 @@ class SqliteDatabase:
         self._checkpoint: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._commits = 0
+        self._failed: LadingError | None = None
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[_Transaction]:
@@ -123,6 +127,8 @@ class SqliteDatabase:
     async def writing(self) -> AsyncIterator[_Transaction]:
         """One writer at a time; durable when left."""
         async with self._turn:
+            if self._failed is not None:
+                raise self._failed
             writer = self._writer
             writer.callbacks = []
             with _Translated(self._path):
@@ -172,9 +178,7 @@ class SqliteDatabase:
             try:
                 await loop.run_in_executor(self._disk, os.fdatasync, self._log)
             except OSError as error:
-                for waiter in served:
-                    if not waiter.done():
-                        waiter.set_exception(translate(self._path, error))
+                self._fail(served, error)
                 continue
             for waiter in served:
                 if not waiter.done():
@@ -183,6 +187,17 @@ class SqliteDatabase:
             if self._commits >= CHECKPOINT_EVERY and (self._checkpoint is None or self._checkpoint.done()):
                 self._commits = 0
                 self._checkpoint = loop.create_task(self._tidy(), name="sqlite checkpoint")
+
+    def _fail(self, served: list[asyncio.Future[None]], error: OSError) -> None:
+        # After a failed sync the kernel may drop the pages and call the next sync a success: nothing that follows in
+        # this log could be promised any more.
+        self._failed = Unavailable(
+            f"{self._path}: its log could not be written to disk ({error.strerror}); make room or check the disk, "
+            "then start the server again: until then nothing is changed"
+        )
+        for waiter in served:
+            if not waiter.done():
+                waiter.set_exception(translate(self._path, error))
 
     async def _tidy(self) -> None:
         """Move the write-ahead log into the file: most of it aside, the rest while nobody writes, so it restarts."""

@@ -11,7 +11,8 @@ import contextlib
 import ctypes
 import os
 import shutil
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 CLONE_NEWNS = 0x20000
@@ -115,6 +116,23 @@ async def ended(pid: int) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
+
+
+def init_catches(number: signal.Signals, processes: Iterable[int]) -> bool:
+    """Whether the first process of the innermost pid namespace among `processes` handles a signal.
+
+    True also when it is not there to be asked.
+    """
+    for pid in processes:
+        try:
+            text = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        status = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        inner = status["NSpid"].split()
+        if len(inner) > 1 and inner[-1] == "1":
+            return bool(int(status["SigCgt"], 16) & (1 << (number - 1)))
+    return True
 
 
 def read_inside(root: Path, path: str) -> str:

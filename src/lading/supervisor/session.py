@@ -1,7 +1,8 @@
 """What a supervisor says to the API: the few calls between Locked and the end (api-contract 2.5).
 
 Two tokens: the supervisor's, which can touch this one container, and the container's own, with which its data is read
-and written on behalf of the user who wants it. Calls are repeated for as long as `unreachable_timeout` allows.
+and written on behalf of the user who wants it. Calls are repeated for as long as `unreachable_timeout` allows, and the
+run directory is there: who removes the whole data directory wants nothing of it to go on.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class Session:
         self._uuid = assignment.container_uuid
         self._transport = transport
         self._retry = RetryPolicy(attempts=_MANY, cap=_PAUSE, give_up_after=assignment.unreachable_timeout)
-        self._api = ApiClient(transport, assignment.supervisor_token, retry=self._retry)
+        self._run_directory = Path(assignment.run_directory)
+        self._api = ApiClient(transport, assignment.supervisor_token, retry=self._retry, sleep=self._pause)
         self._log_uuid = ""
         self.once = ApiClient(transport, assignment.supervisor_token, retry=NO_RETRY)
         """The supervisor's token, nothing repeated."""
@@ -70,8 +72,8 @@ class Session:
         if self.container.state is not State.LOCKED:
             raise Lost(f"{self._uuid}: is {self.container.state}, not Locked")
         self.token = f"v2/{auth['uuid']}/{auth['api_token']}/{self._uuid}"
-        self.data = ApiClient(self._transport, self.token, retry=self._retry)
-        self.blocks = BlockClient(self._transport, self.token, retry=self._retry)
+        self.data = ApiClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
+        self.blocks = BlockClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
 
     async def secrets(self) -> Mapping[str, Any]:
         """The secret mounts; asked for unless the record says that there are none."""
@@ -117,6 +119,11 @@ class Session:
         """Store the log as it is and show it in the record."""
         pdh = await self.save_log(manifest)
         await self._api.update("containers", self._uuid, {"log": pdh})
+
+    async def _pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if not await asyncio.to_thread(self._run_directory.exists):
+            raise Lost(f"{self._uuid}: the run directory {self._run_directory} is gone")
 
     async def _create(self, kind: str, manifest: str) -> str:
         attributes = {"name": f"{kind} for {self._uuid}", "manifest_text": manifest, "is_trashed": True}

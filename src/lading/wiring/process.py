@@ -1,7 +1,8 @@
-"""What every process of `lading up` does at its start: end with its parent, and say when it is ready."""
+"""What the processes of `lading up` owe each other: a child ends with its parent and says when it serves."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import signal
@@ -24,3 +25,18 @@ def report_ready(descriptor: int) -> None:
     """Tell the parent, through the pipe it passed, that this process serves."""
     os.write(descriptor, b"ready\n")
     os.close(descriptor)
+
+
+async def ended(pid: int) -> None:
+    """Wait until a child of this process has ended; its status is left to be collected."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from lading.core.errors import Invalid, Unavailable
 from lading.telemetry import event
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.process import ended
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
 _START_TIMEOUT = 30.0
@@ -105,23 +107,13 @@ class Service:
         self.name = name
         self._command = command
         self._log = logs / f"{name}.log"
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
         """Start it and wait until it says that it serves. Raises Unavailable with its last words."""
         read, write = os.pipe()
         try:
-            with self._open_log() as log:
-                began = log.tell()
-                self._process = await asyncio.create_subprocess_exec(
-                    *self._command,
-                    "--ready-fd",
-                    str(write),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    pass_fds=(write,),
-                )
+            began = self._spawn(write)
         finally:
             os.close(write)
         try:
@@ -140,8 +132,8 @@ class Service:
         while True:
             began = loop.time()
             if self._process is not None:
-                code = await self._process.wait()
-                event(_logger, "service ended", service=self.name, code=code)
+                await ended(self._process.pid)
+                event(_logger, "service ended", service=self.name, code=self._process.wait())
             if loop.time() - began > _STEADY:
                 pause = 0.0
             await asyncio.sleep(pause)
@@ -158,10 +150,19 @@ class Service:
             return
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
+            await asyncio.wait_for(ended(process.pid), _STOP_TIMEOUT)
         except TimeoutError:
             process.kill()
-            await process.wait()
+        process.wait()
+
+    def _spawn(self, ready: int) -> int:
+        """Start the process; where its part of the log begins."""
+        with self._open_log() as log:
+            began = log.tell()
+            null = subprocess.DEVNULL
+            command = [*self._command, "--ready-fd", str(ready)]
+            self._process = subprocess.Popen(command, stdin=null, stdout=log, stderr=log, pass_fds=(ready,))
+        return began
 
     def _open_log(self) -> IO[bytes]:
         self._log.parent.mkdir(mode=0o700, exist_ok=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -138,8 +139,23 @@ class NativeEngine:
             (bundle / name).mkdir(mode=0o755, parents=True)
         rootfs = bundle / "rootfs"
         lower = [str(one) for one in reversed(image.layers)]
-        linux.mount_overlay(str(rootfs), lower=lower, upper=str(bundle / "upper"), work=str(bundle / "work"))
+        try:
+            linux.mount_overlay(str(rootfs), lower=lower, upper=str(bundle / "upper"), work=str(bundle / "work"))
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            self._mount_root_in_memory(bundle, lower)
         return rootfs
+
+    def _mount_root_in_memory(self, bundle: Path, lower: list[str]) -> None:
+        """The same where the data directory's file system cannot take an overlay's changes (it is one itself)."""
+        memory = bundle / "memory"
+        memory.mkdir()
+        linux.mount("tmpfs", str(memory), "tmpfs", "mode=0755")
+        for name in ("upper", "work"):
+            (memory / name).mkdir()
+        linux.mount_overlay(str(bundle / "rootfs"), lower=lower, upper=str(memory / "upper"), work=str(memory / "work"))
+        self.notes.append("the data directory is on an overlay: changes outside of mounts are kept in memory")
 
     def _configure(self, spec: Spec, image: Unpacked, rootfs: Path) -> dict[str, object]:
         process = imagelayout.process(image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd)
@@ -190,8 +206,10 @@ class NativeEngine:
 
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()
-        await self._signal(signal.SIGTERM)
-        await asyncio.sleep(grace)
+        # The kernel drops a TERM that a container's first process does not catch: then there is nothing to wait for.
+        if linux.init_catches(signal.SIGTERM, self._cgroup.processes()):
+            await self._signal(signal.SIGTERM)
+            await asyncio.sleep(grace)
         await self._signal(signal.SIGKILL)
         await asyncio.sleep(grace)
         await asyncio.to_thread(self._cgroup.remove)
