@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 
 import pytest
 
 from lading.api.authentication import authenticate, find_token
-from lading.testing.world import World
+from lading.testing.world import World, world
 
 
 def test_where_tokens_are_found() -> None:
@@ -84,3 +85,21 @@ async def test_a_runtime_token_is_unreadable_at_rest(it: World) -> None:
     files = [path for path in it.root.iterdir() if path.name.startswith("db.sqlite")]
     assert len(files) > 1
     assert not any(secret.encode() in path.read_bytes() for path in files)
+
+
+async def test_the_anonymous_user_reads_what_is_shared_with_the_world(tmp_path: Path) -> None:
+    async with world(tmp_path, Users={"AnonymousUserToken": "n" * 50}) as it:
+        made = await it.ok("POST", "collections", {"name": "n"})
+        path = f"collections/{made['uuid']}"
+        for token in ("", "n" * 50):
+            assert (await it.request("GET", path, token=token)).status == 404
+        everybody = {"tail_uuid": "zzzzz-j7d0g-anonymouspublic", "head_uuid": made["uuid"]}
+        await it.ok("POST", "links", {"link_class": "permission", "name": "can_read", **everybody})
+        for token in ("", "n" * 50, await it.user("u")):
+            assert (await it.request("GET", path, token=token)).status == 200
+        assert (await it.request("PUT", path, {"name": "m"}, token="n" * 50)).status == 403
+        assert (await it.request("PUT", path, {"name": "m"}, token="")).status == 401
+        assert (await it.request("GET", "users/current", token="")).status == 401
+        assert (await it.ok("GET", "users/current", token="n" * 50))["uuid"] == "zzzzz-tpzed-anonymouspublic"
+        roles = await it.ok("GET", "groups", token="n" * 50, params={"filters": [["group_class", "=", "role"]]})
+        assert [one["name"] for one in roles["items"]] == ["Anonymous users"]

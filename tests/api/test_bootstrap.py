@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from lading.api.bootstrap import FirstTokens
+from lading.core.records import USERS
+from lading.store import records
 from lading.testing.world import World
 
 
@@ -62,3 +64,30 @@ async def test_the_dispatchers_token_of_an_earlier_release_is_restricted(it: Wor
     await it.app.bootstrap(first)
     again = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", uuid]]}))["items"]
     assert len(again) == len(rows)
+
+
+FIRST = FirstTokens(
+    admin_uuid="zzzzz-tpzed-aaaaaaaaaaaaaaa",
+    admin_token_uuid="zzzzz-gj3su-aaaaaaaaaaaaaaa",
+    admin_secret="a" * 50,
+    dispatch_token_uuid="zzzzz-gj3su-ddddddddddddddd",
+    dispatch_secret="d" * 50,
+)
+
+
+async def test_users_from_before_there_were_permissions(it: World) -> None:
+    token = await it.user("u")
+    async with it.database.writing() as tx:
+        for table in ("memberships", "grants", "links", "groups", "collections"):
+            await tx.execute(f"DELETE FROM {table}")
+        await records.insert(tx, USERS, {"uuid": "zzzzz-tpzed-00000000000idle", "is_active": False})
+    await it.app.bootstrap(FIRST)
+    made = await it.ok("POST", "groups", {"group_class": "project"}, token=token)
+    assert made["can_manage"]
+    assert (await it.ok("GET", f"users/{made['owner_uuid']}", token=await it.user("v")))["username"] == "u"
+    assert not (await it.ok("GET", "users/zzzzz-tpzed-00000000000idle"))["is_invited"]
+
+
+async def test_the_empty_collection_is_for_everybody(it: World) -> None:
+    found = await it.ok("GET", "collections/d41d8cd98f00b204e9800998ecf8427e+0", token=await it.user("u"))
+    assert found["manifest_text"] == ""

@@ -66,3 +66,31 @@ async def test_a_change_that_came_too_late(it: World) -> None:
         old = {**LINKS.defaults, **made, "modified_at": "before"}
         with pytest.raises(Conflict, match="somebody else"):
             await generic.apply(tx, it.app.services, LINKS, old, {"name": "x"}, user_uuid="u")
+
+
+async def test_select_of_what_was_written(it: World) -> None:
+    selected = {"select": ["uuid", "name"]}
+    for plural, body in (
+        ("collections", {"name": "a"}),
+        ("links", {"link_class": "tag", "name": "a"}),
+        ("container_requests", {"name": "a", "command": ["true"]}),
+        ("workflows", {"name": "a"}),
+    ):
+        made = await it.ok("POST", plural, body, params=selected)
+        assert made.keys() == {"uuid", "name", "kind", "etag"}
+        path = f"{plural}/{made['uuid']}"
+        assert (await it.ok("PUT", path, {"name": "b", "select": ["name"]}))["name"] == "b"
+        assert (await it.request("PUT", path, {"name": "c"}, params={"select": ["nothing"]})).status == 422
+        assert (await it.ok("DELETE", path, params={"select": ["name"]})).keys() == {"name", "kind", "etag"}
+
+
+async def test_distinct_rows_are_counted_once(it: World) -> None:
+    for name in ("x", "y", "x", "z", "y"):
+        await it.ok("POST", "links", {"link_class": "distinct", "name": name})
+    params: Record = {"filters": [["link_class", "=", "distinct"]], "select": ["name"], "distinct": True, "limit": 2}
+    first = await it.ok("GET", "links", params={**params, "order": "name desc"})
+    assert (first["items"], first["items_available"]) == ([{"name": "z"}, {"name": "y"}], 3)
+    pages = [(await it.ok("GET", "links", params={**params, "offset": at}))["items"] for at in (0, 2)]
+    assert sorted(one["name"] for page in pages for one in page) == ["x", "y", "z"]
+    reply = await it.request("GET", "links", params={**params, "select": ["head_kind"]})
+    assert (reply.status, "computed" in reply.error) == (422, True)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from lading.api.public import websocket_url
-from lading.testing.world import World
+import json
+from pathlib import Path
+
+import pytest
+
+from lading.api.public import load_vocabulary, websocket_url
+from lading.core.errors import Invalid
+from lading.testing.world import World, world
 
 
 async def test_config_shows_no_secret(it: World) -> None:
@@ -18,6 +24,38 @@ async def test_config_shows_no_secret(it: World) -> None:
 
 async def test_vocabulary(it: World) -> None:
     assert await it.ok("GET", "vocabulary", token="") == {"strict_tags": False, "tags": {}}
+
+
+async def test_a_configured_vocabulary(tmp_path: Path) -> None:
+    document = {"strict_tags": True, "tags": {"species": {"strict": True, "values": {"hs": {}}}}}
+    (tmp_path / "v.json").write_text(json.dumps(document))
+    async with world(tmp_path, API={"VocabularyPath": str(tmp_path / "v.json")}) as it:
+        assert await it.ok("GET", "vocabulary", token="") == document
+        made = await it.ok("POST", "collections", {"properties": {"species": "hs", "type": "output"}})
+        path = f"collections/{made['uuid']}"
+        for body in ({"properties": {"species": "cat"}}, {"collection": {"properties": {"size": "xl"}}}):
+            reply = await it.request("PUT", path, body)
+            assert (reply.status, "properties: tag" in reply.error) == (400, True)
+        assert "VocabularyPath" not in (await it.ok("GET", "config"))["API"]
+
+
+@pytest.mark.parametrize(("text", "words"), [(None, "No such file"), ("{", "Expecting"), ("[]", "must be an object")])
+def test_a_vocabulary_that_is_none(tmp_path: Path, text: str | None, words: str) -> None:
+    path = tmp_path / "v.json"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(Invalid, match=words) as caught:
+        load_vocabulary(str(path))
+    assert f"API.VocabularyPath: {path}" in caught.value.message
+
+
+async def test_status_of_the_events(it: World) -> None:
+    assert (await it.ok("GET", "/status.json", token=""))["Clients"] == 0
+    with it.app.services.bus.listen():
+        await it.ok("POST", "collections", {})
+        assert (await it.ok("GET", "/status.json", token=""))["Clients"] == 1
+        assert await it.ok("GET", "/debug.json", token="m" * 50) == {"Queues": [1]}
+    assert (await it.request("GET", "/debug.json")).status == 403
 
 
 async def test_health(it: World) -> None:

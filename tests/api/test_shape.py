@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.api.shape import etag, needed, show, show_row
+from lading.api.shape import etag, needed, only, show, show_row
 from lading.core.records import COLLECTIONS, LINKS, LOGS, REQUESTS, USERS
 
 COMMON = {"uuid": "zzzzz-o0j2j-000000000000000", "modified_at": "m"}
@@ -36,3 +36,8 @@ def test_selected_fields() -> None:
 
 def test_etags_change_with_the_record() -> None:
     assert etag(COMMON) == etag(dict(COMMON)) != etag({**COMMON, "modified_at": "n"})
+
+
+def test_what_was_selected_of_an_answer() -> None:
+    shown = {"uuid": "u", "name": "n", "kind": "k", "etag": "e", "state": "s"}
+    assert only(shown, ("name", "nothing")) == {"name": "n", "kind": "k", "etag": "e"}

@@ -48,3 +48,37 @@ async def test_it_goes_on_after_a_failure(tmp_path: Path, monkeypatch: pytest.Mo
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
+
+
+async def test_the_trail_is_kept_short(tmp_path: Path) -> None:
+    async with world(tmp_path, AuditLogs={"MaxAge": 3600, "MaxDeleteBatch": 3}) as it:
+        kept, gone = await it.submit("a"), await it.submit("b")
+        await it.ok("DELETE", f"container_requests/{gone['uuid']}")
+        it.clock.advance(3000)
+        await it.ok("POST", "links", {"link_class": "tag", "name": "young"})
+        it.clock.advance(1000)
+        await sweep.sweep(it.app.services)
+        rows = (await it.ok("GET", "logs", params={"limit": 1000}))["items"]
+        assert {one["event_type"] for one in rows} == {"resolve", "create"}
+        assert [one["object_uuid"] for one in rows if one["event_type"] == "resolve"] == [kept["uuid"]]
+        assert (await it.ok("GET", f"container_requests/{kept['uuid']}/why"))["decision"]["decision"] == "new"
+        assert it.app.services.upkeep.shortened_to > 0
+        await it.ok("POST", "links", {"link_class": "tag", "name": "another"})
+        await sweep.sweep(it.app.services)
+
+
+@pytest.mark.parametrize("settings", [{"MaxAge": 0}, {"MaxAge": 1, "MaxDeleteBatch": 0}])
+async def test_the_trail_may_be_kept(tmp_path: Path, settings: dict[str, int]) -> None:
+    async with world(tmp_path, AuditLogs=settings) as it:
+        before = (await it.ok("GET", "logs"))["items_available"]
+        it.clock.advance(1e6)
+        await sweep.sweep(it.app.services)
+        assert (await it.ok("GET", "logs"))["items_available"] == before
+
+
+async def test_attributes_that_are_left_out(tmp_path: Path) -> None:
+    async with world(tmp_path, AuditLogs={"UnloggedAttributes": ["name", "manifest_text"]}) as it:
+        made = await it.ok("POST", "collections", {"name": "secret name"})
+        await it.ok("PUT", f"collections/{made['uuid']}", {"description": "d"})
+        rows = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", made["uuid"]]]}))["items"]
+        assert "name" not in rows[-1]["properties"]["new_attributes"]

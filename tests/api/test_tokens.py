@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lading.api import sweep
 from lading.core.schema import JSON
 from lading.testing.world import World, world
 
@@ -73,3 +74,30 @@ async def test_the_longest_life(tmp_path: Path) -> None:
         made = await it.ok("POST", PATH, {"expires_at": "2030-01-01"}, token=await it.user("u"))
         assert made["expires_at"].startswith("2026-01-02T03:05")
         assert (await it.ok("POST", PATH, {}))["expires_at"] is None
+        path = f"{PATH}/{made['uuid']}"
+        changed = await it.ok("PUT", path, {"expires_at": None}, token=await it.user("u"))
+        assert made["expires_at"] < changed["expires_at"] < "2026-01-02T03:06"
+        sooner = await it.ok("PUT", path, {"expires_at": "2026-01-02T03:04:30"}, token=await it.user("u"))
+        assert sooner["expires_at"].startswith("2026-01-02T03:04:30")
+
+
+async def test_the_last_use_is_written_down_by_the_sweep(it: World) -> None:
+    user = await it.user("u")
+    uuid = user.split("/")[1]
+    await it.ok("GET", "users/current", token=user)
+    assert (await it.ok("GET", f"{PATH}/{uuid}"))["last_used_at"] is None
+    await sweep.sweep(it.app.services)
+    seen = await it.ok("GET", f"{PATH}/{uuid}")
+    assert seen["last_used_at"] > seen["created_at"]
+    assert seen["last_used_by_ip_address"] == "127.0.0.1"
+    assert it.app.services.upkeep.take().keys() == {it.admin.split("/")[1]}
+
+
+async def test_reader_tokens_are_for_reading(it: World) -> None:
+    user = await it.user("u")
+    uuid = (await it.ok("GET", "users/current", token=user))["uuid"]
+    read = {"reader_tokens": [user]}
+    assert (await it.ok("GET", "users/current", token="", params=read))["uuid"] == uuid
+    assert (await it.request("POST", "collections", {}, token="", params=read)).status == 401
+    assert (await it.request("GET", "users/current", token="", params={"reader_tokens": [5]})).status == 401
+    assert (await it.ok("GET", "users/current", params=read))["is_admin"]

@@ -55,3 +55,32 @@ async def test_only_admins_make_and_delete(it: World) -> None:
     assert (await it.request("DELETE", f"users/{uuid}", token=token)).status == 403
     assert (await it.ok("DELETE", f"users/{uuid}"))["uuid"] == uuid
     assert (await it.request("GET", "users/current", token=token)).status == 401
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"filters": [["prefs", "exists", "x"]]},
+        {"filters": [[["email", "identity_url"], "=", "x"]]},
+        {"filters": [["any", "like", "%"]]},
+        {"where": {"identity_url": "x"}},
+        {"select": ["identity_url"], "distinct": True},
+    ],
+)
+async def test_what_is_hidden_of_others_cannot_be_searched(it: World, params: Record) -> None:
+    other = (await it.ok("GET", "users/current", token=await it.user("v")))["uuid"]
+    await it.ok("PUT", f"users/{other}", {"identity_url": "x", "prefs": {"x": 1}})
+    assert len((await it.ok("GET", "users", params=params))["items"]) >= 1
+    found = await it.ok("GET", "users", params=params, token=await it.user("u"))
+    assert "x" not in [one.get("identity_url") for one in found["items"]]
+    assert other not in [one.get("uuid") for one in found["items"]]
+
+
+async def test_inactive_users_are_not_seen(it: World) -> None:
+    other = (await it.ok("GET", "users/current", token=await it.user("v")))["uuid"]
+    token = await it.user("u")
+    assert (await it.ok("GET", f"users/{other}", token=token))["username"] == "v"
+    assert (await it.request("PUT", f"users/{other}", {"first_name": "x"}, token=token)).status == 403
+    await it.ok("PUT", f"users/{other}", {"is_active": False})
+    assert (await it.request("GET", f"users/{other}", token=token)).status == 404
+    assert other not in [one["uuid"] for one in (await it.ok("GET", "users", token=token))["items"]]

@@ -25,7 +25,7 @@ async def test_logs_that_grow(it: World) -> None:
     request = await it.submit()
     uuid = request["container_uuid"]
     supervisor = await it.lock(uuid)
-    await it.request("POST", f"containers/{uuid}/live/std%20out.txt", raw=b"12345", token=supervisor)
+    await it.request("POST", f"containers/{uuid}/live/stdout.txt", raw=b"12345", token=supervisor)
     log = f"/arvados/v1/container_requests/{request['uuid']}/log"
     assert entries(await it.request("PROPFIND", log)) == {f"{log}/": None, f"{log}/{uuid}/": None}
     inside = entries(await it.request("PROPFIND", f"{log}/{uuid}/"))

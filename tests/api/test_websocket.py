@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
@@ -271,3 +272,104 @@ async def test_a_client_that_went_away(it: World) -> None:
 
         socket.gone = True
         await it.ok("POST", "collections", {"name": "unheard"})
+
+
+async def heard(socket: Socket, number: int) -> list[tuple[str, str]]:
+    """What the next so many events are about."""
+    events = [await socket.receive() for _ in range(number)]
+    return [(one["event_type"], one["object_uuid"]) for one in events]
+
+
+async def test_each_subscription_replays_its_own_and_nothing_twice(it: World) -> None:
+    last = (await it.ok("GET", "logs", params={"order": "id desc", "limit": 1}))["items"][0]["id"]
+    made = await it.ok("POST", "links", {"link_class": "tag", "name": "a"})
+    await it.ok("PUT", f"links/{made['uuid']}", {"name": "b"})
+    async with connected(it) as socket:
+        await socket.receive()
+        creates, updates = [["event_type", "in", ["create"]]], [["event_type", "in", ["update"]]]
+        for filters in (creates, updates):
+            asked = {"method": "subscribe", "filters": filters, "last_log_id": last}
+            assert await socket.ask(asked) == {"status": 200}
+            assert await heard(socket, 1) == [(filters[0][2][0], made["uuid"])]
+        other = await it.ok("POST", "links", {"link_class": "tag", "name": "c"})
+        assert await heard(socket, 1) == [("create", other["uuid"])]
+
+
+async def test_what_happens_during_a_replay_is_told_after_it(it: World) -> None:
+    last = (await it.ok("GET", "logs", params={"order": "id desc", "limit": 1}))["items"][0]["id"]
+    uuids = [(await it.ok("POST", "links", {"link_class": "tag", "name": "x"}))["uuid"] for _ in range(3)]
+    async with connected(it) as socket:
+        await socket.receive()
+        await socket.send({"method": "subscribe", "filters": [], "last_log_id": last})
+        uuids += [(await it.ok("POST", "links", {"link_class": "tag", "name": "x"}))["uuid"] for _ in range(3)]
+        assert await socket.receive() == {"status": 200}
+        assert await heard(socket, 6) == [("create", uuid) for uuid in uuids]
+
+
+async def test_rows_that_users_write_are_events_too(it: World) -> None:
+    made = await it.ok("POST", "collections", {"name": "talked about"})
+    async with connected(it) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe", "filters": [["event_type", "in", ["stderr"]]]})
+        body = {"object_uuid": made["uuid"], "event_type": "stderr", "properties": {"text": "hello", "more": 1}}
+        await it.ok("POST", "logs", {"log": body})
+        assert (await socket.receive())["properties"] == {"text": "hello", "more": 1}
+
+
+async def test_deletes_are_told_to_the_owner_only(it: World) -> None:
+    mine, other = await it.user("mine"), await it.user("other")
+    async with connected(it, mine) as socket, connected(it, other) as deaf:
+        for one in (socket, deaf):
+            await one.receive()
+            await one.ask({"method": "subscribe", "filters": [["event_type", "in", ["delete"]]]})
+        made = await it.ok("POST", "links", {"link_class": "tag", "name": "x"}, token=mine)
+        await it.ok("DELETE", f"links/{made['uuid']}", token=mine)
+        assert await heard(socket, 1) == [("delete", made["uuid"])]
+        theirs = await it.ok("POST", "links", {"link_class": "tag", "name": "y"}, token=other)
+        await it.ok("DELETE", f"links/{theirs['uuid']}", token=other)
+        assert await heard(deaf, 1) == [("delete", theirs["uuid"])]
+
+
+async def test_deletes_in_a_shared_project(it: World) -> None:
+    reader = await it.user("reader")
+    uuid = (await it.ok("GET", "users/current", token=reader))["uuid"]
+    project = await it.ok("POST", "groups", {"name": "p", "group_class": "project"})
+    link = {"link_class": "permission", "name": "can_read", "tail_uuid": uuid, "head_uuid": project["uuid"]}
+    await it.ok("POST", "links", link)
+    async with connected(it, reader) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe", "filters": [["event_type", "in", ["delete"]]]})
+        made = await it.ok("POST", "links", {"link_class": "tag", "name": "x", "owner_uuid": project["uuid"]})
+        await it.ok("DELETE", f"links/{made['uuid']}")
+        assert await heard(socket, 1) == [("delete", made["uuid"])]
+
+
+async def test_a_token_that_ended_hears_no_more(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = await it.user("u")
+    async with connected(it, user) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe", "filters": []})
+        await it.ok("DELETE", f"api_client_authorizations/{user.split('/')[1]}")
+        (session,) = [one for one in gc.get_objects() if isinstance(one, websocket._Session)]
+        session._check_at = 0
+        await it.ok("POST", "collections", {"name": "anything"})
+        message = await socket.receive()
+        assert (message["type"], message["code"]) == ("websocket.close", 4401)
+
+
+async def test_a_client_that_does_not_read_is_let_go(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "PING", 0.01)
+    stuck = asyncio.Event()
+
+    class Stuck(Socket):
+        async def deliver(self, message: Any) -> None:
+            if message["type"] == "websocket.send":
+                stuck.set()
+                await asyncio.Event().wait()
+            await super().deliver(message)
+
+    monkeypatch.setitem(globals(), "Socket", Stuck)
+    async with connected(it) as socket:
+        await socket.receive()
+        await asyncio.wait_for(stuck.wait(), 5)
+        assert (await socket.receive())["type"] == "websocket.close"

@@ -266,7 +266,7 @@ CHILD = """
 import asyncio, sys
 from pathlib import Path
 from lading.core.records import LINKS
-from lading.store import records
+from lading.store import records, schema
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 

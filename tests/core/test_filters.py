@@ -30,7 +30,7 @@ from lading.core.filters import (
     check_select,
     check_where,
 )
-from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
+from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS, WORKFLOWS
 from lading.core.schema import JSON, RecordType, Type
 
 NAME = Column("name", Type.STRING)
@@ -167,6 +167,9 @@ def test_where() -> None:
         Compare(Column("uuid", Type.STRING), "=", "u"),
         Like((Column("description", Type.STRING),), "%x%", fold=True),
     )
+    assert check_where({"properties": {"a.b": 1}}, COLLECTIONS) == (Compare(PROPERTY, "=", 1),)
+    (pattern,) = check_where({"name": ["contains", "50%_\\"]}, COLLECTIONS)
+    assert pattern == Like((NAME,), "%50\\%\\_\\\\%", fold=True)
     with pytest.raises(Invalid, match="where: must be an object"):
         check_where([], COLLECTIONS)
 
@@ -203,6 +206,28 @@ def test_query() -> None:
     assert (query.limit, query.offset, query.count, query.distinct) == (1000, 3, False, False)
     assert check_query({"distinct": True, "select": ["name"]}, LINKS, max_limit=10).distinct
     assert check_query({}, LINKS, max_limit=1000).limit == 100
+    asked = {"include": "head_uuid, tail_uuid"}
+    assert check_query(asked, LINKS, max_limit=10).include == ("head_uuid", "tail_uuid")
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"include": [5]}, "include: must be an array"),
+        ({"include": ["name"]}, "include: 'name' is no attribute of Link that names a record"),
+        ({"include": ["head_uuid"], "distinct": True, "select": ["name"]}, "include: rows that are made distinct"),
+        ({"distinct": True, "select": ["head_kind"]}, "distinct: 'head_kind' is computed"),
+    ],
+)
+def test_faults_of_lists(params: dict[str, JSON], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        check_query(params, LINKS, max_limit=10)
+
+
+def test_workflows_have_no_collections() -> None:
+    assert check_filters([["collection.name", "=", "x"]], WORKFLOWS) == (Constant(False),)
+    with pytest.raises(Invalid, match="Invalid attribute 'nothing'"):
+        check_filters([["collection.nothing", "=", "x"]], WORKFLOWS)
 
 
 @pytest.mark.parametrize("params", [{"limit": -1}, {"limit": "x"}, {"offset": 1.5}, {"limit": True}, {"count": "some"}])

@@ -108,9 +108,9 @@ def test_ends_of_links() -> None:
     user, role, project = USERS[0], ROLES[0], PROJECTS[0]
     for tail, tail_class in ((user, None), (role, "role")):
         permissions.check_ends(tail, project, tail_class=tail_class)
-    for tail, tail_class in ((project, "project"), (project, None), (None, None), ("zzzzz-4zz18-x", None)):
+    for bad, bad_class in ((project, "project"), (project, None), (None, None), ("zzzzz-4zz18-x", None)):
         with pytest.raises(Invalid, match="tail_uuid"):
-            permissions.check_ends(tail, user, tail_class=tail_class)
+            permissions.check_ends(bad, user, tail_class=bad_class)
     for head in (None, "zzzzz-dz642-000000000000000", "zzzzz-o0j2j-000000000000000", user):
         with pytest.raises(Invalid, match="head_uuid"):
             permissions.check_ends(user, head, tail_class=None)

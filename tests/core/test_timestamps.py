@@ -45,3 +45,9 @@ def test_what_is_no_time(text: str) -> None:
 def test_other_zones_are_shown_in_utc() -> None:
     moment = datetime(2026, 1, 2, 3, tzinfo=timezone(timedelta(hours=3)))
     assert format_time(moment) == "2026-01-02T00:00:00.000000000Z"
+
+
+def test_early_years_sort_first() -> None:
+    early = format_time(parse_time("0111-02-03T04:05:06.7Z"))
+    assert early == "0111-02-03T04:05:06.700000000Z"
+    assert early < format_time(parse_time("2026-01-01"))

@@ -40,7 +40,8 @@ def seeds(site: Site) -> dict[str, dict[str, Any]]:
         "api_client_authorizations": {"scopes": ["all"], "expires_at": "2040-01-01T00:00:00Z"},
         "collections": {
             "name": "n", "description": "d", "properties": {"k": "v"}, "trash_at": None,
-            "manifest_text": ". d41d8cd98f00b204e9800998ecf8427e+0 0:0:f\n", "is_trashed": False, "storage_classes_desired": ["default"], "replication_desired": 1,
+            "manifest_text": ". d41d8cd98f00b204e9800998ecf8427e+0 0:0:f\n",
+            "is_trashed": False, "storage_classes_desired": ["default"], "replication_desired": 1,
         },
         "container_requests": {
             **spec, "name": "n", "environment": {"A": "b"}, "scheduling_parameters": {"max_run_time": 5},

@@ -10,7 +10,7 @@ import pytest
 
 from lading.core.permissions import LEVELS, NAMES, Standing
 from lading.core.records import GROUPS, LINKS, USERS
-from lading.core.schema import Record
+from lading.core.schema import Record, RecordType
 from lading.store import graph, permissions, records
 from lading.store.database import Database, Transaction
 from lading.store.reaching import COMPUTED
@@ -70,10 +70,9 @@ class Graph:
         wanted = {(u, node): level for u in USERS_ for node, level in search(u, self.owners, self.links).items()}
         assert found == wanted
 
-    async def _insert(self, kind: object, record: Record) -> None:
-        assert kind in (USERS, GROUPS, LINKS)
-        await records.insert(self.tx, kind, record)  # type: ignore[arg-type]
-        await graph.inserted(self.tx, kind, {**kind.defaults, **record})  # type: ignore[arg-type,attr-defined]
+    async def _insert(self, kind: RecordType, record: Record) -> None:
+        await records.insert(self.tx, kind, record)
+        await graph.inserted(self.tx, kind, {**kind.defaults, **record})
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import pytest
 from lading.core.errors import Invalid, Unavailable
 from lading.core.filters import check_filters
 from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, LOGS
+from lading.store import postgres as postgres_module
 from lading.store import records, schema
 from lading.store.database import Database, Interrupted
 from lading.store.postgres import PostgresDatabase
@@ -162,6 +163,40 @@ async def test_what_was_acknowledged_survives_a_crash_of_the_server() -> None:
             stored = {row["uuid"] for row in await records.find(tx, database.dialect, LINKS, ())}
         await database.close()
     assert set(acknowledged) <= stored
+
+
+async def test_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_module, "_AGAIN", 0)
+    with running_postgres() as server:
+        database = await PostgresDatabase.open(await server.fresh(), seal=make_seal())
+        async with asyncio.timeout(30), aclosing(database.announcements()) as heard:
+            await anext(heard)
+            await asyncio.to_thread(server.stop, "immediate")
+            for _ in range(2):
+                with pytest.raises(Unavailable, match="cannot be reached"):
+                    async with database.writing():
+                        raise AssertionError("there is no server")
+            told = asyncio.ensure_future(anext(heard))
+            await asyncio.to_thread(server.start)
+            await told
+            async with database.writing() as tx:
+                assert await tx.fetch("SELECT 1") == [(1,)]
+        await database.close()
+
+
+async def test_one_that_waits_for_its_turn_may_be_cancelled(pair: tuple[Database, Database]) -> None:
+    async def enter() -> None:
+        async with pair[1].writing():
+            raise AssertionError("it is not its turn")
+
+    async with pair[0].writing() as tx:
+        waiting = asyncio.create_task(enter())
+        while not (await tx.fetch("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    async with pair[1].writing() as tx:
+        await records.insert(tx, LINKS, {"uuid": "l"})
 
 
 async def test_what_is_wrong_with_the_configuration_is_named(postgres: PostgresServer) -> None:

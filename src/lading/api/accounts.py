@@ -35,7 +35,7 @@ async def setup_user(call: Call) -> Answer:
         else:
             user = await _described(tx, call)
         await sharing.set_up(tx, call, user["uuid"])
-        links = [one for one in await _given_to(tx, user["uuid"])]
+        links = await _given_to(tx, user["uuid"])
         shown = await present_one(tx, call.services, call.caller, USERS, user)
     return Answer(body={"kind": "arvados#HashList", "items": [shown, *(show(LINKS, one) for one in links)]})
 

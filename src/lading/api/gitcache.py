@@ -52,6 +52,7 @@ class GitCache:
         self._timeout = timeout
         self._program = program
         self._mirrors: dict[str, _Mirror] = {}
+        self._processes: set[subprocess.Popen[str]] = set()
         self._searches: dict[tuple[str, ...], asyncio.Task[tuple[Found, ...]]] = {}
 
     async def find(self, url: str, wanted: Reference, *, patience: float) -> tuple[Found, ...] | None:
@@ -74,9 +75,11 @@ class GitCache:
         return search.result()
 
     async def close(self) -> None:
-        """Give up all searches."""
+        """Give up all searches, and end what runs for them."""
         searches = tuple(self._searches.values())
         self._searches.clear()
+        for process in tuple(self._processes):
+            _kill(process)
         for one in searches:
             one.cancel()
         await asyncio.gather(*searches, return_exceptions=True)
@@ -149,19 +152,27 @@ class GitCache:
             )  # fmt: skip
         except OSError as error:
             raise Unavailable(f"git: cannot be run here: {error}; install git on the server") from None
+        self._processes.add(process)
         with process:
             try:
                 out, err = process.communicate(text, timeout=self._timeout)
             except subprocess.TimeoutExpired:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
                 raise Unavailable(f"git {command[0]} {what}: took longer than {self._timeout:g} s; try again") from None
+            finally:
+                self._processes.discard(process)
         if process.returncode == 0:
             return out
         if unknown_is_empty:
             return ""
         fault = " ".join(err.split())[-300:]
         raise Unavailable(f"git {command[0]} {what}: failed with code {process.returncode}: {fault}")
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process that has not been waited for, with its children."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

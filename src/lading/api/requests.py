@@ -86,7 +86,7 @@ async def update_request(call: Call) -> Answer:
             policy=services.policy,
             user_uuid=caller.user_uuid,
             admin=caller.is_admin,
-            parent=await find_parent(tx, call, given) if given.get("requesting_container_uuid") else None,
+            parent=await _new_parent(tx, call, given, subject),
         )
         if change.request.owner_uuid != subject.owner_uuid:
             await guard.check_owner(tx, call, change.request.owner_uuid, old=subject.owner_uuid)
@@ -195,6 +195,13 @@ def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> requ
 def _status(record: Record) -> int:
     """202 while there is no container."""
     return 200 if record["container_uuid"] or record["state"] == request.State.FINAL else 202
+
+
+async def _new_parent(tx: Transaction, call: Call, given: Record, subject: ContainerRequest) -> Parent | None:
+    """The container that a draft is said to be asked for by."""
+    if subject.state is not request.State.UNCOMMITTED or not given.get("requesting_container_uuid"):
+        return None
+    return await find_parent(tx, call, given)
 
 
 async def _let_go(ledger: Ledger, subject: ContainerRequest) -> None:

@@ -74,10 +74,7 @@ async def _create(call: Call, given: Record) -> Answer:
     record = generic.new_record(call, TOKENS, given)
     secret = services.new_secret()
     record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
-    limit = services.config.API.MaxTokenLifetime
-    if limit and not call.caller.is_admin:
-        latest = format_time(services.clock() + timedelta(seconds=limit))
-        record["expires_at"] = min(record["expires_at"] or latest, latest)
+    record["expires_at"] = _clamped(call, record["expires_at"])
     async with services.database.writing() as tx:
         if record["owner_uuid"] != call.caller.user_uuid:
             access.check_admin(call.caller, "make tokens of others")
@@ -95,6 +92,8 @@ async def update_token(call: Call) -> Answer:
         _check(changes)
         if changes.get("scopes", old["scopes"]) != old["scopes"]:
             _check_within_own_scopes(call, changes)
+        if changes.get("expires_at", old["expires_at"]) != old["expires_at"]:
+            changes["expires_at"] = _clamped(call, changes["expires_at"])
         if changes.get("owner_uuid", old["owner_uuid"]) != old["owner_uuid"]:
             raise Invalid("owner_uuid: a token stays with its user")
         new = await generic.apply(tx, call.services, TOKENS, old, changes, user_uuid=call.caller.user_uuid)
@@ -104,6 +103,15 @@ async def update_token(call: Call) -> Answer:
 async def delete_token(call: Call) -> Answer:
     """End a token at once."""
     return await generic.delete_record(call, TOKENS)
+
+
+def _clamped(call: Call, expires_at: str | None) -> str | None:
+    """When a token ends, at the latest as the configuration allows those who are no admins."""
+    limit = call.services.config.API.MaxTokenLifetime
+    if not limit or call.caller.is_admin:
+        return expires_at
+    latest = format_time(call.services.clock() + timedelta(seconds=limit))
+    return min(expires_at or latest, latest)
 
 
 def _check(given: Record) -> None:

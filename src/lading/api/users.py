@@ -1,4 +1,4 @@
-"""Users: oneself, those that one may see, and for admins everybody (api-contract 5.1). How they come and go: `accounts`."""
+"""Users: oneself, those that one may see, and for admins everybody (api-contract 5.1). See also `accounts`."""
 
 from __future__ import annotations
 

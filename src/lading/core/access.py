@@ -1,9 +1,9 @@
 """Who may do what: the principal behind a token, its scopes, and what it may read and write.
 
 Source: api-contract 5.2, 8. Admins do everything within the scopes of their token, but for the trash and frozen
-projects; everybody else reads what `permissions` gives a level on. A container is readable through a request that points
-at it, a log row with the object that it is about, a token by its user only. A permission link is readable to the users
-at its ends and to managers of its head; of other users only those who are active are seen, and what `PUBLIC` lists.
+projects; everybody else reads what `permissions` gives a level on. A container is readable through a request that
+points at it, a log row with the object that it is about, a token by its user only. A permission link is readable to the
+users at its ends and to managers of its head; of other users the active ones are seen, and what `PUBLIC` lists.
 """
 
 from __future__ import annotations

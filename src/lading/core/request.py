@@ -222,18 +222,20 @@ _SETTABLE = tuple(name for name, states in PHASES.items() if states)
 _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
 _MOVES = frozenset({"state", "priority", "container_uuid"})
 _NOT_STARTED = (None, containers.State.QUEUED, containers.State.LOCKED)
-_BESIDE_THE_RECIPE = frozenset(
-    {"name", "description", "properties", "state", "owner_uuid", "container_uuid", "container_count_max", "priority"}
-    | {
-        "expires_at",
-        "start_after",
-        "depends_on",
-        "output_name",
-        "output_ttl",
-        "output_properties",
-        "modified_by_user_uuid",
-    }
-)
+_BESIDE_THE_RECIPE = _DESCRIPTIVE | {
+    "state",
+    "container_uuid",
+    "container_count_max",
+    "priority",
+    "expires_at",
+    "start_after",
+    "depends_on",
+    "output_name",
+    "output_ttl",
+    "output_properties",
+    "modified_by_user_uuid",
+    "committed_by_uuid",
+}
 """What a draft can change and keep the container that it was given."""
 
 

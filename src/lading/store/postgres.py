@@ -2,7 +2,7 @@
 
 Rules: writers take turns, in all processes: a transaction that changes begins with an advisory lock. So what a block
 has read stays true until it ends, no two transactions can deadlock or fail to serialise, and log rows become visible in
-the order of their numbers. The lock is held for a few statements and never while a disk is waited for (`postgres_link`).
+the order of their numbers. The lock is held for a few statements, never while a disk is waited for (`postgres_link`).
 Reads take no lock; each statement reads what is committed when it starts. Texts compare by their bytes, as in SQLite;
 booleans are 0 and 1, nested values JSON texts that are checked when they are stored.
 """

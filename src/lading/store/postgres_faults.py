@@ -26,7 +26,7 @@ def translate(error: Exception) -> LadingError:
     if isinstance(error, InvalidCachedStatementError):
         return Interrupted(f"PostgreSQL: the tables have changed ({text}); try again")
     if isinstance(error, PostgresError):
-        return _by_state(str(error.sqlstate or ""), text)
+        return _by_state(str(error.sqlstate or ""), text, str(getattr(error, "constraint_name", None) or ""))
     if isinstance(error, WrongArgument):
         return Invalid(f"a value does not fit: {text}")
     return _lost(text)
@@ -41,13 +41,13 @@ def cannot_connect(error: Exception, where: str) -> LadingError:
     return Unavailable(f"PostgreSQL at {where}: cannot be reached ({text}); start it, or check PostgreSQL.Connection")
 
 
-def _by_state(state: str, text: str) -> LadingError:
+def _by_state(state: str, text: str, constraint: str) -> LadingError:
     if state in ("40001", "40P01"):
         return Interrupted(f"PostgreSQL: somebody else came first ({text}); try again")
     if state.startswith(_LOST):
         return _lost(text)
     if state == "23505":
-        return Invalid(f"duplicate key value violates unique constraint: {text}")
+        return Invalid(f"duplicate key value violates unique constraint: {constraint or text}")
     if state in _NUL:
         return Invalid("a text holds a NUL character, which cannot be stored")
     if state == "22003":

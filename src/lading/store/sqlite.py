@@ -149,8 +149,9 @@ class SqliteDatabase:
 
     async def announcements(self) -> AsyncGenerator[None]:
         """None: nobody else uses this database."""
-        return
-        yield
+        nobody: tuple[None, ...] = ()
+        for one in nobody:
+            yield one
 
     async def close(self) -> None:
         """Finish what is under way and close the file."""

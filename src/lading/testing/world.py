@@ -231,11 +231,12 @@ class World:
 
 @asynccontextmanager
 async def world(
-    root: Path, *, postgresql: Mapping[str, str | int] | None = None, **overrides: JSON
+    root: Path, *, postgresql: Mapping[str, str | int] | None = None, seed: int = 7, **overrides: JSON
 ) -> AsyncIterator[World]:
     """A fresh world below an empty directory; `overrides` are configuration keys.
 
     `postgresql` says where an empty PostgreSQL database is, to be used instead of SQLite; then events are relayed too.
+    Worlds on one database need different seeds.
     """
     settings = {
         "ClusterID": CLUSTER,
@@ -247,7 +248,7 @@ async def world(
     }
     config = load(None, settings)
     database = await _open(root, postgresql, make_seal(config.SystemRootToken))
-    clock, blocks, source = Clock(), MemoryBlocks(), random.Random(7)  # a fake: seeded on purpose
+    clock, blocks, source = Clock(), MemoryBlocks(), random.Random(seed)  # a fake: seeded on purpose
     try:
         await schema.prepare(database, now=format_time(START))
         app = make_app(database, config, clock=clock, entropy=source.randbytes, blocks=blocks, live=root / "live")
