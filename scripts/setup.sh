@@ -6,10 +6,10 @@ cd "$(dirname "$0")/.."
 
 purpose=${1:-run}
 run_tools=(crun)
-test_tools=(crun dockerd containerd bowtie2 samtools bcftools curl ip)
+test_tools=(crun dockerd containerd bowtie2 samtools bcftools curl ip git initdb)
 declare -A package=(
     [crun]=crun [dockerd]=docker.io [containerd]=containerd [bowtie2]=bowtie2 [samtools]=samtools
-    [bcftools]=bcftools [curl]=curl [ip]=iproute2
+    [bcftools]=bcftools [curl]=curl [ip]=iproute2 [git]=git [initdb]=postgresql
 )
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -39,9 +39,11 @@ install() {
 }
 
 need_tools() {
-    local tool missing=()
+    local tool missing=() servers
+    # Debian keeps the programs of the PostgreSQL server out of the path.
+    servers=$(printf ':%s' /usr/lib/postgresql/*/bin)
     for tool in "$@"; do
-        PATH="$PATH:/usr/sbin:/sbin" command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
+        PATH="$PATH:/usr/sbin:/sbin$servers" command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
     done
     [ ${#missing[@]} -eq 0 ] && return
     if can_install; then

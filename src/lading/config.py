@@ -88,7 +88,7 @@ class Containers:
     StopGracePeriod: float = key(10.0, "Time between TERM and KILL when a container is stopped.", unit="seconds")
     RetryLimits: dict[str, int] = key(
         {},
-        "Retries that a failure of each class allows (user, oom, disk, image, node, preempted, timeout, infrastructure).",
+        "Retries for each class of failure: user, oom, disk, image, node, preempted, timeout, infrastructure.",
     )
     GitRepositories: list[str] = key(
         [], "Addresses that git_tree mounts may name; one that ends in `/` or `:` allows all that begin with it."

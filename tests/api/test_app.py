@@ -126,8 +126,9 @@ async def test_a_body_in_parts(it: World) -> None:
 @pytest.mark.parametrize("sent", [[], [b'{"name":"x"}']])
 async def test_half_a_body_changes_nothing(it: World, sent: list[bytes]) -> None:
     parts = [{"type": "http.request", "body": one, "more_body": True} for one in sent]
+    before = await it.ok("GET", "collections")
     assert await _status(it, [*parts, {"type": "http.disconnect"}]) == 400
-    assert (await it.ok("GET", "collections"))["items_available"] == 0
+    assert await it.ok("GET", "collections") == before
 
 
 async def _status(it: World, parts: list[dict[str, Any]]) -> int:
@@ -261,7 +262,7 @@ async def test_an_answer_that_is_read_slowly_is_not_given_up(tmp_path: Path, mon
 
 
 async def test_a_large_body_of_a_stranger_is_not_read(it: World) -> None:
-    large = b'{"name": "' + b"x" * (2 << 20) + b'"}'
+    large = b'{"description": "' + b"x" * (2 << 20) + b'"}'
     length = {"content-length": str(len(large))}
     reply = await it.request("POST", "collections", raw=large, token="", headers=length)
     assert (reply.status, "with a large body" in reply.error) == (401, True)

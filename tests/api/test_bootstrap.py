@@ -80,7 +80,11 @@ async def test_users_from_before_there_were_permissions(it: World) -> None:
     async with it.database.writing() as tx:
         for table in ("memberships", "grants", "links", "groups", "collections"):
             await tx.execute(f"DELETE FROM {table}")
-        await records.insert(tx, USERS, {"uuid": "zzzzz-tpzed-00000000000idle", "is_active": False})
+        await records.insert(
+            tx,
+            USERS,
+            {"uuid": "zzzzz-tpzed-00000000000idle", "is_active": False, "owner_uuid": "x", "modified_at": "m"},
+        )
     await it.app.bootstrap(FIRST)
     made = await it.ok("POST", "groups", {"group_class": "project"}, token=token)
     assert made["can_manage"]
@@ -91,3 +95,11 @@ async def test_users_from_before_there_were_permissions(it: World) -> None:
 async def test_the_empty_collection_is_for_everybody(it: World) -> None:
     found = await it.ok("GET", "collections/d41d8cd98f00b204e9800998ecf8427e+0", token=await it.user("u"))
     assert found["manifest_text"] == ""
+
+
+async def test_what_an_admin_took_away_stays_away(it: World) -> None:
+    params = {"filters": [["tail_uuid", "=", "zzzzz-j7d0g-fffffffffffffff"]]}
+    for link in (await it.ok("GET", "links", params=params))["items"]:
+        await it.ok("DELETE", f"links/{link['uuid']}")
+    await it.app.bootstrap(FIRST)
+    assert (await it.ok("GET", "links", params=params))["items"] == []

@@ -193,3 +193,75 @@ async def test_a_container_without_a_token(it: World) -> None:
     async with it.database.writing() as tx:
         await tx.execute("UPDATE containers SET runtime_token = 'v2/gone/x' WHERE uuid = ?", (uuid,))
     assert (await it.request("GET", f"containers/{uuid}/auth", token=it.dispatcher)).status == 404
+
+
+async def running(it: World, request: Record) -> tuple[str, str]:
+    """The tokens of the supervisor and of the container itself, which runs."""
+    uuid = request["container_uuid"]
+    supervisor = await it.lock(uuid)
+    own = await it.container_token(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    return supervisor, f"{own}/{uuid}"
+
+
+async def test_the_container_says_how_far_it_is(it: World) -> None:
+    request = await it.submit()
+    supervisor, own = await running(it, request)
+    path = f"containers/{request['container_uuid']}/progress"
+    assert (await it.ok("POST", path, {"progress": 0.5}, token=own))["progress"] == 0.5
+    assert (await it.ok("POST", path, {"container": {"progress": 0.75}}, token=own))["progress"] == 0.75
+    for body in ({"progress": 2}, {"progress": "x"}, {}, {"progress": 0.5, "cost": 1.0}):
+        assert (await it.request("POST", path, body, token=own)).status == 422
+    for token in (it.admin, it.dispatcher, supervisor):
+        assert (await it.request("POST", path, {"progress": 0.5}, token=token)).status == 403
+    assert (await it.request("POST", path, {"progress": 0.5}, token=await it.user("bob"))).status == 404
+
+
+async def test_accounting(it: World) -> None:
+    alice, bob = await it.user("alice"), await it.user("bob")
+    first = await it.submit(token=alice, priority=3)
+    uuid = first["container_uuid"]
+    path = f"containers/{uuid}/accounting"
+    assert await it.ok("GET", path) == {"items": []}
+    supervisor, _ = await running(it, first)
+    second = await it.submit(token=bob, priority=5)
+    await it.ok("PUT", f"container_requests/{first['uuid']}", {"priority": 4}, token=alice)
+    await it.ok("DELETE", f"container_requests/{second['uuid']}", token=bob)
+    open_ones = [one for one in (await it.ok("GET", path))["items"] if one["end"] is None]
+    assert [one["container_request_priority"] for one in open_ones] == [4]
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Complete", "exit_code": 0}, token=supervisor)
+    items = (await it.ok("GET", path))["items"]
+    facts = [
+        (one["container_request_uuid"], one["container_request_priority"], one["container_state"]) for one in items
+    ]
+    assert facts == [
+        (first["uuid"], 3, "Locked"),
+        (first["uuid"], 3, "Running"),
+        (second["uuid"], 5, "Running"),
+        (first["uuid"], 4, "Running"),
+    ]
+    assert all(one["start"] < one["end"] for one in items)
+    users = [(await it.ok("GET", "users/current", token=token))["uuid"] for token in (alice, bob)]
+    assert [one["user_uuid"] for one in items] == [users[0], users[0], users[1], users[0]]
+    assert len((await it.ok("GET", path, token=alice))["items"]) == 3
+    assert (await it.request("GET", path, token=bob)).status == 404
+
+
+async def test_a_dispatcher_gives_what_it_has_within_the_range(it: World) -> None:
+    request = await it.submit(runtime_constraints={"ram": [1 << 28, 1 << 30], "vcpus": [1, 4], "internet": True})
+    assert request["runtime_constraints"]["ram"] == [1 << 28, 1 << 30]
+    path = f"containers/{request['container_uuid']}"
+    made = await it.ok("GET", path)
+    assert (made["runtime_constraints"]["ram"], made["constraint_ranges"]["vcpus"]) == (1 << 28, [1, 4])
+    for amounts in ({"ram": 1 << 31}, {"vcpus": 0}, {"keep_cache_ram": 1}, [1]):
+        refused = await it.request("POST", f"{path}/lock", {"runtime_constraints": amounts}, token=it.dispatcher)
+        assert refused.status == 422
+    body = {"runtime_constraints": {"ram": 1 << 29, "vcpus": 3}}
+    locked = await it.ok("POST", f"{path}/lock", body, token=it.dispatcher)
+    assert locked["runtime_constraints"]["vcpus"] == 3
+    await it.ok("POST", f"{path}/unlock", token=it.dispatcher)
+    assert (await it.ok("GET", path))["runtime_constraints"]["vcpus"] == 1
+    await it.ok("POST", f"{path}/lock", body, token=it.dispatcher)
+    joined = await it.submit(runtime_constraints={"ram": 1 << 29, "vcpus": 3, "internet": True})
+    outside = await it.submit(runtime_constraints={"ram": 1 << 29, "vcpus": [1, 2]})
+    assert joined["container_uuid"] == request["container_uuid"] != outside["container_uuid"]

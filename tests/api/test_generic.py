@@ -73,7 +73,7 @@ async def test_select_of_what_was_written(it: World) -> None:
     for plural, body in (
         ("collections", {"name": "a"}),
         ("links", {"link_class": "tag", "name": "a"}),
-        ("container_requests", {"name": "a", "command": ["true"]}),
+        ("container_requests", await it.spec(state="Uncommitted")),
         ("workflows", {"name": "a"}),
     ):
         made = await it.ok("POST", plural, body, params=selected)

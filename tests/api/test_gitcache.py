@@ -68,7 +68,7 @@ async def test_a_range_is_a_set_of_trees_the_newest_first(cache: GitCache, repos
     one = repository.commit(a="1")
     repository.commit(b="unrelated")
     three = repository.commit(a="3")
-    assert [found.commit for found in await find(cache, repository, revisions("v0..main"))][0] == three
+    assert (await find(cache, repository, revisions("v0..main")))[0].commit == three
     by_path = await find(cache, repository, revisions("v0..main", "a"))
     assert [(found.commit, found.kind) for found in by_path] == [(three, "blob"), (repository.hash("main~1"), "blob")]
     assert by_path[1].hash == repository.hash(f"{one}:a")

@@ -167,3 +167,43 @@ async def test_the_spool_goes_with_the_saved_log(it: World) -> None:
     await it.run(request["container_uuid"])
     assert it.app.services.spool.names(request["container_uuid"]) == []
     assert it.app.services.statuses.get(request["container_uuid"]) is None
+
+
+async def test_a_child_that_is_cancelled_charges_what_its_attempts_cost(it: World) -> None:
+    parent = await it.submit("parent")
+    uuid = parent["container_uuid"]
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    children = [await it.submit(f"child{number}", requesting_container_uuid=uuid) for number in range(3)]
+    for child in children:
+        attempt = child["container_uuid"]
+        token = await it.lock(attempt)
+        await it.ok("PUT", f"containers/{attempt}", {"state": "Running"}, token=token)
+        await it.ok("PUT", f"containers/{attempt}", {"state": "Cancelled", "cost": 2.0}, token=token)
+    first, second, third = (f"container_requests/{child['uuid']}" for child in children)
+    assert (await it.ok("POST", f"{first}/cancel"))["cumulative_cost"] == 2.0
+    await it.ok("PUT", second, {"state": "Final"})
+    await it.ok("DELETE", third)
+    assert (await it.ok("GET", f"containers/{uuid}"))["subrequests_cost"] == 6.0
+
+
+async def test_a_draft_is_asked_for_by_a_running_container(it: World) -> None:
+    parent = await it.submit("parent", priority=7)
+    uuid = parent["container_uuid"]
+    draft = await it.submit("child", state="Uncommitted")
+    path = f"container_requests/{draft['uuid']}"
+    early = await it.request("PUT", path, {"requesting_container_uuid": uuid})
+    assert (early.status, "Queued, not Running" in early.error) == (422, True)
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    named = await it.ok("PUT", path, {"requesting_container_uuid": uuid})
+    assert (named["requesting_container_uuid"], named["priority"]) == (uuid, 7)
+    alice = await it.user("alice")
+    hers = await it.spec("child", token=alice, requesting_container_uuid=uuid)
+    assert (
+        "not a container that this token acts for"
+        in (await it.request("POST", "container_requests", hers, token=alice)).error
+    )
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Cancelled"}, token=supervisor)
+    late = await it.request("PUT", path, {"state": "Committed"})
+    assert (late.status, "has ended" in late.error) == (422, True)

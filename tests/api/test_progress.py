@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.schema import JSON
+from lading.core.schema import JSON, Record
 from lading.testing.world import World
 
 
@@ -78,3 +78,37 @@ async def test_preview_stores_nothing(it: World) -> None:
     assert again["container_state"] == "Complete"
     reply = await it.request("POST", "container_requests/preview", await it.spec(container_image="no:image"))
     assert reply.status == 422
+
+
+async def test_why_it_waits(it: World) -> None:
+    first = await it.submit("first", priority=9)
+    held = await it.submit("held", priority=0)
+    second = await it.submit("second", priority=1)
+
+    async def waits(request: Record) -> list[tuple[str, str]]:
+        answer = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+        return [(one["reason"], one["sentence"]) for one in answer["waits"]]
+
+    assert (await waits(held))[0] == (
+        "priority",
+        "It is on hold: its priority is 0. Raise the priority to have it run.",
+    )
+    assert (await waits(second))[0][1].startswith("1 container waits before it")
+    sentence = "Too large for this dispatcher: it needs 9 VCPUs, the largest worker has 2."
+    items = {second["container_uuid"]: sentence}
+    await it.ok("POST", "dispatch/statuses", {"items": items}, token=it.dispatcher)
+    assert (await waits(second))[1] == ("dispatcher", sentence)
+    await it.lock(first["container_uuid"])
+    reason, words = (await waits(first))[0]
+    assert (reason, it.dispatcher.split("/")[1] in words) == ("lock", True)
+
+
+async def test_why_a_child_waits(it: World) -> None:
+    parent = await it.submit("parent")
+    uuid = parent["container_uuid"]
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    child = await it.submit("child", requesting_container_uuid=uuid)
+    await it.ok("PUT", f"container_requests/{parent['uuid']}", {"priority": 0})
+    answer = await it.ok("GET", f"container_requests/{child['uuid']}/why")
+    assert [one["reason"] for one in answer["waits"]] == ["parent"]

@@ -117,7 +117,9 @@ async def test_properties_of_a_final_request(it: World) -> None:
         ({"container_uuid": "zzzzz-dz642-000000000000009"}, "container_uuid"),
         ({"owner_uuid": "zzzzz-tpzed-000000000000009"}, "owner_uuid"),
         ({"output_ttl": 1 << 70}, "Output ttl"),
-        ({"satisfy": True}, "satisfy"),
+        ({"depends_on": ["x"]}, "Depends on"),
+        ({"expires_at": "soon"}, "Expires at"),
+        ({"start_after": 5}, "Start after"),
     ],
 )
 async def test_faults_store_nothing(it: World, more: Record, fault: str) -> None:

@@ -110,3 +110,98 @@ async def test_nothing_waits_for_itself(it: World) -> None:
     await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
     child = await it.submit("same", token=own)
     assert child["container_uuid"] != uuid
+
+
+async def test_filters_choose_among_existing_containers(it: World) -> None:
+    old = await it.submit()
+    await it.run(old["container_uuid"])
+    middle = (await it.ok("GET", f"containers/{old['container_uuid']}"))["finished_at"]
+    assert (await it.submit(filters=[["created_at", "<", middle]]))["container_uuid"] == old["container_uuid"]
+    assert (await it.submit(filters=["state", "=", "Complete"]))["filters"] == [["state", "=", "Complete"]]
+    other = await it.submit(filters=[["created_at", ">", middle]])
+    assert other["container_uuid"] != old["container_uuid"]
+    why = await it.ok("GET", f"container_requests/{other['uuid']}/why")
+    assert why["decision"]["candidates"][0]["reason"] == "it does not meet the filters of the request"
+
+
+async def test_a_request_that_only_an_existing_container_can_satisfy(it: World) -> None:
+    """A ContainerRequest may indicate that it cannot be satisfied by a new Container record (seed 002)."""
+    spec = await it.spec(filters=[["created_at", "<", "2015-07-01T00:00:01Z"]])
+    refused = await it.request("POST", "container_requests", spec)
+    assert (refused.status, "a new one could not meet its filters" in refused.error) == (422, True)
+    shown = await it.ok("POST", "container_requests/preview", spec)
+    assert (shown["decision"], shown["container_uuid"]) == ("none", None)
+    assert (await it.ok("GET", "containers"))["items"] == []
+
+
+@pytest.mark.parametrize("filters", [[["nope", "=", 1]], [["state", "?", 1]], "state", [["created_at", "<", "soon"]]])
+async def test_filters_are_checked_when_they_are_written(it: World, filters: object) -> None:
+    refused = await it.request("POST", "container_requests", await it.spec(state="Uncommitted", filters=filters))
+    assert (refused.status, "Filters" in refused.error) == (422, True)
+
+
+async def test_any_container_within_the_range_will_do(it: World) -> None:
+    big = await it.submit(runtime_constraints={"ram": 1 << 30, "vcpus": 2})
+    await it.run(big["container_uuid"])
+    wanted = {"ram": [1 << 28, 1 << 31], "vcpus": [1, 2], "keep_cache_disk": [0, 1 << 40]}
+    assert (await it.submit(runtime_constraints=wanted))["container_uuid"] == big["container_uuid"]
+    small = await it.submit(runtime_constraints={**wanted, "vcpus": [3, 8]})
+    assert small["container_uuid"] != big["container_uuid"]
+    why = await it.ok("GET", f"container_requests/{small['uuid']}/why")
+    assert why["decision"]["candidates"][0]["reason"] == "it has another vcpus"
+    assert why["decision"]["near"][0]["first_difference"]["field"].startswith("runtime_constraints.")
+
+
+async def test_requests_that_wait_together_narrow_the_range(it: World) -> None:
+    first = await it.submit(runtime_constraints={"ram": [1 << 28, 1 << 30], "vcpus": 1})
+    second = await it.submit(runtime_constraints={"ram": [1 << 29, 1 << 31], "vcpus": 1})
+    assert second["container_uuid"] == first["container_uuid"]
+    shared = await it.ok("GET", f"containers/{first['container_uuid']}")
+    assert shared["constraint_ranges"] == {"ram": [1 << 29, 1 << 30]}
+    assert shared["runtime_constraints"]["ram"] == 1 << 29
+
+
+async def test_the_internet_must_or_must_not_be_there(it: World) -> None:
+    plain = {"vcpus": 1, "ram": 1 << 28}
+    with_net = await it.submit(runtime_constraints={**plain, "internet": True})
+    without = await it.submit(runtime_constraints={**plain, "internet": False})
+    assert with_net["container_uuid"] != without["container_uuid"]
+    assert (await it.submit(runtime_constraints={**plain, "internet": True}))["container_uuid"] == with_net[
+        "container_uuid"
+    ]
+    either = await it.submit(runtime_constraints=plain)
+    assert either["container_uuid"] in (with_net["container_uuid"], without["container_uuid"])
+    spec = await it.spec(runtime_constraints={**plain, "internet": False, "API": True})
+    assert "cannot be false with API" in (await it.request("POST", "container_requests", spec)).error
+
+
+async def test_keep_needs_the_api(it: World) -> None:
+    mounts = {"/out": {"kind": "tmp"}, "/keep": {"kind": "keep"}}
+    refused = await it.request("POST", "container_requests", await it.spec(mounts=mounts))
+    assert (refused.status, "keep needs runtime_constraints.API" in refused.error) == (422, True)
+    made = await it.submit(mounts=mounts, runtime_constraints={"vcpus": 1, "ram": 1 << 28, "API": True})
+    assert (await it.ok("GET", f"containers/{made['container_uuid']}"))["mounts"]["/keep"] == {"kind": "keep"}
+
+
+async def test_a_draft_whose_container_went_is_given_another(it: World) -> None:
+    draft = await it.submit(state="Uncommitted")
+    shown = await it.ok("POST", f"container_requests/{draft['uuid']}/satisfy")
+    assert await it.ok("POST", f"container_requests/{draft['uuid']}/satisfy") == shown
+    await it.ok("PUT", f"containers/{shown['container_uuid']}", {"state": "Cancelled"})
+    done = await it.ok("PUT", f"container_requests/{draft['uuid']}", {"state": "Committed"})
+    assert done["container_uuid"] not in (None, shown["container_uuid"])
+    changed = await it.ok("PUT", f"container_requests/{done['uuid']}", {"container_uuid": None})
+    again = await it.request("POST", f"container_requests/{changed['uuid']}/satisfy")
+    assert (again.status, again.json["container_uuid"] is not None) == (200, True)
+
+
+async def test_satisfy_as_a_parameter_of_drafts(it: World) -> None:
+    spec = await it.spec(state="Uncommitted")
+    made = await it.request("POST", "container_requests", spec, params={"satisfy": True})
+    assert (made.status, made.json["state"], made.json["container_uuid"] is not None) == (200, "Uncommitted", True)
+    path = f"container_requests/{made.json['uuid']}"
+    other = await it.request("PUT", path, {"command": ["other"], "satisfy": True})
+    assert (other.status, other.json["container_uuid"] not in (None, made.json["container_uuid"])) == (200, True)
+    assert (await it.ok("GET", f"containers/{made.json['container_uuid']}"))["state"] == "Cancelled"
+    unready = await it.request("PUT", path, {"runtime_constraints": {}, "satisfy": True})
+    assert (unready.status, "must be a positive integer" in unready.error) == (422, True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lading.api.services import Statuses, hash_secret, make_policy
 from lading.config import load
+from lading.core.errors import Failure, Invalid
 from lading.testing.world import World
 
 
@@ -28,3 +31,10 @@ async def test_secrets_of_containers_can_be_told_again(it: World) -> None:
     assert services.new_secret() != services.new_secret()
     assert services.new_uuid("dz642").startswith("zzzzz-dz642-")
     assert len(hash_secret("x")) == 64
+
+
+def test_retry_limits_of_the_configuration() -> None:
+    policy = make_policy(load(None, {"ClusterID": "zzzzz", "Containers": {"RetryLimits": {"oom": 2}}}))
+    assert (policy.retry_limits[Failure.OOM], policy.retry_limits[Failure.DISK]) == (2, 1)
+    with pytest.raises(Invalid, match=r"Containers\.RetryLimits\.moon: must be one of user, oom"):
+        make_policy(load(None, {"ClusterID": "zzzzz", "Containers": {"RetryLimits": {"moon": 2}}}))

@@ -59,7 +59,7 @@ async def test_preview(it: World) -> None:
 
 
 async def test_submit_a_previewed_existing_container(it: World) -> None:
-    """I'm happy with the already running container. Give me access to it, its logs and, when it finishes, its output."""
+    """I'm happy with the running container. Give me access to it, its logs and, when it finishes, its output."""
     alice, bob = await it.user("alice"), await it.user("bob")
     await it.submit("wc", token=bob)
     shown = await it.ok("POST", "container_requests/preview", await it.spec("wc", token=alice), token=alice)

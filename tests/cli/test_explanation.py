@@ -39,3 +39,29 @@ def test_why_without_a_decision(capsys: pytest.CaptureFixture[str]) -> None:
     show_why({**answer, "attempted_container_uuids": ["a", "b"], "decision": None})
     lines = capsys.readouterr().out.splitlines()
     assert lines == ["request       r", "outcome       It is a draft.", "tried before  a, b"]
+
+
+def test_why_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {"request_uuid": "r", "outcome": "It waits.", "scheduling_status": "", "container": None}
+    waits = [{"reason": "priority", "sentence": "It is on hold."}, {"reason": "position", "sentence": "2 before it."}]
+    show_why({**answer, "attempted_container_uuids": [], "decision": None, "waits": waits})
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=1) for line in lines[2:]] == [
+        ["because", "It is on hold."],
+        ["because", "2 before it."],
+    ]
+
+
+def test_a_request_that_nothing_can_satisfy(capsys: pytest.CaptureFixture[str]) -> None:
+    show_preview({"decision": "none", "container_uuid": None, "reason": "no container will do", "candidates": []})
+    assert capsys.readouterr().out == "would have no container: no container will do\n"
+
+
+def test_the_next_nearest_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    near = [
+        {"container_uuid": uuid, "state": "Complete", "first_difference": difference}
+        for uuid, difference in (("c2", None), ("c3", {"field": "cwd", "request": ".", "container": "/"}), ("c4", None))
+    ]
+    show_trail({**_near(), "near": near})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "further: c3 (Complete) differs first in cwd; c4 (Complete) in nothing"

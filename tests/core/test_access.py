@@ -7,20 +7,10 @@ import pytest
 from lading.core import access
 from lading.core.access import Principal
 from lading.core.errors import Forbidden
-from lading.core.filters import (
-    About,
-    Accessible,
-    All,
-    Column,
-    Compare,
-    Either,
-    ManagedHead,
-    Reachable,
-    Requested,
-    Untrashed,
-)
+from lading.core.filters import All, Column, Compare, Either
 from lading.core.records import COLLECTIONS, CONTAINERS, GROUPS, KEEP_SERVICES, LINKS, LOGS, TOKENS, USERS
 from lading.core.schema import Type
+from lading.core.visibility import About, Accessible, ManagedHead, Reachable, Requested, Untrashed
 
 ADMIN = Principal(user_uuid="a", token_uuid="t", token="t", is_admin=True)
 USER = Principal(user_uuid="u", token_uuid="t", token="t")

@@ -14,7 +14,7 @@ from lading.testing.records import make_container, make_request
 EARLY = Judgement(Standing.EARLY, "It is to start after tomorrow.")
 
 
-def reasons(container: Container | None, scene: Scene = Scene(), **changes: Any) -> list[str]:
+def reasons(container: Container | None, scene: Scene, **changes: Any) -> list[str]:
     request = make_request(**{"state": "Committed", "priority": 5, **changes})
     return [one.reason for one in delays(request, container, scene)]
 

@@ -186,3 +186,19 @@ def test_no_event_breaks_the_rules(old: State, new: State, changes: dict[str, Js
     assert after.command == before.command
     assert Container.from_record({**before.to_record(), **change.changed}) == after
     assert (Finish(after.uuid) in change.effects) == (after.state in FINAL and old not in FINAL)
+
+
+RANGED: dict[str, Any] = {
+    "runtime_constraints": {"ram": 2, "vcpus": 1}, "constraint_ranges": {"ram": [2, 8]}, "lock_count": 1
+}  # fmt: skip
+
+
+def test_who_locks_says_how_much_it_gives() -> None:
+    locked = lifecycle.lock(make_container(**RANGED), caller=HOLDER, tokens=TOKENS, amounts={"ram": 8})
+    assert locked.container.runtime_constraints == {"ram": 8, "vcpus": 1}
+    assert locked.container.reuse_key != make_container(**RANGED).reuse_key
+    taken = Container.from_record({**locked.container.to_record(), **HELD_BY})
+    back = lifecycle.unlock(taken, caller=HOLDER, now=NOW)
+    assert back.container.runtime_constraints == {"ram": 2, "vcpus": 1}
+    with pytest.raises(Invalid, match="can be given from 2 to 8, not 9"):
+        lifecycle.lock(make_container(**RANGED), caller=HOLDER, tokens=TOKENS, amounts={"ram": 9})

@@ -184,6 +184,11 @@ def test_standard_input_from_the_record(spec: dict[str, Any]) -> None:
         ({"/out": {"kind": "text", "content": ""}}, "writable mount"),
         ({"/out": {"kind": "collection"}}, "writable mount"),
         ({"/out": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, "writable mount"),
+        ({"/keep": {"kind": "keep"}}, "cannot show the tree of all collections; name the collections"),
+        (
+            {"/out/src": {"kind": "git_tree", "tree": "a" * 40}},
+            "cannot fetch git trees; put the files into a collection",
+        ),
         (
             {"/out/c": {"kind": "collection", "portable_data_hash": PDH}, "/out/c/t": {"kind": "text", "content": ""}},
             "read-only mount /out/c",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given
@@ -126,7 +127,15 @@ def test_a_started_container_is_explained_as_being_prepared() -> None:
     assert found["a"].sentence == "Preparing to run on w."
 
 
+def test_what_is_left_goes_to_those_that_can_be_given_more() -> None:
+    one = replace(entry("a", 2), growth=Resources(9, 15))
+    two = replace(entry("b"), growth=Resources(9, 9))
+    decided = plan(Snapshot(queue=(one, two), workers=(worker(),)))
+    assert decided.starts == (Start("a", "w", Resources(2, 15)), Start("b", "w", Resources(0, 5)))
+
+
 needs = st.builds(Resources, st.integers(1, 6), st.integers(1, 60))
+growths = st.just(Resources()) | st.builds(Resources, st.integers(0, 6), st.integers(0, 60))
 times = st.integers(0, 10).map(float)
 
 
@@ -140,8 +149,11 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
             if amount.fits(capacity - total(one.need for one in occupants)):
                 occupants.append(Occupant(uuid=f"r{number}.{index}", need=amount, started=began))
         workers.append(worker(*occupants, id=f"w{number}", capacity=capacity))
-    rows = draw(st.lists(st.tuples(st.integers(0, 3), needs, times), max_size=8))
-    queue = tuple(entry(f"q{at}", priority, amount, seen=seen) for at, (priority, amount, seen) in enumerate(rows))
+    rows = draw(st.lists(st.tuples(st.integers(0, 3), needs, times, growths), max_size=8))
+    queue = tuple(
+        replace(entry(f"q{at}", priority, amount, seen=seen), growth=growth)
+        for at, (priority, amount, seen, growth) in enumerate(rows)
+    )
     held = {one.uuid: "held" for one in queue if draw(st.booleans()) and draw(st.booleans())}
     return Snapshot(queue=queue, workers=tuple(workers), held=held)
 

@@ -30,7 +30,8 @@ def test_a_new_container_has_the_least_and_room_for_more() -> None:
 
 
 def test_who_locks_gives_what_is_within_the_ranges() -> None:
-    given_least, room = {"ram": 2, "vcpus": 1}, {"ram": [2, 8]}
+    given_least: JsonObject = {"ram": 2, "vcpus": 1}
+    room: JsonObject = {"ram": [2, 8]}
     assert ranges.granted(given_least, room, {"ram": 8, "vcpus": 1}) == {"ram": 8, "vcpus": 1}
     assert ranges.least({"ram": 8, "vcpus": 1}, room) == given_least
     with pytest.raises(Invalid, match=r"runtime_constraints.ram: this container can be given from 2 to 8, not 9"):

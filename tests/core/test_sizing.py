@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.sizing import GIB, MIB, Resources, format_bytes, need, total
+from lading.core.sizing import GIB, MIB, Resources, format_bytes, growth, need, total
 
 
 def test_need_is_ram_plus_cache() -> None:
     wanted = need({"vcpus": 2, "ram": GIB, "keep_cache_ram": MIB, "keep_cache_disk": 9 * GIB, "API": True})
     assert wanted == Resources(2, GIB + MIB)
+
+
+def test_growth_is_what_the_ranges_allow_beyond_the_need() -> None:
+    assert growth({"vcpus": [1, 4], "ram": [10, 30]}, {"vcpus": 2, "ram": 10}) == Resources(2, 20)
+    assert growth({"vcpus": "x", "ram": [1, 2]}, {"vcpus": 1, "ram": 5}) == Resources()
+    assert growth({}, {}) == Resources()
 
 
 def test_fits_in_every_component() -> None:

@@ -100,3 +100,13 @@ def test_statuses_are_of_what_has_not_started(queue: Queue, ledger: Ledger) -> N
     assert found["locked"] == "Preparing to run on w."
     assert found["strange"].startswith("Cannot be sized: runtime_constraints.vcpus")
     assert "running" not in found
+
+
+def test_what_is_being_started_counts_with_what_it_is_given(queue: Queue, ledger: Ledger) -> None:
+    learn(queue, "a", "Queued", constraint_ranges={"ram": [10, 30]})
+    ledger.engage("a", now=0.0, worker="w", extra=Resources(0, 20))
+    assert occupants(queue, view(), ledger) == {"a": Resources(1, 30)}
+    learn(queue, "a", "Locked", runtime_constraints={"vcpus": 1, "ram": 30})
+    assert occupants(queue, view(), ledger) == {"a": Resources(1, 30)}
+    ledger.release("a")
+    assert ledger.given("a") == Resources()

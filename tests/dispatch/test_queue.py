@@ -117,3 +117,14 @@ def test_priority_zero_is_on_hold(queue: Queue) -> None:
     queue.merge([item(priority=0), item("v", priority=None)], ticket=queue.ticket(), now=2.0)
     assert not queue.waiting
     assert set(queue.others) == {"u", "v"}
+
+
+def test_a_range_is_room_to_grow(queue: Queue) -> None:
+    constraints = {"vcpus": 1, "ram": 10, "keep_cache_ram": 5}
+    item = {"uuid": "a", "state": "Queued", "priority": 1, "runtime_constraints": constraints}
+    queue.merge([{**item, "constraint_ranges": {"vcpus": [1, 4]}}], ticket=queue.ticket(), now=0.0)
+    record = queue.get("a")
+    assert record is not None
+    assert record.entry is not None
+    assert (record.entry.need, record.entry.growth) == (Resources(1, 15), Resources(3, 0))
+    assert record.amounts(Resources(2, 0)) == {"vcpus": 3, "ram": 10}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from lading.core.recipe import Keys
 from lading.core.records import CONTAINERS, REQUESTS
 from lading.store import containers, records
 from lading.store.database import Database
+from lading.testing.records import make_container
 
 
 async def test_candidates_come_in_a_useful_order(database: Database) -> None:
@@ -17,7 +19,7 @@ async def test_candidates_come_in_a_useful_order(database: Database) -> None:
         ):
             row = {"uuid": uuid, "state": state, "exit_code": code, "finished_at": finished, "reuse_key": "k"}
             await records.insert(tx, CONTAINERS, row)
-        found = await containers.candidates(tx, "k")
+        found = await containers.candidates(tx, database.dialect, Keys("reuse_key", ("k", "other")))
     assert [row["uuid"] for row in found] == ["early", "late", "queued", "bad"]
 
 
@@ -36,3 +38,14 @@ async def test_wanted_below(database: Database) -> None:
             row = {"uuid": uuid, "requesting_container_uuid": "p", "container_uuid": child, "state": state}
             await records.insert(tx, REQUESTS, row)
         assert await containers.wanted_below(tx, ["p"]) == ["child"]
+
+
+async def test_older_containers_get_their_broad_keys(database: Database) -> None:
+    made = make_container().to_record()
+    async with database.writing() as tx:
+        await records.insert(tx, CONTAINERS, {**made, "broad_key": None})
+        await records.insert(tx, CONTAINERS, {"uuid": "bare"})
+        await containers.fill_broad_keys(tx)
+        found = await records.get(tx, CONTAINERS, str(made["uuid"]))
+    assert found is not None
+    assert found["broad_key"] == made["broad_key"]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.filters import Accessible, Order, Query
+from lading.core.filters import Order, Query
 from lading.core.records import COLLECTIONS
+from lading.core.visibility import Accessible
 from lading.store import reach, records
 from lading.store.database import Database
 from tests.store.test_permissions import ALICE, BOB, FILE, ROLES, P, Q, a_graph
@@ -41,7 +42,11 @@ async def test_a_list_names_what_there_is(database: Database, monkeypatch: pytes
         await it.project(P, ALICE)
         await it.project(Q, BOB)
         await it.link(ALICE, FILE, 1)
-        assert await reach.accessible(it.tx, COLLECTIONS, BOB) == Accessible(BOB, (), ())
+        await it.link(BOB, FILE, 1)
+        await it.link(BOB, FILE[:-1] + "2", 1)
+        shared = (await reach.accessible(it.tx, COLLECTIONS, BOB)).shared
+        assert await reach.accessible(it.tx, COLLECTIONS, BOB) == Accessible(BOB, (), shared)
+        assert set(shared or ()) == {FILE, FILE[:-1] + "2"}
         for number, owner in enumerate((ALICE, P, P)):
             record = {"uuid": f"c{number}", "current_version_uuid": f"c{number}", "owner_uuid": owner}
             await records.insert(it.tx, COLLECTIONS, {**record, "name": str(number), "portable_data_hash": "x"})

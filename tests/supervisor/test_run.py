@@ -226,6 +226,17 @@ async def test_a_container_that_may_call_the_api(bench: Bench) -> None:
     assert SUPERVISOR_TOKEN not in logs
 
 
+@pytest.mark.parametrize("internet", [True, False])
+async def test_the_internet_is_the_network_without_a_token(bench: Bench, internet: bool) -> None:
+    constraints = {"API": False, "internet": internet, "ram": 1, "vcpus": 1}
+    bench.add("echo $ARVADOS_API_TOKEN > /out/env", runtime_constraints=constraints)
+    await bench.run()
+    assert bench.engine is not None
+    assert bench.engine.spec is not None
+    assert bench.engine.spec.network is internet
+    assert bench.output() == {"env": b"\n"}
+
+
 async def test_an_output_that_the_container_has_saved_itself(bench: Bench) -> None:
     pdh = bench.server.add_collection({"own": b"x"})
     record = bench.add("true", runtime_constraints={"API": True, "ram": 1, "vcpus": 1}, output=pdh)

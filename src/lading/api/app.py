@@ -76,7 +76,8 @@ def make_app(
 
     `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks.get(locator)` the content of
     a block, for saved logs; `live` is a directory for the logs of running containers, `repositories` one for mirrors of
-    git repositories (beside `live` if it is not given). The caller prepares the database (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
+    git repositories (beside `live` if it is not given). The caller prepares the database (`store.schema.prepare`,
+    `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
     """
     return Application(
         Services(

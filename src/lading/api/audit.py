@@ -23,13 +23,13 @@ LISTENED: Final = ("is_trashed", "name", "owner_uuid", "portable_data_hash", "re
 async def created(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
     """A record was made."""
     new = _logged(services, kind, record)
-    await _write(tx, services, kind, record, "create", user_uuid, {"new_etag": etag(record), "new_attributes": new})
+    await _write(tx, services, record, "create", user_uuid, {"new_etag": etag(record), "new_attributes": new})
 
 
 async def deleted(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
     """A record was deleted."""
     old = _logged(services, kind, record)
-    await _write(tx, services, kind, record, "delete", user_uuid, {"old_etag": etag(record), "old_attributes": old})
+    await _write(tx, services, record, "delete", user_uuid, {"old_etag": etag(record), "old_attributes": old})
 
 
 async def changed(
@@ -48,7 +48,7 @@ async def changed(
         "new_etag": etag(new),
         "new_attributes": {name: new[name] for name in names},
     }
-    await _write(tx, services, kind, new, "update", user_uuid, properties)
+    await _write(tx, services, new, "update", user_uuid, properties)
 
 
 async def note(
@@ -68,7 +68,6 @@ def _logged(services: Services, kind: RecordType, record: Record) -> Record:
 async def _write(
     tx: Transaction,
     services: Services,
-    kind: RecordType,
     record: Record,
     event_type: str,
     user_uuid: str,

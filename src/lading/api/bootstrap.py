@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from lading.api import audit, generic
 from lading.api.services import Services, hash_secret
 from lading.core import access, ids
+from lading.core.groups import GroupClass
 from lading.core.permissions import NAMES, Level
 from lading.core.records import COLLECTIONS, GROUPS, LINKS, TOKENS, USERS
 from lading.core.schema import Record, RecordType
@@ -61,18 +62,34 @@ async def bootstrap(services: Services, tokens: FirstTokens) -> None:
 
 
 async def _principals(tx: Transaction, services: Services) -> None:
-    """The users and groups that every installation has, what they may do, and the collection without files."""
+    """The users and groups that every installation has, what they may do, and the collection without files.
+
+    What is made once is left alone then, so that what an admin takes away stays away.
+    """
     cluster = services.config.ClusterID
-    for uuid in await permissions.users_outside(tx):
+    outside = await permissions.users_outside(tx)
+    for uuid in outside:
         await permissions.add_user(tx, uuid)
+    everybody = ids.all_users(cluster)
+    if await records.get(tx, GROUPS, everybody) is None:
+        await _seed(tx, services, everybody)
+    for user in await records.among(tx, USERS, "uuid", outside):
+        if user["is_active"] and not user["is_admin"]:
+            await _share(tx, services, user["uuid"], everybody, Level.WRITE)
+            if services.config.Users.ActivatedUsersAreVisibleToOthers:
+                await _share(tx, services, everybody, user["uuid"], Level.READ)
+
+
+async def _seed(tx: Transaction, services: Services, everybody: str) -> None:
+    cluster = services.config.ClusterID
     nobody: Record = {"uuid": ids.anonymous_user(cluster), "first_name": "Anonymous", "is_active": False}
     await _ensure(tx, services, USERS, nobody)
-    everybody, world, stars = ids.all_users(cluster), ids.anonymous_group(cluster), ids.public_favorites(cluster)
+    world, stars = ids.anonymous_group(cluster), ids.public_favorites(cluster)
     for uuid, name, group_class in (
-        (ids.system_group(cluster), "System group", "role"),
-        (everybody, "All users", "role"),
-        (world, "Anonymous users", "role"),
-        (stars, "Public favorites", "project"),
+        (ids.system_group(cluster), "System group", GroupClass.ROLE),
+        (everybody, "All users", GroupClass.ROLE),
+        (world, "Anonymous users", GroupClass.ROLE),
+        (stars, "Public favorites", GroupClass.PROJECT),
     ):
         await _ensure(tx, services, GROUPS, {"uuid": uuid, "name": name, "group_class": group_class})
     empty = ids.empty_collection(cluster)
@@ -80,17 +97,11 @@ async def _principals(tx: Transaction, services: Services) -> None:
     await _ensure(tx, services, COLLECTIONS, {**content, "name": "empty collection", "file_count": 0})
     for tail, head in ((nobody["uuid"], world), (everybody, world), (everybody, stars), (world, empty)):
         await _share(tx, services, tail, head, Level.READ)
-    for user in await records.matching(tx, USERS, is_active=1, is_admin=0):
-        await _share(tx, services, user["uuid"], everybody, Level.WRITE)
-        if services.config.Users.ActivatedUsersAreVisibleToOthers:
-            await _share(tx, services, everybody, user["uuid"], Level.READ)
 
 
 async def _share(tx: Transaction, services: Services, tail: str, head: str, level: Level) -> None:
-    ends: Record = {"tail_uuid": tail, "head_uuid": head, "link_class": graph.PERMISSION}
-    if not await records.matching(tx, LINKS, **ends):
-        uuid = services.new_uuid(ids.Infix.LINK)
-        await _ensure(tx, services, LINKS, {**ends, "uuid": uuid, "name": NAMES[level]})
+    link: Record = {"tail_uuid": tail, "head_uuid": head, "link_class": graph.PERMISSION, "name": NAMES[level]}
+    await _ensure(tx, services, LINKS, {**link, "uuid": services.new_uuid(ids.Infix.LINK)})
 
 
 async def _restrict(tx: Transaction, services: Services, uuid: str) -> None:

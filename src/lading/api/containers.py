@@ -191,8 +191,8 @@ async def report_progress(call: Call) -> Answer:
 async def get_accounting(call: Call) -> Answer:
     """When the container held resources, for which request of which user, at which priority and in which state.
 
-    {"items": [{"start", "end": null while it lasts, "user_uuid", "container_request_uuid", "container_request_priority",
-    "container_state"}]}; all for admins, others see the intervals of requests that they can read.
+    {"items": [{"start", "end": null while it lasts, "user_uuid", "container_request_uuid",
+    "container_request_priority", "container_state"}]}; all for admins, others see those of requests they can read.
     """
     services, caller = call.services, call.caller
     async with services.database.reading() as tx:

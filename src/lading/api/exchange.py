@@ -33,6 +33,7 @@ BOOLEANS: Final = frozenset(
         "satisfy",
     }
 )
+_BESIDE: Final = frozenset({"ensure_unique_name", "select", "cluster_id", "satisfy"})
 _TRANSPORT: Final = frozenset({"alt", "api_token", "oauth_token", "_method", "reader_tokens", "pp", "prettyPrint"})
 _TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} objects and arrays in each other"
 _decode = msgspec.json.Decoder().decode
@@ -97,7 +98,7 @@ class Call:
 
 
 def _beside(name: str, kind: RecordType) -> bool:
-    return name not in kind.by_name and (name in _TRANSPORT or name in ("ensure_unique_name", "select", "cluster_id"))
+    return name not in kind.by_name and (name in _TRANSPORT or name in _BESIDE)
 
 
 def read_query(query: bytes) -> dict[str, JSON]:

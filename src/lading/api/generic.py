@@ -15,9 +15,10 @@ from lading.api.shape import needed, show
 from lading.core import access, attributes
 from lading.core.access import Principal
 from lading.core.errors import Conflict
-from lading.core.filters import Accessible, Expression, Query, check_query, check_select
+from lading.core.filters import Expression, Query, check_query, check_select
 from lading.core.records import LINKS
 from lading.core.schema import Record, RecordType
+from lading.core.visibility import Accessible
 from lading.store import graph, reach, records
 from lading.store.database import Transaction
 

@@ -20,21 +20,11 @@ from lading.api.shape import needed
 from lading.core import assorted, ids
 from lading.core.assorted import Part
 from lading.core.errors import Invalid, NotFound
-from lading.core.filters import (
-    Among,
-    Column,
-    Compare,
-    Either,
-    Expression,
-    Inside,
-    IsKind,
-    Not,
-    Query,
-    Reachable,
-)
+from lading.core.filters import Among, Column, Compare, Either, Expression, IsKind, Not, Query
 from lading.core.groups import GroupClass
 from lading.core.records import BY_INFIX, COLLECTIONS, GROUPS, USERS
 from lading.core.schema import JSON, Record, RecordType, Type
+from lading.core.visibility import Inside, Reachable
 from lading.store import records
 from lading.store.database import Transaction
 

@@ -98,8 +98,6 @@ async def level_of(tx: Transaction, kind: RecordType, record: Record, principal:
     user = principal.user_uuid
     if principal.is_admin or record["owner_uuid"] == user or (kind is USERS and record["uuid"] == user):
         return Level.MANAGE
-    if kind is TOKENS:
-        return Level.NONE
     return await reach.level_on(tx, user, record["uuid"], record["owner_uuid"])
 
 

@@ -9,6 +9,7 @@ priority are kept as intervals of allocation. Source: api-contract 1.3, 1.7, 1.8
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from lading.api import audit
@@ -133,9 +134,9 @@ class Ledger:
         if row is not None and values:
             await self._store_container(row, values, expected={"state": container.state})
 
-    async def judge(self, subject: ContainerRequest) -> Judgement:
-        """Whether a request counts now."""
-        return (await self._judge([subject]))[subject.uuid]
+    async def judge(self, subject: ContainerRequest, *, new: bool = False) -> Judgement:
+        """Whether a request counts now; `new`: it is being committed."""
+        return (await self._judge([subject], new=new))[subject.uuid]
 
     async def fail(self, row: Record, reason: str) -> Record:
         """End a Committed request that can never be run, and say why; nobody else loses its container."""
@@ -202,7 +203,7 @@ class Ledger:
                     await self.fail(row, judgement.sentence)
                 elif row["container_uuid"] is not None:
                     self.stale([row["container_uuid"]])
-                if judgement.standing in (Standing.READY, Standing.EARLY):
+                elif judgement.standing in (Standing.READY, Standing.EARLY):
                     await waits.unwatch(self.tx, uuid)
 
     async def _settle_priorities(self) -> None:
@@ -221,6 +222,9 @@ class Ledger:
             if row["state"] == request.State.COMMITTED
         ]
         judgements = await self._judge(wanting)
+        for subject in wanting:
+            if subject.depends_on and judgements[subject.uuid].standing in (Standing.READY, Standing.EARLY):
+                await waits.unwatch(self.tx, subject.uuid)
         wanting = [subject for subject in wanting if judgements[subject.uuid].counts]
         priorities = {uuid: row["priority"] for uuid, row in rows.items()}
         parents = {subject.requesting_container_uuid for subject in wanting} - {None, *priorities}
@@ -229,7 +233,11 @@ class Ledger:
         for uuid, value in priority.propagate(priorities, wanting, recompute=recompute).items():
             await self._store_container(rows[uuid], {"priority": value}, expected={})
 
-    async def _judge(self, subjects: list[ContainerRequest]) -> dict[str, Judgement]:
+    async def _judge(self, subjects: list[ContainerRequest], *, new: bool = False) -> dict[str, Judgement]:
+        """How requests stand. Whoever has ceased to wait for others waits for them no more, whatever becomes of them."""
+        depending = [one.uuid for one in subjects if one.depends_on]
+        waiting_ones = set(depending) if new else await waits.watching(self.tx, depending)
+        subjects = [one if one.uuid in waiting_ones else replace(one, depends_on=[]) for one in subjects]
         named = dict.fromkeys(uuid for one in subjects for uuid in one.depends_on)
         found = await records.among(self.tx, REQUESTS, "uuid", named)
         others = {row["uuid"]: ContainerRequest.from_record(row) for row in found}

@@ -11,7 +11,7 @@ from lading.core.errors import Invalid
 from lading.core.records import BY_INFIX, LOGS
 from lading.store import records
 
-_OURS: Final = frozenset({"create", "update", "delete", "resolve"})
+_OURS: Final = frozenset({"create", "update", "delete", "resolve", "end", "secret_access"})
 
 
 async def list_logs(call: Call) -> Answer:

@@ -200,7 +200,10 @@ def _answers(kind: RecordType, action: Action, name: str) -> Record:
         statuses |= set(_WRITES)
     if action.answer == "bytes":
         return _log_answers(sorted(statuses))
-    return _responses(_ANSWERS.get(name, _answer(kind, action)), sorted(statuses))
+    answers = _responses(_ANSWERS.get(name, _answer(kind, action)), sorted(statuses))
+    if action.name == "satisfy" or any(one.name == "satisfy" for one in action.parameters):
+        answers["202"] = {**answers["200"], "description": "Its container is still sought; ask again in a moment."}
+    return answers
 
 
 def _answer(kind: RecordType, action: Action) -> Record:

@@ -58,7 +58,8 @@ async def get_why(call: Call) -> Answer:
     """Why a request is where it is.
 
     {"request_uuid", "state", "priority", "outcome": one sentence, "scheduling_status": one sentence,
-    "waits": [{"reason", "sentence"}] see `core.delays`, "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
+    "waits": [{"reason", "sentence"}] see `core.delays`,
+    "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
     "decided_at": null | time, "decision": null | {see `core.explain.explain`; "nearest" is filled in for "new"}}
     """
     services = call.services

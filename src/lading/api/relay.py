@@ -6,6 +6,7 @@ while the connection was away. Rows become visible in the order of their numbers
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from contextlib import aclosing
 from typing import Final
@@ -20,6 +21,7 @@ from lading.store import records
 from lading.telemetry import event
 
 _PAGE: Final = 500
+_PAUSE: Final = 1.0
 _NAMES: Final = tuple(one.name for one in LOGS.columns)
 _logger = logging.getLogger("lading.api.relay")
 
@@ -47,11 +49,17 @@ class Relay:
         """Pass on for ever, or until there is nobody to hear from."""
         async with aclosing(self._services.database.announcements()) as announcements:
             async for _ in announcements:
-                try:
-                    await self._catch_up()
-                except Unavailable as error:
-                    # The next message, or the reconnection, finds the same rows again.
-                    event(_logger, "events are late", error=error)
+                await self._insist()
+
+    async def _insist(self) -> None:
+        while True:
+            try:
+                await self._catch_up()
+            except Unavailable as error:
+                event(_logger, "events are late", error=error)
+                await asyncio.sleep(_PAUSE)
+            else:
+                return
 
     async def _catch_up(self) -> None:
         database, full = self._services.database, True

@@ -119,7 +119,7 @@ async def _is_over(ledger: Ledger, change: request.Change) -> bool:
             )
     if not subject.depends_on:
         return False
-    judgement = await ledger.judge(subject)
+    judgement = await ledger.judge(subject, new=True)
     if judgement.standing is Standing.BROKEN:
         about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
         reason = {"reason": judgement.sentence}

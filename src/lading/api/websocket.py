@@ -119,21 +119,26 @@ class _Session:
 
     async def write(self) -> None:
         """Pass events on; a sign of life when there are none. Hangs up on a listener that did not keep up."""
+        code = _LATER
         with contextlib.suppress(WebSocketDisconnect, TimeoutError):
             try:
                 await self._pass_on_all()
             except Unauthenticated:
-                await self._hang_up(_REFUSED)
+                code = _REFUSED
+            except TimeoutError:
+                _logger.warning("events ended: a client took nothing for %g s", PING)
             except LadingError as error:
                 _logger.warning("events ended: %s", error)
-            await self._hang_up()
+            await self._hang_up(code)
 
     async def _pass_on_all(self) -> None:
         now = asyncio.get_running_loop().time
         while not self._listener.lost:
             event = None
+            # Not wait_for: it forgets that it was cancelled when an event comes at the same moment.
             with contextlib.suppress(TimeoutError):
-                event = await asyncio.wait_for(self._listener.get(), self._speak_at - now())
+                async with asyncio.timeout(self._speak_at - now()):
+                    event = await self._listener.get()
             if now() >= self._check_at:
                 # A token may have ended, or been taken back.
                 await authenticate(self._services, self._principal.token)

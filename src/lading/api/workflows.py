@@ -134,7 +134,8 @@ def _text(event: yaml.NodeEvent) -> str | None:
     """What a scalar says, if it is a text and neither a number nor a date."""
     if not isinstance(event, yaml.ScalarEvent):
         return None
-    tag = event.tag or yaml.resolver.Resolver().resolve(yaml.ScalarNode, event.value, event.implicit)
+    resolver = yaml.resolver.Resolver()
+    tag = event.tag or resolver.resolve(yaml.ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
     return str(event.value) if tag == _TEXT else None
 
 

@@ -72,6 +72,18 @@ def show_trail(resolution: Explanation) -> None:
                 for one in near["differences"]
             ),
         )
+    if len(resolution.get("near") or ()) > 1:
+        click.echo(f"further: {_further(resolution['near'][1:])}")
+
+
+def _further(near: Sequence[Explanation]) -> str:
+    """The nearest containers after the first, with where each differs first."""
+    said = []
+    for one in near:
+        difference = one["first_difference"]
+        where = f"differs first in {difference['field']}" if difference else "in nothing"
+        said.append(f"{one['container_uuid']} ({one['state']}) {where}")
+    return "; ".join(said)
 
 
 def _decision(resolution: Explanation, *, would: str = "") -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
@@ -175,7 +175,7 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("priority", str(found["priority"])),
         ("command", " ".join(found["command"])),
         ("image", found["container_image"]),
-        ("needs", f"{constraints.get('vcpus')} vcpus, {display.size(constraints.get('ram') or 0)}"),
+        ("needs", f"{_amount(constraints.get('vcpus'), str)} vcpus, {_amount(constraints.get('ram'), display.size)}"),
         *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
         ("output", found["output_uuid"] or ""),
         ("log", found["log_uuid"] or ""),
@@ -220,6 +220,13 @@ async def _containers(session: Session, found: list[Record]) -> dict[str, Record
         return {}
     records = await session.api.list("containers", filters=[["uuid", "in", uuids]], select=_CONTAINER, limit=len(uuids))
     return {record["uuid"]: record for record in records}
+
+
+def _amount(value: int | list[int] | None, shown: Callable[[int], str]) -> str:
+    """A number, or a range of them."""
+    if isinstance(value, list):
+        return f"{shown(value[0])} to {shown(value[1])}"
+    return shown(value or 0)
 
 
 def _took(container: Record) -> str:

@@ -12,21 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.core.errors import Forbidden
-from lading.core.filters import (
-    About,
-    Accessible,
-    All,
-    Column,
-    Compare,
-    Either,
-    Expression,
-    ManagedHead,
-    Reachable,
-    Requested,
-    Untrashed,
-)
+from lading.core.filters import All, Column, Compare, Either, Expression
 from lading.core.records import CONTAINERS, GROUPS, KEEP_SERVICES, LINKS, LOGS, TOKENS, USERS
 from lading.core.schema import RecordType, Type
+from lading.core.visibility import About, Accessible, ManagedHead, Reachable, Requested, Untrashed
 
 ALL_SCOPES: Final = ("all",)
 DISPATCHER_SCOPES: Final = (

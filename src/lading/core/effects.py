@@ -84,7 +84,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """A draft is committed with the container that it was given: see that it satisfies the request still, or resolve."""
+    """A draft is committed with the container that it was given: see that it still satisfies it, or resolve."""
 
     container_uuid: str
 

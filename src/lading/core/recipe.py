@@ -85,8 +85,8 @@ GIVEN: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(Recipe) if
 class Facts:
     """What the server looked up for a request, as its user sees it.
 
-    `image_pdh`: the portable data hash that `images.choose` gave. `hashes`, `trees`: see `mounts.resolve`. `user_uuid` and
-    `scopes`: of the runtime token if the request has one, else the user who committed it and ["all"].
+    `image_pdh`: the portable data hash that `images.choose` gave. `hashes`, `trees`: see `mounts.resolve`. `user_uuid`
+    and `scopes`: of the runtime token if the request has one, else the user who committed it and ["all"].
     """
 
     image_pdh: str

@@ -63,7 +63,7 @@ _WRITE: Final = (
 _GET: Final = (
     Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="Find trashed records too."),
-    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Find past versions too."),
+    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."),
 )
 _LIST: Final = (
     Parameter(name="filters", type=Type.ARRAY, doc="[[attribute, operator, operand], ...], all of which must hold."),
@@ -77,7 +77,7 @@ _LIST: Final = (
     Parameter(name="cluster_id", doc="This cluster; nothing is forwarded."),
     Parameter(name="bypass_federation", type=Type.BOOLEAN, default=False, doc="Accepted; there is no federation."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="List trashed records too."),
-    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="List past versions too."),
+    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."),
     Parameter(name="include", type=Type.ARRAY, doc='Attributes whose records are answered too: ["owner_uuid"].'),
 )
 
@@ -255,14 +255,14 @@ REQUESTS: Final = RecordType(
         _number("priority", "0 to 1000; 0 is on hold or cancelled.", default=None),
         _flag("use_existing", "Whether finished or running work may be reused.", default=True),
         _moment("expires_at", "After it the priority counts as 0."),
-        Field(name="filters", type=Type.ARRAY, doc="Further conditions on its container, as containers.list takes them."),
+        Field(name="filters", type=Type.ARRAY, doc="Further conditions on its container (as in lists)."),
         _sequence("depends_on", "Requests that must have ended well before it is run."),
         _moment("start_after", "It is not run before."),
         _text("log_uuid", "The log collection."),
         _text("output_uuid", "The output collection."),
         _money("cumulative_cost", "Dollars."),
         Field(name="committed_by_uuid", hidden=True, doc="The user who committed it."),
-        Field(name="resolving", type=Type.BOOLEAN, default=False, null=False, hidden=True, doc="Its container is sought."),
+        Field(name="resolving", type=Type.BOOLEAN, default=False, null=False, hidden=True, doc="Container sought."),
     ),
     actions=(
         *_satisfiable(_CRUD),
@@ -363,7 +363,7 @@ LINKS: Final = RecordType(
         _map("properties"),
     ),
     actions=_CRUD,
-    indexes=(("link_class", "name"), ("head_uuid",), ("tail_uuid",), ("owner_uuid",)),
+    indexes=(("link_class", "name"), ("head_uuid",), ("tail_uuid", "head_uuid"), ("owner_uuid",)),
 )
 
 WORKFLOWS: Final = RecordType(

@@ -220,7 +220,7 @@ WIPED: Mapping[str, Json] = MappingProxyType({"secret_mounts": {}, "runtime_toke
 
 _SETTABLE = tuple(name for name, states in PHASES.items() if states)
 _FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
-_MOVES = frozenset({"state", "priority", "container_uuid"})
+_MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
 _NOT_STARTED = (None, containers.State.QUEUED, containers.State.LOCKED)
 _BESIDE_THE_RECIPE = _DESCRIPTIVE | {
     "state",
@@ -284,7 +284,8 @@ def update(
 ) -> Change:
     """The request after a client writes `changes`. `user_uuid` becomes modified_by_user_uuid if anything changes.
 
-    `parent` is the container that the caller acts for, or for an admin the one that is named. Raises Invalid naming the attribute, IllegalTransition.
+    `parent` is the container that the caller acts for, or for an admin the one that is named.
+    Raises Invalid naming the attribute, IllegalTransition.
     """
     values: JsonObject = {}
     for name, value in _known(changes).items():

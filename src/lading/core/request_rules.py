@@ -54,12 +54,19 @@ MAX_DEPENDENCIES = 1000
 
 def _filters(name: str, value: Json) -> Json:
     """Conditions as containers.list takes them; one condition alone is taken for a list of one (seed 002)."""
-    several = [value] if isinstance(value, list) and value and isinstance(value[0], str) else value
     try:
-        check_filters(several, CONTAINERS)
+        if not isinstance(value, list) or not _is_triple(value):
+            check_filters(value, CONTAINERS)
+            return value
+        check_filters([value], CONTAINERS)
     except Invalid as fault:
         raise Invalid(f"{humanised(name)}: {fault.message}") from None
-    return several
+    return [value]
+
+
+def _is_triple(value: list[Json]) -> bool:
+    first = value[0] if len(value) == 3 else None
+    return isinstance(first, str) and not first.startswith("(")
 
 
 def _dependencies(name: str, value: Json) -> Json:

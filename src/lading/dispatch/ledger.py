@@ -70,7 +70,7 @@ class Ledger:
         self._busy.pop(uuid, None)
         self._given.pop(uuid, None)
 
-    def extra(self, uuid: str) -> Resources:
+    def given(self, uuid: str) -> Resources:
         """What a container that is being started is given beyond what its record said it needs."""
         return self._given.get(uuid, NOTHING)
 

@@ -81,7 +81,7 @@ def _occupants(worker: WorkerView, placed: dict[str, str], queue: Queue, ledger:
         record = queue.get(uuid)
         if where in (worker.id, "") and not (record and record.state is State.COMPLETE):
             waiting = record is not None and record.state is State.QUEUED
-            extra = ledger.extra(uuid) if waiting else Resources()
+            extra = ledger.given(uuid) if waiting else Resources()
             yield Occupant(uuid=uuid, need=_need(record, worker) + extra, started=ledger.began(uuid))
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from lading.core.container import Container
 from lading.core.filters import Expression
-from lading.core.recipe import Keys
+from lading.core.recipe import Keys, broad_key, of_container
 from lading.core.records import CONTAINERS
 from lading.core.schema import Record
 from lading.store import records
@@ -37,6 +38,19 @@ async def candidates(tx: Transaction, dialect: Dialect, keys: Keys, filters: Seq
     )
     found = {one["uuid"]: one for one in await records.among(tx, CONTAINERS, "uuid", (str(row[0]) for row in rows))}
     return [found[row[0]] for row in rows]
+
+
+async def fill_broad_keys(tx: Transaction) -> None:
+    """Give containers that were made before there were broad keys theirs."""
+    while True:
+        rows = await tx.fetch(
+            "SELECT uuid FROM containers WHERE broad_key IS NULL AND reuse_key IS NOT NULL LIMIT 500",
+        )
+        if not rows:
+            return
+        for record in await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows]):
+            found = broad_key(of_container(Container.from_record(record)))
+            await records.update(tx, CONTAINERS, record["uuid"], {"broad_key": found})
 
 
 async def earlier(tx: Transaction, created_at: str, image: str) -> list[Record]:

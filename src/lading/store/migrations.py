@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
 from lading.core.records import RECORDS
-from lading.store import records
+from lading.store import containers, records
 from lading.store.database import Dialect, Transaction
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
@@ -48,10 +48,16 @@ async def _name_steps(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG00
         await tx.execute("UPDATE schema_versions SET name = ? WHERE version = ?", (one.name, one.number))
 
 
+async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+    """Requests with ranges find containers that were made before."""
+    await containers.fill_broad_keys(tx)
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
     Migration(3, "name the steps", _name_steps),
+    Migration(4, "broad keys of containers", _fill_broad_keys),
 )
 VERSION: Final = MIGRATIONS[-1].number
 

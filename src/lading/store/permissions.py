@@ -81,9 +81,12 @@ async def change_link(tx: Transaction, tail: str, head: str) -> None:
     level = await _linked(tx, tail, head)
     if is_group(head):
         await _regrant_one(tx, tail, head, level)
-    elif tail != head:
+    else:
         await _put_grants(tx, [(tail, head, level)])
-    if is_user(head) or (is_group(head) and await _is_role(tx, head)):
+    if is_user(head) and level < Level.MANAGE:
+        # Nobody goes on behind a user with less; who did, no longer may.
+        await _rejoin(tx, [user for user in await _members(tx, head) if user != head])
+    elif is_user(head) or await _is_role(tx, head):
         await _rejoin(tx, await _members(tx, tail))
 
 
@@ -145,8 +148,6 @@ async def _regrant_one(tx: Transaction, tail: str, head: str, level: int) -> Non
 
 async def _regrant(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
     """What all subjects have on some groups; owners come first, and what is below a group is there too."""
-    if not nodes:
-        return
     names = [node for node, _ in nodes]
     levels = inherit(nodes, await _links_to(tx, names), await _granted(tx, [nodes[0][1]]))
     before = await _granted(tx, names)

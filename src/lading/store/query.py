@@ -8,8 +8,6 @@ import json
 from functools import singledispatchmethod
 
 from lading.core.filters import (
-    About,
-    Accessible,
     All,
     Among,
     Column,
@@ -19,24 +17,20 @@ from lading.core.filters import (
     Either,
     Expression,
     Holds,
-    Inside,
     IsKind,
     Key,
     KeyContains,
     KeyExists,
     Like,
-    ManagedHead,
     Not,
     OfContainer,
     Order,
-    Reachable,
-    Requested,
     Target,
-    Untrashed,
 )
 from lading.core.permissions import HEADS
 from lading.core.records import GROUPS, RECORDS, USERS
 from lading.core.schema import JSON, Type
+from lading.core.visibility import About, Accessible, Inside, ManagedHead, Reachable, Requested, Untrashed
 from lading.store.database import Dialect, Value
 from lading.store.reaching import reached, reaches
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lading.core.filters import Accessible, Query
+from lading.core.filters import Query
 from lading.core.schema import Record, RecordType
+from lading.core.visibility import Accessible
 from lading.store.database import Dialect, Transaction
 from lading.store.query import Writer, order_by
 from lading.store.reaching import COMPUTED, JOINED, LESSER, reached

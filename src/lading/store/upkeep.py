@@ -22,7 +22,7 @@ async def mark_used(tx: Transaction, uses: Mapping[str, tuple[str, str]]) -> int
 async def prune_logs(tx: Transaction, *, after: int, before: str, limit: int) -> tuple[int, int, bool]:
     """Delete rows of the trail made before a time, looking at `limit` of them that follow number `after`.
 
-    How a request was resolved is kept as long as the request is. Number of the last row that was old enough, how many
+    How a request was resolved, and why it ended, is kept as long as the request is. Number of the last row that was old enough, how many
     were deleted, and whether there may be more.
     """
     rows = await tx.fetch("SELECT id, created_at FROM logs WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
@@ -30,7 +30,7 @@ async def prune_logs(tx: Transaction, *, after: int, before: str, limit: int) ->
     if not old:
         return after, 0, False
     deleted = await tx.execute(
-        "DELETE FROM logs WHERE id > ? AND id <= ? AND created_at < ? AND NOT (event_type = 'resolve'"
+        "DELETE FROM logs WHERE id > ? AND id <= ? AND created_at < ? AND NOT (event_type IN ('resolve', 'end')"
         " AND EXISTS (SELECT 1 FROM container_requests r WHERE r.uuid = logs.object_uuid))",
         (after, old[-1], before),
     )

@@ -3,9 +3,11 @@
 `request_dependencies` says which Committed request waits for which; a row goes when there is nothing to wait for.
 """
 
+# ruff: noqa: S608 - names are written here, values go into placeholders
+
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lading.store.database import Transaction
 
@@ -31,6 +33,18 @@ async def unwatch(tx: Transaction, dependent_uuid: str) -> None:
     await tx.execute("DELETE FROM request_dependencies WHERE dependent_uuid = ?", (dependent_uuid,))
 
 
+async def watching(tx: Transaction, request_uuids: Collection[str]) -> set[str]:
+    """Those of these requests that wait for others."""
+    if not request_uuids:
+        return set()
+    marks = ", ".join("?" for _ in request_uuids)
+    rows = await tx.fetch(
+        f"SELECT DISTINCT dependent_uuid FROM request_dependencies WHERE dependent_uuid IN ({marks})",
+        tuple(request_uuids),
+    )
+    return {str(row[0]) for row in rows}
+
+
 async def dependents(tx: Transaction, dependency_uuid: str) -> list[str]:
     """The requests that wait for this one."""
     rows = await tx.fetch(
@@ -49,7 +63,8 @@ async def outdated(tx: Transaction, now: str) -> list[str]:
     )
     started = await tx.fetch(
         "SELECT DISTINCT r.container_uuid FROM container_requests r JOIN containers c ON c.uuid = r.container_uuid"
-        f" WHERE r.state = 'Committed' AND r.start_after <= ? AND r.priority > 0 AND c.priority = 0 AND c.state IN {_LIVE}",
+        " WHERE r.state = 'Committed' AND r.start_after <= ? AND r.priority > 0 AND c.priority = 0"
+        f" AND c.state IN {_LIVE}",
         (now,),
     )
     return [str(row[0]) for row in (*expired, *started)]
