@@ -99,18 +99,19 @@ def test_every_attribute_that_can_be_written_is_checked() -> None:
 def test_dependencies_are_uuids_of_requests_each_once() -> None:
     one = "zzzzz-xvhdp-000000000000001"
     assert request_rules.stored("depends_on", [one, one], default=[], policy=POLICY) == [one]
-    for value, fault in ((["x"], "'x' is not the uuid of a container request"), (5, "must be an array of strings")):
+    faults: list[tuple[Json, str]] = [(["x"], "'x' is not the uuid of a container request"), (5, "an array of strings")]
+    for value, fault in faults:
         with pytest.raises(Invalid, match=fault):
             request_rules.stored("depends_on", value, default=[], policy=POLICY)
-    many = [f"zzzzz-xvhdp-{number:015d}" for number in range(1001)]
+    many: list[Json] = [f"zzzzz-xvhdp-{number:015d}" for number in range(1001)]
     with pytest.raises(Invalid, match="more than 1000 requests"):
         request_rules.stored("depends_on", many, default=[], policy=POLICY)
 
 
 def test_one_condition_alone_is_a_list_of_one() -> None:
-    alone = ["created_at", "<", "2015-07-01T00:00:01Z"]
+    alone: list[Json] = ["created_at", "<", "2015-07-01T00:00:01Z"]
     assert request_rules.stored("filters", alone, default=None, policy=POLICY) == [alone]
-    assert request_rules.stored("filters", [alone], default=None, policy=POLICY) == [alone]
+    assert request_rules.stored("filters", [[*alone]], default=None, policy=POLICY) == [alone]
     assert request_rules.stored("filters", None, default=None, policy=POLICY) is None
     with pytest.raises(Invalid, match="Filters: "):
         request_rules.stored("filters", [["nope", "=", 1]], default=None, policy=POLICY)

@@ -234,7 +234,7 @@ class Ledger:
             await self._store_container(rows[uuid], {"priority": value}, expected={})
 
     async def _judge(self, subjects: list[ContainerRequest], *, new: bool = False) -> dict[str, Judgement]:
-        """How requests stand. Whoever has ceased to wait for others waits for them no more, whatever becomes of them."""
+        """How requests stand. One that has ceased to wait for others does not wait again, whatever becomes of them."""
         depending = [one.uuid for one in subjects if one.depends_on]
         waiting_ones = set(depending) if new else await waits.watching(self.tx, depending)
         subjects = [one if one.uuid in waiting_ones else replace(one, depends_on=[]) for one in subjects]

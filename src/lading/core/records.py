@@ -63,7 +63,9 @@ _WRITE: Final = (
 _GET: Final = (
     Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="Find trashed records too."),
-    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."),
+    Parameter(
+        name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."
+    ),
 )
 _LIST: Final = (
     Parameter(name="filters", type=Type.ARRAY, doc="[[attribute, operator, operand], ...], all of which must hold."),
@@ -77,7 +79,9 @@ _LIST: Final = (
     Parameter(name="cluster_id", doc="This cluster; nothing is forwarded."),
     Parameter(name="bypass_federation", type=Type.BOOLEAN, default=False, doc="Accepted; there is no federation."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="List trashed records too."),
-    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."),
+    Parameter(
+        name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."
+    ),
     Parameter(name="include", type=Type.ARRAY, doc='Attributes whose records are answered too: ["owner_uuid"].'),
 )
 

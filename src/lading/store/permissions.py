@@ -241,13 +241,16 @@ async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
         for user, subject, level in rows:
             before[str(user)][str(subject)] = int(level or 0)
     added: list[tuple[str, str, int]] = []
+    gone: dict[str, list[str]] = defaultdict(list)
     for user in users:
         after = subjects(user, edges)
         added += [(user, subject, level) for subject, level in after.items() if before[user].get(subject) != level]
-        gone = [subject for subject in before[user] if subject not in after]
-        for names in _chunks(gone):
+        for subject in before[user].keys() - after.keys():
+            gone[subject].append(user)
+    for subject, lost in gone.items():
+        for names in _chunks(lost):
             await tx.execute(
-                f"DELETE FROM memberships WHERE user_uuid = ? AND subject_uuid IN ({_marks(names)})", (user, *names)
+                f"DELETE FROM memberships WHERE subject_uuid = ? AND user_uuid IN ({_marks(names)})", (subject, *names)
             )
     for rows_ in _chunks(added):
         await tx.execute(
@@ -285,9 +288,12 @@ async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
         found[node] = stand(own.get(node, Standing()), above)
     for part in _chunks(names):
         await tx.execute(f"DELETE FROM group_standing WHERE uuid IN ({_marks(part)})", part)
-    for node, one in found.items():
-        if one != Standing():
-            await tx.execute("INSERT INTO group_standing VALUES (?, ?, ?)", (node, one.trash_at, int(one.frozen)))
+    special = [(node, one.trash_at, int(one.frozen)) for node, one in found.items() if one != Standing()]
+    for rows in _chunks(special):
+        await tx.execute(
+            f"INSERT INTO group_standing (uuid, trash_at, frozen) VALUES {', '.join('(?, ?, ?)' for _ in rows)}",
+            [value for row in rows for value in row],
+        )
 
 
 async def standing(tx: Transaction, uuid: str) -> Standing:

@@ -22,8 +22,8 @@ async def mark_used(tx: Transaction, uses: Mapping[str, tuple[str, str]]) -> int
 async def prune_logs(tx: Transaction, *, after: int, before: str, limit: int) -> tuple[int, int, bool]:
     """Delete rows of the trail made before a time, looking at `limit` of them that follow number `after`.
 
-    How a request was resolved, and why it ended, is kept as long as the request is. Number of the last row that was old enough, how many
-    were deleted, and whether there may be more.
+    How a request was resolved, and why it ended, is kept as long as the request is. Number of the last row that was old
+    enough, how many were deleted, and whether there may be more.
     """
     rows = await tx.fetch("SELECT id, created_at FROM logs WHERE id > ? ORDER BY id LIMIT ?", (after, limit))
     old = [int(row[0] or 0) for row in rows if str(row[1]) < before]
