@@ -24,7 +24,7 @@ from typing import TypeAlias, TypeVar
 from lading.core.permissions import LEVELS, Level, Standing, inherit, is_group, is_user, stand, subjects
 from lading.store.database import Dialect, Transaction, Value
 
-CHUNK = 200
+CHUNK = 1000
 _Levels: TypeAlias = dict[str, dict[str, int]]
 _Item = TypeVar("_Item")
 
