@@ -24,8 +24,9 @@ from lading.store import schema
 from lading.store.database import Database
 from lading.store.postgres import PostgresDatabase
 from lading.testing.sealing import make_seal
+from tests.reality import need
 
-BINARIES = Path("/usr/lib/postgresql/15/bin")
+BINARIES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql/bin"))
 _USER = "postgres"
 _UNSAFE = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off")
 
@@ -107,9 +108,8 @@ def running_postgres(options: tuple[str, ...] = _UNSAFE) -> Iterator[PostgresSer
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """One server for all tests of the session; they are left out where it is not installed."""
-    if not (BINARIES / "postgres").exists():
-        pytest.skip("PostgreSQL 15 is not installed")
+    """One server for all tests of the session."""
+    need((BINARIES / "postgres").exists(), "PostgreSQL")
     with running_postgres() as server:
         yield server
 
