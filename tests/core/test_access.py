@@ -73,6 +73,8 @@ def test_others_read_what_they_have_a_level_on() -> None:
     assert access.readable(COLLECTIONS, USER, now="t") == (Accessible("u"), Untrashed("owner_uuid", "t"))
     frozen = Untrashed("owner_uuid", "t", frozen=True)
     assert access.readable(COLLECTIONS, USER, now="t", include_trash=True) == (Accessible("u"), frozen)
+    each = Either((Reachable("u", "owner_uuid", owning=True), Reachable("u", "uuid")))
+    assert access.readable(COLLECTIONS, USER, now="t", few=True) == (each, Untrashed("owner_uuid", "t"))
     assert access.readable(CONTAINERS, USER, now="t") == (Requested("u", "t"),)
     assert access.readable(LOGS, USER, now="t") == (About("u", "t"),)
     assert access.readable(TOKENS, USER, now="t") == (Compare(Column("owner_uuid", Type.STRING), "=", "u"),)

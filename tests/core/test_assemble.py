@@ -44,3 +44,8 @@ def test_the_result_is_a_manifest(files: dict[str, filetree.File], directory: st
     text = filetree.to_manifest(filetree.from_files(names))
     placed = assemble("", [(text, ""), (text, directory)], keep="x")
     assert manifest.counts(subtree(placed, directory)) == manifest.counts(text)
+
+
+def test_names_may_have_what_other_programs_take_for_ends_of_lines() -> None:
+    odd = f". {BLOCK} 0:0:a\u2028b\x85c\n./s\u2029t {BLOCK} 0:0:d\n"
+    assert subtree(assemble("", [(odd, "in")], keep="in"), "in") == odd

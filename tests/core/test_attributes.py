@@ -103,3 +103,19 @@ def test_uuids_stay() -> None:
 def test_null_in_words() -> None:
     with pytest.raises(Invalid, match="not null"):
         attributes._boolean("x", None)
+
+
+def test_texts_that_are_looked_up_have_a_bound() -> None:
+    long = "\u00e9" * (attributes.MAX_LOOKED_UP // 2)
+    assert check({"name": long})["name"] == long
+    with pytest.raises(Invalid, match="name: has 1025 bytes; records are looked up by it, so that it may have 1024"):
+        check({"name": long + "x"})
+    assert check({"description": long + "x"})["description"] == long + "x"
+    assert check({"name": long + "x"}, stored={"name": long + "x"})["name"] == long + "x"
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf"), float("nan"), 1e301])
+def test_numbers_have_a_bound(value: JSON) -> None:
+    with pytest.raises(Invalid, match=r"progress: must be a number from -1e\+300 to 1e\+300"):
+        check({"progress": value}, CONTAINERS)
+    assert check({"progress": 1}, CONTAINERS) == {"progress": 1.0}

@@ -200,3 +200,22 @@ def test_a_retry_is_at_least_as_generous_as_each_request(several: list[JsonObjec
         assert merged["partitions"] == [] or set(one["partitions"]) <= set(merged["partitions"])  # type: ignore[arg-type]
         assert merged["supervisor"] or not one["supervisor"]
         assert one["preemptible"] or not merged["preemptible"]
+
+
+def test_a_retry_keeps_its_gang() -> None:
+    gang: list[JsonObject] = [{"nodes": 4, "launcher": "all"}, {"nodes": 4, "launcher": "all", "max_run_time": 3}]
+    merged = constraints.merge_scheduling(gang)
+    assert (merged["nodes"], merged["launcher"]) == (4, "all")
+    constraints.check_scheduling(constraints.fill_scheduling(merged), committing=True, policy=POLICY)
+    with pytest.raises(Invalid, match="nodes"):
+        constraints.check_scheduling(constraints.fill_scheduling({"nodes": 0}), committing=False, policy=POLICY)
+
+
+def test_how_long_a_failure_is_kept() -> None:
+    filled = constraints.fill_scheduling({"keep_on_failure": 60})
+    constraints.check_scheduling(filled, committing=True, policy=POLICY)
+    for wrong in (-1, "x", constraints.MOST_KEPT + 1, True):
+        with pytest.raises(Invalid, match="keep_on_failure"):
+            constraints.check_scheduling(filled | {"keep_on_failure": wrong}, committing=True, policy=POLICY)
+    assert constraints.merge_scheduling([filled, {"keep_on_failure": 90}, {}])["keep_on_failure"] == 90
+    assert "keep_on_failure" not in constraints.merge_scheduling([{}, {}])

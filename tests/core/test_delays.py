@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lading.core.container import Container
-from lading.core.delays import Scene, delays
+from lading.core.delays import Said, Scene, delays
 from lading.core.waiting import Judgement, Standing
 from lading.testing.records import make_container, make_request
 
@@ -20,6 +20,7 @@ def reasons(container: Container | None, scene: Scene, **changes: Any) -> list[s
 
 
 WAITING = make_container()
+FAILED = make_container(state="Cancelled", runtime_status={"failure": "image", "error": "image x: cannot be read"})
 
 
 @pytest.mark.parametrize(
@@ -36,13 +37,18 @@ WAITING = make_container()
         (make_container(priority=0), Scene(parent=make_container(priority=0)), {}, ["parent"]),
         (make_container(priority=0), Scene(parent=make_container(state="Complete")), {}, ["parent"]),
         (WAITING, Scene(parent=make_container()), {}, ["position", "unreported"]),
-        (WAITING, Scene(dispatcher="Too large."), {}, ["position", "dispatcher"]),
+        (WAITING, Scene(said=(Said("too large", "T."), Said("quota", "Q."))), {}, ["position", "too large", "quota"]),
+        (WAITING, Scene(silence="No dispatcher is at work."), {}, ["position", "no dispatcher"]),
+        (WAITING, Scene(image="It is gone."), {}, ["image", "position", "unreported"]),
+        (None, Scene(image="It is unknown."), {"state": "Uncommitted"}, ["image"]),
+        (WAITING, Scene(earlier=FAILED), {}, ["position", "unreported", "image"]),
+        (WAITING, Scene(earlier=make_container(state="Cancelled")), {}, ["position", "unreported", "attempts"]),
         (make_container(state="Locked", locked_by_uuid="x", lock_count=1), Scene(), {}, ["lock"]),
         (
             make_container(state="Locked", lock_count=3),
-            Scene(dispatcher="Soon."),
+            Scene(said=(Said("preparing", "Soon."),)),
             {},
-            ["lock", "attempts", "dispatcher"],
+            ["lock", "preparing", "attempts"],
         ),
     ],
 )
@@ -66,8 +72,21 @@ def test_the_position(ahead: int, words: str) -> None:
 
 def test_the_lock_says_what_its_holder_does() -> None:
     held = make_container(
-        state="Locked", locked_by_uuid="t", runtime_status={"activity": "loading image"}, lock_count=2
+        state="Locked", locked_by_uuid="t", runtime_status={"activity": "unpacking its image"}, lock_count=2
     )
-    one, two = delays(make_request(state="Committed"), held, Scene())
-    assert one.sentence == "The dispatcher with the token t has taken it and prepares it: loading image."
-    assert two.sentence == "It was taken once before and given back without having started."
+    one, two, three = delays(make_request(state="Committed"), held, Scene())
+    assert (one.reason, one.sentence) == ("lock", "The dispatcher with the token t has taken it and prepares it.")
+    assert (two.reason, two.sentence) == ("image", "Now: unpacking its image.")
+    assert three.sentence == "It was taken once before and given back without having started."
+
+
+def test_an_attempt_that_failed_is_told() -> None:
+    (*_, last) = delays(make_request(state="Committed"), WAITING, Scene(earlier=FAILED))
+    assert last.sentence.endswith("failed (failure class image): image x: cannot be read")
+
+
+def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
+    said = (Said("too large", "T."), Said("no worker", "N."), Said("capacity", "C."))
+    assert Scene(said=said).told == "C."
+    assert Scene(said=said[:2]).told == "N."
+    assert Scene().told is None

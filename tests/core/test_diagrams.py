@@ -23,3 +23,8 @@ def test_the_request_diagram() -> None:
         "    Committed --> Final",
         "    Final --> [*]",
     ]
+
+
+def test_hpc_states_are_drawn() -> None:
+    assert "Running --> Killed" in diagrams.hpc_code_diagram()
+    assert "Uploading --> Stopped" in diagrams.hpc_result_diagram()

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core import explain, recipe, reuse
-from lading.core.explain import FieldDifference, Nearest
+from lading.core.differences import FieldDifference
+from lading.core.explain import Nearest
 from lading.core.gittree import Found
 from lading.testing.records import (
     INPUT,
@@ -142,9 +143,14 @@ def test_status_sentences(container: Any, dispatcher: str | None, sentence: str)
         ("Final", {"state": "Cancelled", "runtime_status": {"error": "no disk"}}, "was cancelled (no disk)."),
         ("Committed", {"state": "Running", "started_at": NOW}, f"has been running since {NOW}."),
         ("Committed", {}, "Its container is waiting to run."),
-        ("Committed", {"priority": 0}, "It is on hold: its priority is 0."),
+        ("Committed", {"priority": 0}, "Its container is not to run yet."),
     ],
 )
 def test_outcomes(state: str, changes: dict[str, Any] | None, sentence: str) -> None:
     container = None if changes is None else make_container(**changes)
     assert sentence in explain.outcome(make_request(state=state), container)
+
+
+def test_on_hold_is_what_the_user_set_to_0() -> None:
+    asked = make_request(state="Committed", priority=0)
+    assert explain.outcome(asked, make_container(priority=0)) == "It is on hold: its priority is 0."

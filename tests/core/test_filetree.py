@@ -205,3 +205,67 @@ def test_diff_names_what_changed_and_ignores_signatures() -> None:
 
 def test_diff_ignores_empty_segments() -> None:
     assert filetree.diff(Tree({"f": _file((FOO, 0, 3), (BAR, 0, 0))}), Tree({"f": FILE})) == []
+
+
+@pytest.mark.parametrize("rest", ["0:1:a 0:1:a/b", "0:1:a/b 0:1:a", "0:1:a 0:1:a/b/c", "0:1:a/b/c 0:1:a/b"])
+def test_a_file_that_is_a_directory_is_no_tree(rest: str) -> None:
+    with pytest.raises(Malformed, match="both a file and a directory"):
+        filetree.from_manifest(f". 0cc175b9c0f1b6a831c399e269772661+1 {rest}\n")
+
+
+def test_a_tree_deeper_than_paths_has_no_manifest() -> None:
+    tree = Tree({"f": File()})
+    for _ in range(manifest.MAX_DEPTH - 1):
+        tree = Tree({"d": tree})
+    text = filetree.to_manifest(tree)
+    assert filetree.to_manifest(filetree.from_manifest(text)) == text
+    with pytest.raises(Invalid, match="at most 256 names"):
+        filetree.to_manifest(Tree({"d": tree}))
+
+
+@given(trees, st.dictionaries(st.sampled_from(["a", "b/c", "d"]), st.sampled_from([File(), Tree(), None])))
+def test_changes_at_once_are_changes_one_by_one(tree: Tree, changes: dict[str, filetree.Node | None]) -> None:
+    if isinstance(filetree.find(tree, "b"), File):
+        return
+    expected = tree
+    for path, node in changes.items():
+        if node is not None:
+            expected = filetree.place(expected, path, node)
+        elif filetree.find(expected, path) is not None:
+            expected = filetree.remove(expected, path)
+    assert filetree.change(tree, changes) == expected
+
+
+def test_a_change_of_the_root() -> None:
+    tree = Tree({"a": File()})
+    assert filetree.change(tree, {"": None}) == Tree()
+    assert filetree.change(tree, {"": None, "b": File()}) == Tree({"b": File()})
+    with pytest.raises(Invalid):
+        filetree.change(tree, {"": File()})
+    with pytest.raises(Invalid, match="a: is a file"):
+        filetree.change(tree, {"a/b": Tree()})
+
+
+def test_a_file_in_many_parts() -> None:
+    block = "0cc175b9c0f1b6a831c399e269772661+9"
+    tree = filetree.from_manifest(
+        f". {block} 0:2:a 0:0:b 2:1:a 5:1:a 0:0:a\n./d {block} {block} 0:3:f 12:2:f 0:0:\\056\n"
+    )
+    assert tree.entries["a"] == File((Segment(block, 0, 3), Segment(block, 5, 1)))
+    assert filetree.get(tree, "d/f") == File((Segment(block, 0, 5),))
+    assert filetree.counts(tree) == (3, 9)
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "left"),
+    [
+        (0, None, [("A", 2, 3), ("B", 0, 4)]),
+        (1, 2, [("A", 3, 1)]),
+        (2, 5, [("A", 4, 1), ("B", 0, 2)]),
+        (3, None, [("B", 0, 4)]),
+        (9, 20, []),
+    ],
+)
+def test_a_part_of_a_file(first: int, end: int | None, left: list[tuple[str, int, int]]) -> None:
+    file = File((Segment("A", 2, 3), Segment("B", 0, 4)))
+    assert filetree.cut(file, first, end) == File(tuple(Segment(*one) for one in left))

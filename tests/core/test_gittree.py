@@ -88,3 +88,13 @@ def test_looking_up_a_path_in_commits() -> None:
     assert gittree.read_lookup([one, two, three], answer) == (Found(one, "tree", "a" * 40),)
     blob = gittree.read_lookup([one], f"{'b' * 40} blob 3\n")
     assert blob[0].mount == {"kind": "git_tree", "blob": "b" * 40}
+
+
+def test_what_a_hash_is_in_resolved_mounts() -> None:
+    mounts: JsonObject = {
+        "/a": {"kind": "git_tree", "tree": "a" * 40},
+        "/b": {"kind": "git_tree", "blob": "b" * 40},
+        "/c": {"kind": "text", "tree": "c" * 40},
+    }
+    assert [gittree.kind_of(mounts, one * 40) for one in "abcd"] == ["tree", "blob", None, None]
+    assert gittree.kind_of(mounts, "") is None

@@ -37,6 +37,12 @@ def test_names() -> None:
     groups.check({**PROJECT, "group_class": "role", "name": "a/b"}, None, slashes=False)
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\x7f", "\x85", "\u2028", "\ud800", "..", "a/b"])
+def test_names_that_are_no_part_of_a_path(name: str) -> None:
+    with pytest.raises(Invalid, match="name: "):
+        groups.check({**PROJECT, "name": name}, None, slashes=False)
+
+
 def test_roles_have_no_trash() -> None:
     with pytest.raises(Invalid, match="a role has no trash"):
         groups.check({**PROJECT, "group_class": "role", "trash_at": "t"}, None, slashes=False)

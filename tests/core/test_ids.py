@@ -17,6 +17,16 @@ def test_made_uuids_are_uuids(entropy: bytes) -> None:
     assert ids.infix_of(made) == ids.Infix.CONTAINER
 
 
+def test_later_uuids_sort_behind_earlier_ones() -> None:
+    moments = (0, 2, 1_700_000_000_000, 1_700_000_000_002, 5_000_000_000_000)
+    made = [ids.make_ordered_uuid("zzzzz", ids.Infix.REQUEST, b"\xff" * 8, milliseconds=one) for one in moments]
+    assert all(ids.is_uuid(one, ids.Infix.REQUEST) for one in made)
+    assert made == sorted(made)
+    other = ids.make_ordered_uuid("zzzzz", ids.Infix.REQUEST, bytes(8), milliseconds=1_700_000_000_001)
+    assert other[:20] == made[2][:20]
+    assert other != made[2]
+
+
 def test_what_is_not_a_uuid() -> None:
     assert not ids.is_uuid("zzzzz-dz642-short")
     assert not ids.is_uuid("../../../etc/passwd")

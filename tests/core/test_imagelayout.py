@@ -130,3 +130,17 @@ def test_a_member_cannot_lead_out(name: str) -> None:
 def test_a_member_path_is_relative_and_plain(name: str) -> None:
     path = imagelayout.member_path(name)
     assert path == "" or all(part not in ("", ".", "..") for part in path.split("/"))
+
+
+@pytest.mark.parametrize("path", [".wh.", "a/.wh..", ".wh...", "a/.wh..."])
+def test_a_whiteout_cannot_remove_what_it_is_in(path: str) -> None:
+    with pytest.raises(ExecutionError, match="removes nothing below it"):
+        imagelayout.whiteout(path)
+
+
+@pytest.mark.parametrize("name", ["n" * 256, "é" * 128, "\udcff" * 256, "d/" * 10_000])
+def test_a_member_has_a_name_that_file_systems_take(name: str) -> None:
+    with pytest.raises(ExecutionError, match="too long") as caught:
+        imagelayout.member_path(name)
+    assert len(caught.value.message) < 1000
+    assert imagelayout.member_path(f"./{'n' * 255}/é") == f"{'n' * 255}/é"

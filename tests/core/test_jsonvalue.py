@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core import jsonvalue
+from lading.core.ids import Infix
+from lading.core.jsonvalue import Json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -59,3 +61,29 @@ def test_depth() -> None:
         assert not jsonvalue.is_too_deep([1, value, "x"]) or depth == jsonvalue.MAX_DEPTH
         value = {"a": value} if depth % 2 else [value]
     assert jsonvalue.is_too_deep(value)
+
+
+@given(VALUES, VALUES)
+def test_same_is_equality_of_texts(one: Json, other: Json) -> None:
+    assert jsonvalue.same(one, other) is (jsonvalue.canonical(one) == jsonvalue.canonical(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (0.0, -0.0, False),
+        (float("nan"), float("nan"), True),
+        (1.5, 1.5, True),
+        ((1, "a"), [1, "a"], True),
+        (Infix.USER, "tpzed", True),
+        ([1], [1, 2], False),
+        ([1, 2], [1, 3], False),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": True}, {"a": 1}, False),
+        (0, False, False),
+        (1, 1.0, False),
+    ],
+)
+def test_same_in_corners(one: object, other: object, expected: bool) -> None:
+    assert jsonvalue.same(one, other) is expected
+    assert (jsonvalue.canonical(one) == jsonvalue.canonical(other)) is expected

@@ -45,7 +45,30 @@ def test_lock_takes_the_container_and_mints_tokens() -> None:
     assert change.expected == {"state": "Queued", "locked_by_uuid": None, "lock_count": 0}
     (minted,) = change.effects
     assert isinstance(minted, MintTokens)
-    assert (minted.auth_uuid, minted.supervisor_uuid, minted.scopes) == ("own", "supervisor", ("all",))
+    assert (minted.auth_uuid, minted.supervisor_uuid) == ("own", "supervisor")
+
+
+@pytest.mark.parametrize("api", [True, False])
+def test_the_own_token_can_do_all_only_where_the_container_may_use_the_api(api: bool) -> None:
+    pdh = "acbd18db4cc2f85cedef654fccc4a4d8+3"
+    mounts: dict[str, Any] = {"/in": {"kind": "collection", "portable_data_hash": f"{pdh}/d"}, "/out": {"kind": "tmp"}}
+    container = make_container(runtime_constraints={"API": api}, mounts=mounts, container_image="i")
+    (minted,) = lifecycle.lock(container, caller=HOLDER, tokens=TOKENS).effects
+    assert isinstance(minted, MintTokens)
+    if api:
+        assert minted.scopes == ("all",)
+        return
+    assert "GET /arvados/v1/collections/i" in minted.scopes
+    assert f"GET /arvados/v1/collections/{pdh}" in minted.scopes
+    assert not any(scope.endswith("collections/") for scope in minted.scopes)
+    assert "all" not in minted.scopes
+
+
+def test_scopes_that_were_given_stay() -> None:
+    container = make_container(runtime_auth_scopes=["GET /x"])
+    (minted,) = lifecycle.lock(container, caller=HOLDER, tokens=TOKENS).effects
+    assert isinstance(minted, MintTokens)
+    assert minted.scopes == ("GET /x",)
 
 
 def test_a_runtime_token_takes_the_place_of_a_minted_one() -> None:

@@ -107,3 +107,8 @@ def test_an_expired_signature_is_unauthenticated() -> None:
     _verify(_sign(expiry=2000), now=2000)
     with pytest.raises(Unauthenticated, match="expired"):
         _verify(_sign(expiry=2000), now=2001)
+
+
+def test_until_when_a_signature_lasts() -> None:
+    assert locator.expiry_of("0" * 32 + "+3+A" + "1" * 40 + "@0000000f+Kx") == 15
+    assert locator.expiry_of("0" * 32 + "+3") == locator.expiry_of("0" * 32 + "+3+Ax") == 0

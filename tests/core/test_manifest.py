@@ -86,6 +86,7 @@ def test_the_empty_manifest_is_one() -> None:
         (f". {FOO} 1:3:foo\n", "reaches beyond the 3 bytes"),
         (f". {FOO} 0:3:\n", "neither a block locator nor"),
         (f". {FOO}  0:3:foo\n", "neither a block locator nor"),
+        (f". {FOO[:32]}+03 0:3:foo\n", "neither a block locator nor"),
         (f". {FOO} 0:3:foo {A}\n", "neither a block locator nor"),
         (f". {FOO} -1:3:foo\n", "neither a block locator nor"),
         (f". {FOO[:32]} 0:0:foo\n", "neither a block locator nor"),
@@ -95,6 +96,13 @@ def test_the_empty_manifest_is_one() -> None:
         (f". {FOO} 0:3:a\ud800\n", "not UTF-8"),
         (f". {FOO} 0:3:foo 0:1:foo/bar\n", "both a file and a directory"),
         (f". {FOO} 0:3:foo\n./foo/bar {FOO} 0:3:x\n", "both a file and a directory"),
+        (f". {FOO} 0:3:{'n' * 256}\n", "at most 255 bytes"),
+        (f". {FOO} 0:3:{'€' * 86}\n", "at most 255 bytes"),
+        (f". {FOO} 0:3:a/{'n' * 256}/b\n", "at most 255 bytes"),
+        (f"./{'n' * 256} {FOO} 0:3:a\n", "at most 255 bytes"),
+        (f". {FOO} 0:3:{'d/' * 10_000}f\n", "at most 256 names"),
+        (f".{'/d' * 10_000} {FOO} 0:3:f\n", "at most 256 names"),
+        (f".{'/d' * 200} {FOO} 0:3:{'e/' * 56}f\n", "at most 256 names"),
     ],
 )
 def test_faults_are_named(text: str, fault: str) -> None:
@@ -158,3 +166,27 @@ def test_unescape_undoes_escape(name: str) -> None:
 def test_escape_is_as_other_clients_write_it() -> None:
     assert manifest.escape("a b:c\\d\n") == "a\\040b\\072c\\134d\\012"
     assert manifest.unescape("na\\303\\257ve") == "naïve"
+
+
+def test_the_longest_and_deepest_names() -> None:
+    text = f".{'/d' * 200} {FOO} 0:3:{'e/' * 55}f 0:3:{'n' * 255} 0:3:{'€' * 85}\n"
+    assert manifest.render(manifest.parse(text)) == text
+    assert manifest.counts(text) == (3, 9)
+
+
+def test_a_total_beyond_every_number_is_refused() -> None:
+    block = f"{'a' * 32}+{'9' * 18}"
+    text = f". {block} {' '.join(f'0:{chr(57) * 18}:f{number}' for number in range(5))}\n"
+    assert len(manifest.parse(text).streams) == 1
+    with pytest.raises(Malformed, match="in all; a collection has at most"):
+        manifest.counts(text)
+
+
+def test_pieces_grow_with_the_text_not_with_its_square(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks, files = " ".join([A] * 50), " ".join(f"0:50:f{number}" for number in range(50))
+    some = " ".join(f"{number}:1:f{number}" for number in range(50)) + " 0:0:empty"
+    assert manifest.counts(f". {blocks} {files}\n") == (50, 2500)
+    monkeypatch.setattr(manifest, "_PIECES", 100)
+    assert manifest.counts(f". {blocks} {some}\n") == (51, 50)
+    with pytest.raises(Malformed, match="line 1: too many files reach over too many blocks"):
+        manifest.parse(f". {blocks} {files}\n")

@@ -12,8 +12,10 @@ from lading.core.mountplan import (
     BindMount,
     Collection,
     CopyCollection,
+    GitTree,
     Host,
     Keep,
+    KeepTree,
     MakeDirectory,
     MountPlan,
     WriteFile,
@@ -94,6 +96,34 @@ def test_secrets_are_never_kept() -> None:
     assert area_at(made, "/out/key") == Area("/out/key", Keep.NOTHING)
 
 
+def test_a_secret_below_the_output_is_bound_so_that_it_cannot_be_moved() -> None:
+    made = make({}, {"/out/key": {"kind": "text", "content": "s"}})
+    assert made.steps[1:] == (WriteFile("/s/2", b"s"),)
+    assert bind_at(made, "/out/key") == BindMount(Host("/s/2"), "/out/key", True)
+    with pytest.raises(ExecutionError, match="read-only mount /out/c"):
+        make(
+            {"/out/c": {"kind": "collection", "portable_data_hash": PDH}}, {"/out/c/k": {"kind": "text", "content": ""}}
+        )
+
+
+def test_a_secret_as_input() -> None:
+    made = make({}, {"stdin": {"kind": "text", "content": "s"}})
+    assert made.steps[1:] == (WriteFile("/s/2", b"s"),)
+    assert made.stdin == Host("/s/2")
+
+
+@pytest.mark.parametrize("kind", ["tree", "blob"])
+def test_a_git_tree_is_bound(kind: str) -> None:
+    spec = {"kind": "git_tree", kind: "a" * 40}
+    made = make({"/src": spec, "/again": spec, "/hidden": {**spec, "exclude_from_output": True}})
+    source = GitTree("a" * 40, kind)
+    assert bind_at(made, "/src") == BindMount(source, "/src", True)
+    assert area_at(made, "/src") == Area("/src", Keep.FILES, source)
+    assert area_at(made, "/hidden") == Area("/hidden", Keep.NOTHING)
+    assert made.git_trees == (source,)
+    assert made.collections == ()
+
+
 def test_a_secret_at_a_mount_is_refused() -> None:
     with pytest.raises(ExecutionError, match="both a mount and a secret"):
         make({"/x": {"kind": "tmp"}}, {"/x": {"kind": "text", "content": ""}})
@@ -158,12 +188,36 @@ def test_standard_input_from_the_record(spec: dict[str, Any]) -> None:
     assert WriteFile("/s/2", b"[1]") in make({}, {"stdin": spec}).steps
 
 
+def test_the_tree_of_all_collections_is_bound_read_only() -> None:
+    made = make({"/keep": {"kind": "keep"}, "/hidden": {"kind": "keep", "exclude_from_output": True}})
+    assert bind_at(made, "/keep") == BindMount(KeepTree(), "/keep", True)
+    assert area_at(made, "/keep") == Area("/keep", Keep.FILES, KeepTree())
+    assert area_at(made, "/hidden").keep is Keep.NOTHING
+    assert made.keeps
+    assert not make({}).keeps
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (f"by_id/{PDH}", Collection(PDH)),
+        (f"by_id/{PDH}/a/b", Collection(PDH, "a/b")),
+        ("by_id/zzzzz-4zz18-000000000000000/a", None),
+        (f"home/{PDH}", None),
+        ("by_id", None),
+        ("", None),
+    ],
+)
+def test_what_a_portable_data_hash_names_in_it(path: str, expected: Collection | None) -> None:
+    assert KeepTree(path).collection == expected
+
+
 @pytest.mark.parametrize(
     ("mounts", "fault"),
     [
         ({"/x": []}, "object"),
         ({"/x": {}}, "None"),
-        ({"/x": {"kind": "keep"}}, "keep"),
+        ({"/x": {"kind": "file"}}, "kind 'file' cannot be mounted here"),
         ({"x": {"kind": "tmp"}}, "absolute"),
         ({"/a/../b": {"kind": "tmp"}}, "absolute"),
         ({"/a//b": {"kind": "tmp"}}, "absolute"),
@@ -184,11 +238,9 @@ def test_standard_input_from_the_record(spec: dict[str, Any]) -> None:
         ({"/out": {"kind": "text", "content": ""}}, "writable mount"),
         ({"/out": {"kind": "collection"}}, "writable mount"),
         ({"/out": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, "writable mount"),
-        ({"/keep": {"kind": "keep"}}, "cannot show the tree of all collections; name the collections"),
-        (
-            {"/out/src": {"kind": "git_tree", "tree": "a" * 40}},
-            "cannot fetch git trees; put the files into a collection",
-        ),
+        ({"/out/k": {"kind": "keep"}}, "cannot be below the output path"),
+        ({"/out/src": {"kind": "git_tree", "tree": "a" * 40}}, "cannot be below the output path"),
+        ({"/src": {"kind": "git_tree", "commit": "main"}}, "names no tree and no blob"),
         (
             {"/out/c": {"kind": "collection", "portable_data_hash": PDH}, "/out/c/t": {"kind": "text", "content": ""}},
             "read-only mount /out/c",

@@ -6,13 +6,14 @@ from hypothesis import strategies as st
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.globs import compile_globs
-from lading.core.mountplan import Area, Collection, Host, Keep
+from lading.core.mountplan import Area, Collection, GitTree, Host, Keep, KeepTree, Source
 from lading.core.output import (
     MAX_DEPTH,
     CopyFile,
     DirectoryEntry,
     Entry,
     FileEntry,
+    Item,
     LinkEntry,
     Mark,
     OutputPlan,
@@ -39,8 +40,8 @@ def walk(tree: dict[str, Entry | str], *areas: Area, globs: tuple[str, ...] = ()
     for path in [path for path, entry in entries.items() if isinstance(entry, DirectoryEntry)]:
         entries[path] = DirectoryEntry(tuple(one[len(path) + 1 :] for one in entries if one.rpartition("/")[0] == path))
 
-    def look(place: Host | Collection) -> Entry | None:
-        return entries.get(place.path if isinstance(place, Host) else f"pdh/{place.path}".rstrip("/"))
+    def look(place: Source) -> Entry | None:
+        return entries.get(place.path if not isinstance(place, Collection) else f"pdh/{place.path}".rstrip("/"))
 
     return plan_output(output, areas or (OUT, TMP, IN, SECRET), look=look, globs=compile_globs(globs))
 
@@ -51,7 +52,22 @@ def names(plan: OutputPlan) -> list[str]:
 
 def test_files_and_directories_are_copied_in_order() -> None:
     plan = walk({"/s/o/b": FileEntry(), "/s/o/a/c": FileEntry()})
-    assert plan.items == (CopyFile("a/c", "/s/o/a/c"), CopyFile("b", "/s/o/b"))
+    assert plan.items == (CopyFile("a/c", Host("/s/o/a/c")), CopyFile("b", Host("/s/o/b")))
+
+
+def test_links_into_the_tree_of_all_collections() -> None:
+    keep = Area("/keep", Keep.FILES, KeepTree())
+    tree: dict[str, Entry | str] = {
+        "/s/o/one": f"/keep/by_id/{PDH}/x",
+        "/s/o/two": "/keep/home/mine/y",
+        "pdh/x": FileEntry(),
+        "home/mine/y": FileEntry(),
+        f"by_id/{PDH}": DirectoryEntry(()),
+    }
+    assert walk(tree, OUT, keep).items == (
+        Refer("one", Collection(PDH, "x")),
+        CopyFile("two", KeepTree("home/mine/y")),
+    )
 
 
 def test_an_empty_output() -> None:
@@ -80,12 +96,12 @@ def test_a_link_to_a_whole_mount() -> None:
 
 def test_a_link_into_another_directory_is_mapped_through_its_mount() -> None:
     plan = walk({"/s/o/l": "/tmp/x", "/s/t/x": FileEntry()})
-    assert plan.items == (CopyFile("l", "/s/t/x"),)
+    assert plan.items == (CopyFile("l", Host("/s/t/x")),)
 
 
 def test_links_in_the_middle_of_a_path_are_followed_inside_the_container() -> None:
     tree: dict[str, Entry | str] = {"/s/o/l": "/tmp/d/f", "/s/t/d": "/tmp/e", "/s/t/e/f": FileEntry()}
-    assert walk(tree).items == (CopyFile("l", "/s/t/e/f"),)
+    assert walk(tree).items == (CopyFile("l", Host("/s/t/e/f")),)
 
 
 def test_a_link_to_a_directory_of_links() -> None:
@@ -120,7 +136,7 @@ def test_ten_links_are_not_too_many() -> None:
 
 
 def test_a_link_to_a_secret_is_dropped() -> None:
-    assert walk({"/s/o/l": "/key", "/s/o/m": "/key/x", "/s/o/f": FileEntry()}).items == (CopyFile("f", "/s/o/f"),)
+    assert walk({"/s/o/l": "/key", "/s/o/m": "/key/x", "/s/o/f": FileEntry()}).items == (CopyFile("f", Host("/s/o/f")),)
 
 
 def test_a_mounted_collection_is_referred_to() -> None:
@@ -155,7 +171,7 @@ def test_mounts_below_what_is_excluded_are_visited() -> None:
 def test_a_mount_whose_folder_the_host_does_not_show() -> None:
     areas = (OUT, Area("/out/x/y", Keep.REFERENCE, Collection(PDH)), Area("/out/x/y/z", Keep.NOTHING))
     plan = walk({"/s/o/f": FileEntry(), "pdh/w": FileEntry()}, *areas)
-    assert plan.items == (CopyFile("f", "/s/o/f"), Refer("x/y/w", Collection(PDH, "w")))
+    assert plan.items == (CopyFile("f", Host("/s/o/f")), Refer("x/y/w", Collection(PDH, "w")))
 
 
 def test_an_excluded_output_keeps_nothing_of_its_own() -> None:
@@ -207,4 +223,44 @@ def test_a_walk_ends_and_never_leaves_the_mounts(tree: dict[str, Entry | str]) -
     except ExecutionError:
         return
     assert len(set(names(plan))) == len(plan.items)
-    assert all(item.path.startswith(("/s/o/", "/s/t/")) for item in plan.items if isinstance(item, CopyFile))
+    assert all(item.source.path.startswith(("/s/o/", "/s/t/")) for item in plan.items if isinstance(item, CopyFile))
+
+
+def test_what_a_link_leads_to_in_a_git_tree_is_copied() -> None:
+    tree = GitTree("a" * 40, "tree")
+    source = Area("/src", Keep.FILES, tree)
+    plan = walk({"/s/o/l": "/src/d", "d/x": FileEntry()}, OUT, source)
+    assert plan.items == (CopyFile("l/x", GitTree("a" * 40, "tree", "d/x")),)
+
+
+@pytest.mark.parametrize(
+    ("area", "item"),
+    [
+        (OUT, CopyFile("f", Host("/s/o/f"))),
+        (Area("/out", Keep.FILES, GitTree("a" * 40, "tree")), CopyFile("f", GitTree("a" * 40, "tree", "f"))),
+        (Area("/out", Keep.REFERENCE, Collection(PDH, "sub")), Refer("f", Collection(PDH, "sub/f"))),
+    ],
+)
+def test_what_is_surely_a_file_is_not_looked_at(area: Area, item: Item) -> None:
+    looked: list[Source] = []
+
+    def look(place: Source) -> Entry:
+        looked.append(place)
+        return DirectoryEntry(("f", "g"), frozenset("fg"))
+
+    plan = plan_output("/out", [area], look=look, globs=compile_globs(["f"]))
+    assert plan.items == (item,)
+    assert len(looked) == 1
+
+
+def test_a_file_that_is_mounted_over_is_looked_at() -> None:
+    entries: dict[str, Entry] = {"/s/o": DirectoryEntry(("f",), frozenset("f")), "/s/m": FileEntry()}
+    mounted = Area("/out/f", Keep.FILES, Host("/s/m"))
+    plan = plan_output("/out", [OUT, mounted], look=lambda place: entries[place.path], globs=compile_globs([]))
+    assert plan.items == (CopyFile("f", Host("/s/m")),)
+
+
+def test_a_name_that_is_not_utf_8_is_refused_though_it_is_surely_a_file() -> None:
+    entry = DirectoryEntry(("\udcff",), frozenset(("\udcff",)))
+    with pytest.raises(ExecutionError, match="not UTF-8"):
+        plan_output("/out", [OUT], look=lambda _: entry, globs=compile_globs([]))

@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lading.core.instances import Gpu
 from lading.core.plan import (
     Category,
     Entry,
@@ -103,12 +104,41 @@ def test_reasons() -> None:
         "small": Category.BEHIND_HEAD, "more": Category.CAPACITY,
     }  # fmt: skip
     assert found["head"].sentence == (
-        "Waiting in queue at position 1: it needs 4 VCPUs and 40 bytes RAM, of which 3 VCPUs and 30 bytes RAM are free."
+        "Waiting in queue at position 1: it needs 4 VCPUs and 40 bytes RAM; the nearest fit, w, has 3 VCPUs and"
+        " 30 bytes RAM free of 4 VCPUs and 40 bytes RAM."
     )
     assert "position 2" in found["small"].sentence
     assert "head" in found["small"].sentence
-    assert "99 VCPUs and 1 bytes RAM, the largest worker has 4 VCPUs" in found["huge"].sentence
+    assert "99 VCPUs and 1 bytes RAM; the nearest fit, w, has 4 VCPUs" in found["huge"].sentence
     assert found["held"].sentence == "Pausing after a fault."
+
+
+def test_supervisors_leave_the_processors_to_those_they_wait_for() -> None:
+    queue, supervisors = (entry("child", need=WHOLE),), (entry("s1"), entry("s2"), entry("s3"))
+    snapshot = Snapshot(queue=queue, supervisors=supervisors, workers=(worker(),))
+    assert starts(snapshot) == ["s1", "s2", "child"], "each has 10 of the 20 bytes that are half of the worker's"
+    after = apply(snapshot, plan(snapshot), now=1.0)
+    assert [one.uuid for one in after.workers[0].supervisors] == ["s1", "s2"]
+    assert (after.running, after.present) == (1, {"s1", "s2", "child"})
+    assert plan(after) == Plan()
+    assert "for another workflow to end" in explain(snapshot)["s3"].sentence
+
+
+def test_supervisors_spread_and_start_when_all_else_is_full() -> None:
+    full = worker(old("x", WHOLE), id="full")
+    taken = replace(full, id="taken", supervisors=(old("s"),))
+    snapshot = Snapshot(supervisors=(entry("a"), entry("s"), entry("held")), workers=(taken, full), held={"held": ""})
+    assert plan(snapshot).starts == (Start("a", "full"),)
+
+
+def test_there_is_always_room_for_one_supervisor_that_fits() -> None:
+    large, huge = entry("large", need=Resources(1, 40)), entry("huge", 9, need=Resources(1, 41))
+    snapshot = Snapshot(supervisors=(large, huge), workers=(worker(),), quota=1)
+    assert starts(snapshot) == ["large"]
+    assert explain(snapshot)["huge"].category is Category.TOO_LARGE
+    under_way = replace(snapshot, supervisors=(entry("next"),), workers=(replace(worker(), supervisors=(old("s"),)),))
+    assert plan(under_way) == Plan(), "a quota of one is full"
+    assert starts(replace(under_way, quota=4)) == ["next"]
 
 
 def test_without_workers_everything_waits() -> None:
@@ -117,9 +147,33 @@ def test_without_workers_everything_waits() -> None:
     assert explain(snapshot)["a"].category is Category.NO_WORKER
 
 
-def test_one_of_anything_is_singular() -> None:
-    snapshot = Snapshot(queue=(entry("a", need=WHOLE),), workers=(worker(old("x", Resources(3, 1))),))
-    assert explain(snapshot)["a"].sentence.endswith("1 VCPU and 39 bytes RAM is free.")
+def test_the_nearest_fit_lacks_least_of_what_is_needed() -> None:
+    free = (
+        worker(old("x", Resources(3, 1)), id="cores"), worker(old("y", Resources(1, 5)), id="near"),
+        worker(old("z", Resources(0, 39)), id="memory"),
+    )  # fmt: skip
+    assert (
+        "the nearest fit, near, has 3 VCPUs"
+        in explain(Snapshot(queue=(entry("a", need=WHOLE),), workers=free))["a"].sentence
+    )
+    small = (worker(id="s", capacity=Resources(8, 10)), worker(id="t", capacity=Resources(2, 100)))
+    assert (
+        "the nearest fit, t, has 2 VCPUs"
+        in explain(Snapshot(queue=(entry("a", need=Resources(3, 90)),), workers=small))["a"].sentence
+    )
+
+
+def test_no_more_than_the_quota_run_at_a_time() -> None:
+    snapshot = Snapshot(queue=(entry("a"), entry("b"), entry("c")), workers=(worker(old("x")),), quota=2)
+    assert starts(snapshot) == ["a"]
+    found = explain(snapshot)
+    assert found["b"].category is Category.QUOTA
+    assert found["b"].sentence == (
+        "Waiting in queue at position 1: the quota is 2 containers at a time, and 2 run now."
+    )
+    full = Snapshot(queue=(entry("a"),), workers=(worker(old("x")),), quota=1)
+    assert plan(full) == Plan()
+    assert "the quota is 1 container at a time, and 1 runs now." in explain(full)["a"].sentence
 
 
 def test_a_started_container_is_explained_as_being_prepared() -> None:
@@ -155,14 +209,16 @@ def snapshots(draw: st.DrawFn) -> Snapshot:
         for at, (priority, amount, seen, growth) in enumerate(rows)
     )
     held = {one.uuid: "held" for one in queue if draw(st.booleans()) and draw(st.booleans())}
-    return Snapshot(queue=queue, workers=tuple(workers), held=held)
+    return Snapshot(queue=queue, workers=tuple(workers), held=held, quota=draw(st.integers(0, 5)))
 
 
 @given(snapshots())
 def test_never_oversubscribes_and_never_starts_twice(snapshot: Snapshot) -> None:
     decided = plan(snapshot)
     assert len({one.uuid for one in decided.starts}) == len(decided.starts)
-    for one in apply(snapshot, decided, now=10.0).workers:
+    after = apply(snapshot, decided, now=10.0)
+    assert not snapshot.quota or after.running <= max(snapshot.quota, snapshot.running)
+    for one in after.workers:
         assert total(occupant.need for occupant in one.occupants).fits(one.capacity)
 
 
@@ -211,3 +267,78 @@ def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
 def _without(one: Worker, uuid: str) -> Worker:
     occupants = tuple(occupant for occupant in one.occupants if occupant.uuid != uuid)
     return Worker(id=one.id, capacity=one.capacity, occupants=occupants)
+
+
+def named(uuid: str, *partitions: str, need: Resources = SMALL) -> Entry:
+    return Entry(uuid=uuid, priority=1, created_at="", need=need, partitions=frozenset(partitions))
+
+
+def test_partitions_are_honoured() -> None:
+    workers = (
+        Worker(id="any", capacity=WHOLE),
+        Worker(id="gpu", capacity=WHOLE, partitions=frozenset({"gpu"}), closed=True),
+    )
+    queue = (named("a"), named("b", "gpu", "big"), named("c", "big"), named("d", need=Resources(99, 1)))
+    snapshot = Snapshot(queue=queue, workers=workers)
+    assert plan(snapshot).starts == (Start("a", "any"), Start("b", "gpu"))
+    found = explain(snapshot)
+    assert found["c"].category is Category.PARTITION
+    assert "it asks for the partitions big only" in found["c"].sentence
+    assert "the workers here are in gpu" in found["c"].sentence
+    assert found["d"].category is Category.TOO_LARGE
+
+
+def test_a_closed_worker_takes_nothing_that_names_no_partition() -> None:
+    snapshot = Snapshot(queue=(named("a"),), workers=(Worker(id="w", capacity=WHOLE, closed=True),))
+    assert plan(snapshot).starts == ()
+    assert explain(snapshot)["a"].sentence == (
+        "Not for this dispatcher: it asks for no partition by name, and no worker that takes it then can hold it; "
+        "the workers here are in no partition."
+    )
+
+
+def test_a_batch_system_takes_more_than_it_can_run_at_once() -> None:
+    slurm = Worker(id="slurm", capacity=WHOLE, occupants=(old("x", WHOLE),), queues=True)
+    more = Entry(uuid="c", priority=1, created_at="c", need=SMALL, growth=SMALL)
+    queue = (named("a", need=WHOLE), named("b", need=WHOLE), more, named("d", need=Resources(99, 1)))
+    snapshot = Snapshot(queue=queue, workers=(slurm,))
+    assert {one.uuid: one.extra for one in plan(snapshot).starts} == {one: Resources() for one in "abc"}
+    assert plan(apply(snapshot, plan(snapshot), now=1.0)).starts == ()
+
+
+def test_it_is_given_no_more_than_it_takes_at_a_time() -> None:
+    snapshot = Snapshot(
+        queue=(named("a"), named("b")), workers=(Worker(id="slurm", capacity=WHOLE, queues=True),), most=1
+    )
+    assert starts(snapshot) == ["a"]
+    assert starts(apply(snapshot, plan(snapshot), now=1.0)) == []
+    assert explain(snapshot)["b"].category is Category.HANDED_OVER
+
+
+def test_gpus_and_disk_are_planned_too() -> None:
+    capacity = Resources(4, 40, disk=100, gpus=1)
+    needs = [Resources(1, 10, gpus=1), Resources(1, 10, gpus=1), Resources(1, 10, disk=80), Resources(1, 10, disk=30)]
+    queue = tuple(named(name, need=need) for name, need in zip("abcd", needs, strict=True))
+    assert starts(Snapshot(queue=queue, workers=(Worker(id="w", capacity=capacity),))) == ["a", "c"]
+
+
+CARD = Gpu(stack="cuda", count=2, driver="12.2", targets=("8.6",))
+
+
+def gpu_snapshot(asked: Gpu, there: Gpu | None) -> Snapshot:
+    need = Resources(1, 10, gpus=asked.count)
+    room = Worker(id="w", capacity=Resources(4, 40, gpus=2), gpu=there)
+    return Snapshot(queue=(replace(entry("a", need=need), gpu=asked),), workers=(room,))
+
+
+def test_gpus_must_suit_as_far_as_they_are_known() -> None:
+    asked = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",))
+    for there in (None, CARD, Gpu(stack="cuda", count=2)):
+        assert starts(gpu_snapshot(asked, there)) == ["a"]
+    assert starts(gpu_snapshot(asked, replace(CARD, driver="11.4"))) == []
+
+
+def test_why_gpus_do_not_suit_is_said() -> None:
+    found = explain(gpu_snapshot(Gpu(stack="rocm", count=1, targets=("gfx90a",)), CARD))["a"]
+    assert found.category is Category.TOO_LARGE
+    assert found.sentence == "Not for this dispatcher: w is none for it, as its GPUs are for cuda."

@@ -60,11 +60,14 @@ DIFFERENT: list[dict[str, Any]] = [
     {"output_glob": ["*"]},
     {"runtime_constraints": {"ram": 1, "vcpus": 1, "keep_cache_ram": 0, "keep_cache_disk": 0}},
     {"secret_mounts": {"/s": {"kind": "text", "content": "x"}}},
+    {"scheduling_parameters": {"nodes": 2}},
+    {"scheduling_parameters": {"nodes": 2, "launcher": "all"}},
 ]
 EQUAL: list[dict[str, Any]] = [
     {"priority": 9},
     {"output_name": "x", "output_ttl": 5, "output_properties": {"a": 1}},
     {"scheduling_parameters": {"max_run_time": 9}},
+    {"scheduling_parameters": {"nodes": 1, "launcher": "all", "rank_failure": "none"}},
     {"runtime_token": "v2/x"},
     {"output_storage_classes": ["gold"]},
 ]
@@ -96,8 +99,12 @@ def test_a_container_chosen_by_hand_must_satisfy_the_request() -> None:
     made = recipe.new_container(ours, uuid=container_uuid(1), now=NOW)
     recipe.check_adoption(ours, made, policy=POLICY)
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"cwd": "/tmp", "command": ["x"]}, "command differs"),
-        ({"runtime_constraints": {**made.runtime_constraints, "keep_cache_ram": 5}}, "keep_cache_ram differs"),
+        ({"cwd": "/tmp", "command": ["x"]}, r"command\[0\] differs \(\"echo\" is asked for, it has \"x\"\)"),
+        (
+            {"runtime_constraints": {**made.runtime_constraints, "keep_cache_ram": 5}},
+            r"runtime_constraints.keep_cache_ram differs \(.* is asked for, it has 5\)",
+        ),
+        ({"secret_mounts_md5": "0" * 32}, r"secret_mounts differs \(\"\(secret\)\" is asked for"),
         ({"state": State.CANCELLED}, "it was cancelled"),
     ]
     for changes, fault in cases:
@@ -136,8 +143,8 @@ def test_any_tree_of_a_set_satisfies_and_the_newest_is_taken() -> None:
     assert satisfies(older, ours)
     assert not satisfies(older, git_recipe(TREES[:2]))
     keys = recipe.keys(ours)
-    assert (keys.column, keys.values[0]) == ("reuse_key", recipe.key(ours))
-    assert older.reuse_key in keys.values
+    assert keys[0] == recipe.Key(recipe.broad_key(ours), recipe.key(ours))
+    assert recipe.Key(str(older.broad_key), older.reuse_key) in keys
 
 
 def needs(**changes: Any) -> JsonObject:
@@ -158,9 +165,9 @@ def test_every_container_that_satisfies_is_found(ours_ram: Any, theirs_ram: Any,
     network_fits = "internet" not in one or bool(one["internet"]) is bool(other.get("internet"))
     given_ram = theirs.runtime_constraints["ram"]
     assert satisfies(theirs, ours) is (network_fits and low <= given_ram <= high)  # type: ignore[operator]
-    keys = recipe.keys(ours)
     if satisfies(theirs, ours):
-        assert getattr(theirs, keys.column) in keys.values
+        suitable = [one for one in recipe.keys(ours) if one.exact in (None, theirs.reuse_key)]
+        assert theirs.broad_key in {one.broad for one in suitable}
 
 
 def test_a_container_that_waits_narrows_to_what_suits_all() -> None:
@@ -179,3 +186,10 @@ def test_a_container_that_waits_narrows_to_what_suits_all() -> None:
         recipe.of_container(Container.from_record({**made.to_record(), "runtime_constraints": needs(ram=6)}))
     )
     assert again.runtime_constraints["ram"] == 2
+
+
+def test_text_that_is_no_unicode_has_a_key_too() -> None:
+    """JSON can spell half a character; equal values have equal keys all the same."""
+    half, other = (make_recipe(command=["echo", text]) for text in ("\ud800", "\ud801"))
+    assert recipe.key(half) == recipe.key(make_recipe(command=["echo", "\ud800"]))
+    assert len({recipe.key(half), recipe.key(other), recipe.broad_key(half)}) == 3

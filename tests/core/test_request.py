@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,15 @@ def update(old: ContainerRequest, *, admin: bool = False, **changes: Any) -> Cha
 
 def committed(**changes: Any) -> ContainerRequest:
     return make_request(**{"state": "Committed", "container_uuid": C1, "container_count": 1, **changes})
+
+
+def test_what_a_container_asks_for_can_always_be_preemptible() -> None:
+    always = replace(POLICY, preemptible=True, always_preemptible=True)
+    steps = create(parent=PARENT, policy=always, state="Committed", priority=None).request
+    assert steps.scheduling_parameters["preemptible"] is True
+    assert create(policy=always, state="Committed").request.scheduling_parameters["preemptible"] is False
+    draft = create(parent=PARENT, policy=always, priority=None).request
+    assert draft.scheduling_parameters["preemptible"] is False
 
 
 def test_a_draft_is_filled_with_defaults() -> None:
@@ -123,8 +133,6 @@ def test_unknown_and_dropped_attributes() -> None:
     assert update(make_request(), etag="x", kind="y", modified_at=None).changed == {}
     with pytest.raises(Invalid, match=r"unknown attribute 'color' for ContainerRequest\."):
         update(make_request(), color="red")
-    with pytest.raises(Invalid, match="Published ports is not supported"):
-        create(published_ports={"80": {}})
 
 
 @pytest.mark.parametrize("state", list(State))

@@ -79,11 +79,28 @@ def test_nested_defaults_are_stored(name: str) -> None:
         request_rules.stored(name, [], default={}, policy=POLICY)
 
 
-@pytest.mark.parametrize("name", sorted(request_rules.UNOFFERED))
-def test_what_is_not_offered_is_refused_unless_empty(name: str) -> None:
-    request_rules.check_offered({name: None})
-    with pytest.raises(Invalid, match="is not supported: .* leave it out"):
-        request_rules.check_offered({name: ["x"]})
+PORT: JsonObject = {"access": "private", "label": "notebook", "initial_path": "/"}
+
+
+def test_published_ports() -> None:
+    given: JsonObject = {"80": PORT, "65535": {**PORT, "access": "public", "initial_path": ""}}
+    assert request_rules.stored("published_ports", given, default={}, policy=POLICY) == given
+    assert request_rules.stored("published_ports", None, default={}, policy=POLICY) == {}
+
+
+@pytest.mark.parametrize(
+    ("port", "changes", "word"),
+    [
+        ("0", {}, "not a port"), ("65536", {}, "not a port"), ("x", {}, "not a port"), ("080", {}, "not a port"),
+        ("80", {"access": "all"}, "private"), ("80", {"label": ""}, "label"), ("80", {"label": 1}, "label"),
+        ("80", {"initial_path": None}, "initial_path"), ("80", {"base_url": "x"}, "nothing else"),
+    ],
+)  # fmt: skip
+def test_ports_that_cannot_be_published(port: str, changes: dict[str, Any], word: str) -> None:
+    with pytest.raises(Invalid, match=word):
+        request_rules.stored("published_ports", {port: {**PORT, **changes}}, default={}, policy=POLICY)
+    with pytest.raises(Invalid, match="nothing else"):
+        request_rules.stored("published_ports", {"80": "x"}, default={}, policy=POLICY)
 
 
 def test_the_workflow_runner_supervises() -> None:

@@ -22,7 +22,7 @@ def asking(number: int = 1, **changes: Any) -> ContainerRequest:
 
 def plan(*requests: ContainerRequest, ended: Container | None = None, **options: Any) -> retry.Retry | None:
     gone = ended or make_container(1, state="Cancelled", cost=2.0, subrequests_cost=0.5)
-    given = {"before": make_container(1), "parents": {}, "policy": POLICY, **options}
+    given = {"before": make_container(1), "parents": {}, "earlier": {}, "policy": POLICY, **options}
     return retry.plan(gone, requests, uuid=C2, now=NOW, **given)
 
 
@@ -95,7 +95,37 @@ def test_the_configuration_may_retry_commands() -> None:
     assert retry.retries_allowed(make_container(state="Complete", exit_code=1), Policy(retry_limits={})) == 0
 
 
-def test_a_class_limit_counts_earlier_attempts() -> None:
+def test_a_class_limit_counts_earlier_attempts_that_failed_so() -> None:
     broken = make_container(state="Cancelled", runtime_status={"failure": "disk"})
     assert plan(asking(), ended=broken) is not None
-    assert plan(asking(attempted_container_uuids=[C3], container_count=2), ended=broken) is None
+    again = asking(attempted_container_uuids=[C3], container_count=2)
+    before = {kind: make_container(3, state="Cancelled", runtime_status={"failure": kind}) for kind in ("disk", "node")}
+    assert plan(again, ended=broken, earlier={C3: before["disk"]}) is None
+    assert plan(again, ended=broken, earlier={C3: before["node"]}) is not None
+    assert plan(again, ended=broken) is not None, "one that is not known any more counts for nothing"
+
+
+def test_every_exit_code_but_0_is_one_way_to_fail() -> None:
+    policy = Policy(retry_limits={Failure.USER: 1})
+    failed = make_container(1, state="Complete", exit_code=1)
+    again = asking(attempted_container_uuids=[C3], container_count=2)
+    earlier = {C3: make_container(3, state="Complete", exit_code=7)}
+    assert plan(asking(), ended=failed, policy=policy) is not None
+    assert plan(again, ended=failed, earlier=earlier, policy=policy) is None
+    assert retry.class_of(make_container(state="Complete", exit_code=0)) is None
+
+
+def test_who_lost_enough_preemptible_machines_gets_others() -> None:
+    taken = {"state": "Cancelled", "runtime_status": {"failure": "preempted"}}
+    ended, earlier = make_container(1, **taken), {C3: make_container(3, **taken)}
+    first = asking(scheduling_parameters={"preemptible": True})
+    again = asking(attempted_container_uuids=[C3], container_count=2, scheduling_parameters={"preemptible": True})
+
+    def preemptible(request: ContainerRequest, attempts: int) -> bool:
+        policy = Policy(spot_attempts=attempts)
+        found = plan(request, ended=ended, before=ended, earlier=earlier, policy=policy)
+        assert found is not None
+        return bool(found.container.scheduling_parameters["preemptible"])
+
+    assert [preemptible(first, attempts) for attempts in (0, 1, 2)] == [True, False, True]
+    assert [preemptible(again, attempts) for attempts in (0, 1, 2, 3)] == [True, False, False, True]

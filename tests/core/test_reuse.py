@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lading.core import reuse
-from lading.core.container import Container
+from lading.core.container import Container, State
 from lading.core.policy import Policy
 from lading.core.reuse import Candidate, Choice, New, Reuse
 from lading.testing.records import POLICY, container_uuid, make_container, make_recipe
@@ -95,3 +99,87 @@ def test_reasons_for_a_new_container() -> None:
 def test_a_container_from_a_row_can_be_used() -> None:
     stored = Container.from_record(done(1).container.to_record())
     assert isinstance(choose(Candidate(stored, log_present=True, output_present=True)), Reuse)
+
+
+CANDIDATES = st.lists(
+    st.builds(
+        lambda changes, log, output, filtered: (changes, log, output, filtered),
+        st.fixed_dictionaries(
+            {
+                "state": st.sampled_from(list(State)),
+                "priority": st.integers(0, 2),
+                "exit_code": st.sampled_from([None, 0, 1]),
+                "progress": st.sampled_from([None, 0.0, 0.5]),
+                "finished_at": st.sampled_from([None, "1", "2"]),
+                "started_at": st.sampled_from([None, "1", "2"]),
+                "created_at": st.sampled_from(["1", "2"]),
+                "runtime_status": st.sampled_from([{}, {"error": "x"}, {"warning": "x"}]),
+                "scheduling_parameters": st.sampled_from([SPOT, {**SPOT, "preemptible": False}]),
+            }
+        ),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=6,
+)
+
+
+@given(CANDIDATES, st.sets(st.integers(1, 6)), st.booleans(), st.randoms(use_true_random=False))
+def test_nothing_unfit_is_ever_chosen(
+    rows: list[tuple[dict[str, Any], bool, bool, bool]], waits: set[int], spot: bool, random: Random
+) -> None:
+    """Whatever there is: what is chosen has a result or may get one, and the order in which it was found is nothing."""
+    ours = make_recipe(scheduling_parameters=SPOT) if spot else RECIPE
+    known = [
+        Candidate(make_container(number, **changes), log, output, filtered)
+        for number, (changes, log, output, filtered) in enumerate(rows, 1)
+    ]
+    waiting = {container_uuid(number) for number in waits}
+    choice = reuse.choose(ours, known, policy=Policy(preemptible=True), waiting=waiting)
+    assert [one.container_uuid for one in choice.verdicts] == [one.container.uuid for one in known]
+    usable = {one.container_uuid for one in choice.verdicts if one.usable}
+    assert all(one.reason for one in choice.verdicts)
+    shuffled = random.sample(known, len(known))
+    again = reuse.choose(ours, shuffled, policy=Policy(preemptible=True), waiting=waiting)
+    if isinstance(choice, New):
+        assert not usable
+        assert isinstance(again, New)
+        return
+    assert isinstance(again, Reuse)
+    assert again.container == choice.container
+    candidate = next(one for one in known if one.container is choice.container)
+    assert choice.container.uuid in usable - waiting
+    assert not candidate.filtered
+    assert _is_fit(candidate, spot=spot)
+    ranks = [ORDER.index(one.container.state) for one in known if one.container.uuid in usable]
+    assert ORDER.index(choice.container.state) == min(ranks)
+
+
+ORDER = (State.COMPLETE, State.RUNNING, State.LOCKED, State.QUEUED)
+
+
+def _is_fit(candidate: Candidate, *, spot: bool) -> bool:
+    """The rule of api-contract 1.6, written down once more."""
+    made = candidate.container
+    match made.state:
+        case State.COMPLETE:
+            return made.exit_code == 0 and candidate.log_present and candidate.output_present
+        case State.RUNNING:
+            return made.priority > 0 and "error" not in made.runtime_status
+        case State.LOCKED | State.QUEUED:
+            return spot or made.scheduling_parameters["preemptible"] is not True
+        case State.CANCELLED:
+            return False
+
+
+def test_what_somebody_was_inside_is_used_only_if_configured() -> None:
+    for candidate in (
+        done(1, interactive_session_started=True),
+        live(2, state="Running", interactive_session_started=True),
+    ):
+        choice = choose(candidate)
+        assert isinstance(choice, New)
+        assert "inside with a shell" in choice.verdicts[0].reason
+        allowed = reuse.choose(RECIPE, [candidate], policy=replace(POLICY, reuse_after_shell=True))
+        assert isinstance(allowed, Reuse)

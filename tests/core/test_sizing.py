@@ -5,12 +5,32 @@ from __future__ import annotations
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.sizing import GIB, MIB, Resources, format_bytes, growth, need, total
+from lading.core.sizing import (
+    GIB,
+    MIB,
+    UNLIMITED,
+    Resources,
+    format_bytes,
+    gang_need,
+    growth,
+    image_size,
+    need,
+    scratch,
+    total,
+)
 
 
 def test_need_is_ram_plus_cache() -> None:
     wanted = need({"vcpus": 2, "ram": GIB, "keep_cache_ram": MIB, "keep_cache_disk": 9 * GIB, "API": True})
     assert wanted == Resources(2, GIB + MIB)
+
+
+def test_a_gang_needs_what_all_its_containers_need() -> None:
+    assert gang_need(Resources(2, 10, 3, 1), 4) == Resources(8, 40, 12, 4)
+
+
+def test_what_many_share_is_a_part_for_each() -> None:
+    assert Resources(8, 40, 12, 4).shared(4) == Resources(2, 10, 3, 1)
 
 
 def test_growth_is_what_the_ranges_allow_beyond_the_need() -> None:
@@ -56,3 +76,33 @@ def test_amounts_read_well() -> None:
     assert [format_bytes(n) for n in (0, 1023, 1024, 1536, -3 * GIB)] == [
         "0 bytes", "1023 bytes", "1.0 KiB", "1.5 KiB", "-3.0 GiB",
     ]  # fmt: skip
+
+
+def test_gpus_are_counted() -> None:
+    assert need({"vcpus": 1, "ram": 1, "gpu": {"device_count": 2}}).gpus == 2
+    with pytest.raises(Invalid, match=r"runtime_constraints\.device_count"):
+        need({"vcpus": 1, "ram": 1, "gpu": {"device_count": -1}})
+
+
+def test_an_image_is_sized_by_the_length_of_its_manifest() -> None:
+    assert [image_size(f"{'a' * 32}+{n}") for n in (0, 121, 122, 342)] == [0, 0, 64 * MIB, 6 * 64 * MIB]
+    assert image_size("no hash") == image_size("") == image_size("a+b") == 0
+
+
+def test_scratch_is_what_tmp_mounts_image_and_cache_take() -> None:
+    image, mounts = f"{'a' * 32}+342", {"/tmp": {"kind": "tmp", "capacity": GIB}, "/in": {"kind": "collection"}}
+    assert scratch(mounts, image, {"keep_cache_disk": MIB}) == GIB + 384 * MIB + MIB
+    assert scratch({}, image, {}) == 2 * 384 * MIB
+    assert scratch({"/a": {"kind": "tmp", "capacity": -5}, "/b": "x"}, "", {"keep_cache_disk": None}) == 0
+
+
+def test_share_and_least() -> None:
+    whole = Resources(4, 100, 0, 2)
+    assert Resources(1, 50, 9, 0).share_of(whole) == 0.5
+    assert Resources(1, 1).share_of(Resources()) == 0.0
+    assert Resources(1, 9, 5, 0).least(Resources(2, 3, 4, 5)) == Resources(1, 3, 4, 0)
+
+
+def test_disk_and_gpus_are_named_where_they_matter() -> None:
+    assert str(Resources(1, MIB, 2 * GIB, 1)) == "1 VCPU, 1.0 MiB RAM, 2.0 GiB scratch and 1 GPU"
+    assert str(Resources(1, MIB, UNLIMITED, 2)) == "1 VCPU, 1.0 MiB RAM and 2 GPUs"

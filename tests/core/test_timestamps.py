@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.timestamps import format_time, parse_time
+from lading.core.timestamps import format_time, later, parse_time
 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1), timezones=st.just(UTC)))  # noqa: DTZ001
@@ -51,3 +51,11 @@ def test_early_years_sort_first() -> None:
     early = format_time(parse_time("0111-02-03T04:05:06.7Z"))
     assert early == "0111-02-03T04:05:06.700000000Z"
     assert early < format_time(parse_time("2026-01-01"))
+
+
+def test_later_ends_with_the_last_year() -> None:
+    assert later("2026-01-02T03:04:05.000000000Z", 86400) == "2026-01-03T03:04:05.000000000Z"
+    last = "9999-12-31T23:59:59.999999000Z"
+    for seconds in (1, 1 << 40, 1e300):
+        assert later("9999-12-31T23:59:59.999999000Z", seconds) == last
+    assert later("2026-01-02", 1 << 40) == last

@@ -6,7 +6,8 @@ import pytest
 
 from lading.core.errors import Invalid
 from lading.core.schema import Record
-from lading.core.trash import Lifetimes, is_trashed, later, times
+from lading.core.timestamps import later
+from lading.core.trash import Lifetimes, is_trashed, shortened, times
 
 NOW = "2026-01-02T00:00:00.000000000Z"
 TOMORROW = "2026-01-03T00:00:00.000000000Z"
@@ -52,3 +53,9 @@ def test_the_time_decides() -> None:
     assert is_trashed({"trash_at": NOW}, NOW)
     assert not is_trashed({"trash_at": TOMORROW}, NOW)
     assert not is_trashed({"trash_at": None}, NOW)
+
+
+def test_the_time_in_the_trash_can_be_shortened() -> None:
+    record = {"trash_at": NOW, "delete_at": later(NOW, 50)}
+    assert shortened(record, 20) == {"delete_at": later(NOW, 20)}
+    assert shortened(record, 80) == {"delete_at": later(NOW, 50)}

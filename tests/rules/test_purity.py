@@ -11,7 +11,7 @@ CORE = Path(__file__).parents[2] / "src" / "lading" / "core"
 ALLOWED_IMPORTS = {
     "__future__", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "enum", "functools",
     "hashlib", "heapq", "hmac", "itertools", "json", "math", "msgspec", "operator", "posixpath", "re", "shlex",
-    "string", "types", "typing", "unicodedata", "urllib.parse",
+    "string", "struct", "types", "typing", "unicodedata", "urllib.parse",
 }  # fmt: skip
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "globals", "breakpoint", "__import__", "id"}
 IMPURE_ATTRIBUTES = {"now", "utcnow", "today", "getLogger", "urandom", "token_hex"}

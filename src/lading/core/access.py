@@ -8,11 +8,12 @@ users at its ends and to managers of its head; of other users the active ones ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.core.errors import Forbidden
-from lading.core.filters import All, Column, Compare, Either, Expression
+from lading.core.filters import All, Column, Compare, Constant, Either, Expression
 from lading.core.records import CONTAINERS, GROUPS, KEEP_SERVICES, LINKS, LOGS, TOKENS, USERS
 from lading.core.schema import RecordType, Type
 from lading.core.visibility import About, Accessible, ManagedHead, Reachable, Requested, Untrashed
@@ -54,6 +55,7 @@ class Principal:
 
     `token` is the text as presented: signatures are made for it. `container_uuid` is the container whose own token this
     is; `supervises` the container that a supervisor's token is for. `is_anonymous`: nobody in particular.
+    `readers` are others whose tokens came along to read with: what any of them may read can be read.
     """
 
     user_uuid: str
@@ -65,6 +67,12 @@ class Principal:
     container_uuid: str | None = None
     supervises: str | None = None
     is_anonymous: bool = False
+    readers: tuple[Principal, ...] = ()
+
+    @property
+    def everybody(self) -> tuple[Principal, ...]:
+        """The principal and the readers, each alone."""
+        return (replace(self, readers=()), *self.readers) if self.readers else (self,)
 
 
 def check_scope(principal: Principal, method: str, path: str) -> None:
@@ -101,13 +109,25 @@ def check_admin(principal: Principal, what: str) -> None:
 
 
 def readable(
-    kind: RecordType, principal: Principal, *, now: str, include_trash: bool = False, roles: bool = True
+    kind: RecordType,
+    principal: Principal,
+    *,
+    now: str,
+    include_trash: bool = False,
+    roles: bool = True,
+    few: bool = False,
 ) -> tuple[Expression, ...]:
-    """Conditions that the rows of this type meet which the caller may read.
+    """Conditions that the rows of this type meet which the caller may read; `few`: only few rows are looked at.
 
     What is in the trash through a project is left out unless `include_trash`; a record's own trash is the caller's
     business. `roles`: whether all active users see role groups. Admins read everything that is not in the trash.
     """
+    if principal.readers:
+        each = (
+            readable(kind, one, now=now, include_trash=include_trash, roles=roles, few=few)
+            for one in principal.everybody
+        )
+        return (Either(tuple(All(parts) if parts else Constant(True) for parts in each)),)
     trash: tuple[Expression, ...] = ()
     if kind is GROUPS or (kind.owned and kind.stored and kind not in _APART):
         column = "uuid" if kind is GROUPS else "owner_uuid"
@@ -115,11 +135,15 @@ def readable(
             trash = (Untrashed(column, now),)
         elif not principal.is_admin:
             trash = (Untrashed(column, now, frozen=True),)
-    return trash if principal.is_admin else (*_permitted(kind, principal, now, roles=roles), *trash)
+    return trash if principal.is_admin else (*_permitted(kind, principal, now, roles=roles, few=few), *trash)
 
 
-def _permitted(kind: RecordType, principal: Principal, now: str, *, roles: bool) -> tuple[Expression, ...]:
+def _permitted(kind: RecordType, principal: Principal, now: str, *, roles: bool, few: bool) -> tuple[Expression, ...]:
     user = principal.user_uuid
+    accessible: Expression = Accessible(user)
+    if few:
+        # The same, asked of each row instead of listing all that the user has.
+        accessible = Either((Reachable(user, "owner_uuid", owning=True), Reachable(user, "uuid")))
     if kind is KEEP_SERVICES:
         return ()
     if kind is CONTAINERS:
@@ -136,8 +160,8 @@ def _permitted(kind: RecordType, principal: Principal, now: str, *, roles: bool)
         return (Either((Reachable(user, "uuid"), *role)),)
     if kind is LINKS:
         ends = Either((_is("tail_uuid", user), _is("head_uuid", user), ManagedHead(user)))
-        return (Either((Accessible(user), All((_is("link_class", "permission"), ends)))),)
-    return (Accessible(user),)
+        return (Either((accessible, All((_is("link_class", "permission"), ends)))),)
+    return (accessible,)
 
 
 def _is(name: str, value: str) -> Expression:
@@ -153,5 +177,29 @@ def supervisor_scopes(container_uuid: str) -> tuple[str, ...]:
         f"GET {path}/auth",
         f"POST {path}/unlock",
         f"POST {path}/live/",
+        f"POST {path}/finish",
+        f"POST {path}/gateway_tunnel",
+        f"GET {path}/git_tree",
         "GET /arvados/v1/users/current",
+    )
+
+
+def data_scopes(
+    container_uuid: str, *, has_api: bool, granted: Sequence[str], collections: Iterable[str]
+) -> tuple[str, ...]:
+    """All that a container's own token may call: what was granted, if the container may use the API.
+
+    If it may not, the token never enters the container; its supervisor reads the named `collections` with it, the
+    container's inputs and image, and stores its results. A machine that is not to be trusted then learns nothing of
+    what else the user has (seed 001, "Security").
+    """
+    if has_api or tuple(granted) != ALL_SCOPES:
+        return tuple(granted)
+    path = f"/arvados/v1/containers/{container_uuid}"
+    return (
+        *(f"{method} {place}" for method in ("GET", "PUT", "POST") for place in (path, f"{path}/")),
+        "GET /arvados/v1/containers/current",
+        "GET /arvados/v1/users/current",
+        *(f"GET /arvados/v1/collections/{one}" for one in dict.fromkeys(collections)),
+        "POST /arvados/v1/collections",
     )

@@ -6,12 +6,9 @@ Streams move by their first word alone, so that big logs cost no parsing. Texts 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from lading.core.manifest import escape
-
-_NAME = re.compile(r"(?m)^\.(?=[ /])")
 
 
 def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> str:
@@ -22,19 +19,24 @@ def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> 
     placed = [(_prefix(directory), text) for text, directory in pieces]
     kept = [
         line
-        for line in existing.splitlines(keepends=True)
+        for line in _lines(existing)
         if line.startswith(f"./{escape(keep)}") and not any(_inside(line, prefix) for prefix, _ in placed)
     ]
     for prefix, text in placed:
-        kept += _NAME.sub(prefix.replace("\\", r"\\"), text).splitlines(keepends=True)
+        kept += [f"{prefix}{line[1:]}" for line in _lines(text)]
     return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
 
 
 def subtree(text: str, directory: str) -> str:
     """The part of a manifest below a directory at its top, as a manifest of its own."""
     prefix = _prefix(directory)
-    lines = [line for line in text.splitlines(keepends=True) if _inside(line, prefix)]
+    lines = [line for line in _lines(text) if _inside(line, prefix)]
     return "".join(f".{line[len(prefix) :]}" for line in lines)
+
+
+def _lines(text: str) -> list[str]:
+    # Not `splitlines`, which takes characters for ends of lines that names may have.
+    return [f"{line}\n" for line in text.split("\n") if line]
 
 
 def _prefix(directory: str) -> str:

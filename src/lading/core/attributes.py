@@ -15,6 +15,9 @@ from lading.core.filters import MAX_INTEGER
 from lading.core.schema import JSON, Field, Record, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
 
+MAX_LOOKED_UP: Final = 1024
+"""Bytes; 255 characters of any script fit."""
+MAX_REAL: Final = 1e300
 _DROPPED: Final = frozenset({"href", "modified_by_client_uuid", "kind", "etag"})
 
 
@@ -39,6 +42,8 @@ def check(given: Mapping[str, JSON], kind: RecordType, *, stored: Record | None,
             _check_readonly(found, value, stored)
         else:
             checked[name] = convert(found, value)
+            if name in kind.looked_up and (stored is None or stored[name] != checked[name]):
+                _check_length(name, checked[name])
     return checked
 
 
@@ -87,6 +92,13 @@ def _check_uuid(value: JSON, kind: RecordType, *, stored: Record | None, admin: 
         raise Invalid(f"Uuid type field is '{ids.infix_of(value)}', expected '{kind.infix}'")
 
 
+def _check_length(name: str, value: JSON) -> None:
+    """A text that records are found by must fit into an index, whichever database it is in."""
+    size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else 0
+    if size > MAX_LOOKED_UP:
+        raise Invalid(f"{name}: has {size} bytes; records are looked up by it, so that it may have {MAX_LOOKED_UP}")
+
+
 def _check_readonly(found: Field, value: JSON, stored: Record | None) -> None:
     if found.derived or value is None or (stored is None and value == found.default):
         return
@@ -121,6 +133,8 @@ def _integer(name: str, value: JSON) -> int:
 def _real(name: str, value: JSON) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise Invalid(f"{name}: must be a number, not {_kind(value)}")
+    if not -MAX_REAL <= value <= MAX_REAL:
+        raise Invalid(f"{name}: must be a number from {-MAX_REAL:g} to {MAX_REAL:g}")
     return float(value)
 
 

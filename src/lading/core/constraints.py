@@ -15,6 +15,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from lading.core.errors import Invalid
+from lading.core.hpc_gang import KEYS as GANG_KEYS
+from lading.core.hpc_gang import read_gang
 from lading.core.jsonvalue import Json, JsonObject, integer, ordered_object
 from lading.core.policy import Policy
 from lading.core.ranges import RANGED as _SIZES
@@ -24,6 +26,9 @@ from lading.core.values import printable
 GIB = 1 << 30
 CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
 RUNNER = "arvados-cwl-runner"
+KEEP_ON_FAILURE = "keep_on_failure"
+MOST_KEPT = 7 * 86400
+"""Seconds for which a failed container may be kept, at most."""
 """The command that runs workflows: its containers are supervisors of others."""
 
 _NO_GPU: Mapping[str, Json] = MappingProxyType(
@@ -130,7 +135,8 @@ def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
 
 def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
     """Check filled parameters. Raises Invalid naming the key, or for preemptible at commit when nothing is."""
-    unexpected = sorted(parameters.keys() - {"max_run_time", "partitions", "preemptible", "supervisor"})
+    known = {"max_run_time", "partitions", "preemptible", "supervisor", KEEP_ON_FAILURE, *GANG_KEYS}
+    unexpected = sorted(parameters.keys() - known)
     if unexpected:
         raise Invalid(f"Scheduling parameters contains unexpected keys [{printable(', '.join(unexpected))}]")
     for key in ("preemptible", "supervisor"):
@@ -138,8 +144,12 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
             raise Invalid(f"Scheduling parameters [{key}]: must be true or false")
     if not _is_size(parameters["max_run_time"], least=0):
         raise Invalid("Scheduling parameters [max_run_time]: must be an integer of seconds, 0 or more")
+    kept = parameters.get(KEEP_ON_FAILURE, 0)
+    if not _is_size(kept, least=0) or (integer(kept) or 0) > MOST_KEPT:
+        raise Invalid(f"Scheduling parameters [{KEEP_ON_FAILURE}]: must be an integer of seconds, {MOST_KEPT} at most")
     if not _are_strings(parameters["partitions"]):
         raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
+    read_gang(parameters)
     if committing and parameters["preemptible"] and not policy.preemptible:
         raise Invalid("Scheduling parameters preemptible instances are not configured in InstanceTypes")
 
@@ -150,12 +160,19 @@ def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
     times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
     partitions = [names for one in filled if isinstance(names := one["partitions"], list)]
     union: list[Json] = list(dict.fromkeys(name for names in partitions for name in names))
-    return {
-        "max_run_time": 0 if 0 in times else max(times),
-        "partitions": union if all(partitions) else [],
-        "preemptible": all(one["preemptible"] for one in filled),
-        "supervisor": any(one["supervisor"] for one in filled),
-    }
+    # Requests of one container agree on its gang: it is part of the recipe.
+    gang = {key: several[0][key] for key in GANG_KEYS if key in several[0]}
+    kept = max(integer(one.get(KEEP_ON_FAILURE)) or 0 for one in filled)
+    return (
+        gang
+        | ({KEEP_ON_FAILURE: kept} if kept else {})
+        | {
+            "max_run_time": 0 if 0 in times else max(times),
+            "partitions": union if all(partitions) else [],
+            "preemptible": all(one["preemptible"] for one in filled),
+            "supervisor": any(one["supervisor"] for one in filled),
+        }
+    )
 
 
 def _whole(value: Json) -> Json:

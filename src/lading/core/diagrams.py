@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from lading.core import container, request
+from lading.core import container, hpc_states, request
 
 _State = TypeVar("_State", bound=StrEnum)
 
@@ -28,3 +28,13 @@ def container_diagram() -> str:
 def request_diagram() -> str:
     """The states of a container request."""
     return render(request.TRANSITIONS, initial=request.INITIAL)
+
+
+def hpc_code_diagram() -> str:
+    """The states of the code in an HPC container."""
+    return render(hpc_states.CODE_TRANSITIONS, initial=(hpc_states.CodeStatus.WAITING,))
+
+
+def hpc_result_diagram() -> str:
+    """The states of the results of an HPC container."""
+    return render(hpc_states.RESULT_TRANSITIONS, initial=(hpc_states.ResultStatus.WAITING,))

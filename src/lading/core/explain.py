@@ -6,29 +6,21 @@ Secrets are never shown: that they differ is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from lading.core import request as requests_
 from lading.core.container import LIVE, Container, State
+from lading.core.differences import FieldDifference, differing
 from lading.core.gittree import Found
-from lading.core.jsonvalue import Json, JsonObject, same
+from lading.core.jsonvalue import Json, JsonObject
 from lading.core.recipe import COMPARED, Recipe, compared, of_container, toward
 from lading.core.request import ContainerRequest
 from lading.core.reuse import Choice, Reuse
 
 NEAR = 3
 """How many of the nearest containers are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class FieldDifference:
-    """One place where two recipes differ: "mounts./in.portable_data_hash", "command[3]"; absent is None."""
-
-    field: str
-    ours: Json
-    theirs: Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +34,7 @@ class Nearest:
 def differences(ours: Recipe, theirs: Recipe) -> tuple[FieldDifference, ...]:
     """Every compared field that differs, in the order of `recipe.COMPARED`; empty if the keys are equal."""
     mine, other = compared(ours), compared(theirs)
-    found = (one for name in COMPARED for one in _differing(name, mine[name], other[name]))
-    return tuple(_veiled(one) for one in found)
+    return tuple(one for name in COMPARED for one in differing(name, mine[name], other[name]))
 
 
 def nearest(ours: Recipe, others: Iterable[Container]) -> tuple[Nearest, ...]:
@@ -118,30 +109,9 @@ def outcome(request: ContainerRequest, container: Container | None) -> str:
         return f"Its container was cancelled{_error_of(container)}."
     if container.state is State.RUNNING:
         return f"Its container has been running since {container.started_at}{_error_of(container)}."
-    return "Its container is waiting to run." if container.priority > 0 else "It is on hold: its priority is 0."
-
-
-def _differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]:
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in sorted(ours.keys() | theirs.keys()):
-            if key in ours and key in theirs:
-                yield from _differing(f"{field}.{key}", ours[key], theirs[key])
-            else:
-                yield FieldDifference(f"{field}.{key}", ours.get(key), theirs.get(key))
-    elif isinstance(ours, list) and isinstance(theirs, list):
-        shared = min(len(ours), len(theirs))
-        for position in range(shared):
-            yield from _differing(f"{field}[{position}]", ours[position], theirs[position])
-        yield from (FieldDifference(f"{field}[{shared + n}]", one, None) for n, one in enumerate(ours[shared:]))
-        yield from (FieldDifference(f"{field}[{shared + n}]", None, one) for n, one in enumerate(theirs[shared:]))
-    elif not same(ours, theirs):
-        yield FieldDifference(field, ours, theirs)
-
-
-def _veiled(difference: FieldDifference) -> FieldDifference:
-    if difference.field != "secret_mounts_md5":
-        return difference
-    return FieldDifference("secret_mounts", "(secret)", "(another secret)")
+    if container.priority > 0:
+        return "Its container is waiting to run."
+    return "Its container is not to run yet." if request.priority else "It is on hold: its priority is 0."
 
 
 def _near_json(near: Nearest) -> JsonObject:

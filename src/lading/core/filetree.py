@@ -1,8 +1,11 @@
 """The files of a collection as an immutable tree, and the algebra on it (architecture, `core.filetree`).
 
 Every function takes trees and gives a new one; untouched directories are shared. Paths are relative, with `/`
-between elements and "" for the root; empty, `.` and `..` elements are refused with Invalid. Empty directories are
+between elements and "" for the root; what `manifest.fault_of` names is refused with Invalid. Empty directories are
 kept. Locators keep their signatures, and signatures never make two files differ.
+
+Collections of 100,000 files are usual. A tree of a manifest is built in one pass, without a look at each path; segments
+are tuples.
 """
 
 from __future__ import annotations
@@ -12,14 +15,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
+from typing import NamedTuple
 
 from lading.core import manifest
-from lading.core.errors import Invalid, NotFound
+from lading.core.errors import Invalid, Malformed, NotFound
 from lading.core.locator import EMPTY_BLOCK
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """`length` bytes at `offset` of the block at `locator` (hints included)."""
 
     locator: str
@@ -69,21 +72,10 @@ class Difference:
 
 def from_manifest(text: str) -> Tree:
     """The tree of a manifest; adjacent segments are joined, empty ones dropped. Raises Malformed."""
-    found: dict[str, list[Segment]] = {}
-    empty: set[str] = set()
-    for stream in manifest.parse(text).streams:
-        prefix = stream.name[2:]
-        starts = list(accumulate((_size(block) for block in stream.locators), initial=0))
-        for token in stream.files:
-            if token.name == manifest.EMPTY_DIRECTORY:
-                empty.add(prefix)
-                continue
-            path = f"{prefix}/{token.name}" if prefix else token.name
-            segments = found.setdefault(path, [])
-            for segment in _cut(stream.locators, starts, token.position, token.length):
-                _append(segments, segment)
-    nodes: dict[str, Node] = {path: File(tuple(segments)) for path, segments in found.items()}
-    return from_files({**nodes, **{path: Tree() for path in empty - {""}}})
+    root: _Draft = {}
+    for name, blocks, tokens in manifest.scan(text):
+        _draft_stream(root, name[2:], blocks, tokens)
+    return _finished(root)
 
 
 def to_manifest(tree: Tree) -> str:
@@ -135,6 +127,19 @@ def walk(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Node]]:
             yield from walk(node, f"{path}/")
 
 
+def cut(file: File, first: int, end: int | None) -> File:
+    """The bytes of a file from `first` up to but not including `end` (None: all that follow), as far as it has them."""
+    segments: list[Segment] = []
+    position = 0
+    for segment in file.segments:
+        start = max(first - position, 0)
+        stop = segment.length if end is None else min(end - position, segment.length)
+        if start < stop:
+            segments.append(Segment(segment.locator, segment.offset + start, stop - start))
+        position += segment.length
+    return File(tuple(segments))
+
+
 def files(tree: Tree) -> Iterator[tuple[str, File]]:
     """Every file with its path, in the order of `walk`."""
     return ((path, node) for path, node in walk(tree) if isinstance(node, File))
@@ -142,7 +147,20 @@ def files(tree: Tree) -> Iterator[tuple[str, File]]:
 
 def total_size(tree: Tree) -> int:
     """Sum of the sizes of all files, in bytes."""
-    return sum(file.size for _, file in files(tree))
+    return counts(tree)[1]
+
+
+def counts(tree: Tree) -> tuple[int, int]:
+    """Number of files, and the sum of their sizes in bytes."""
+    number = total = 0
+    waiting = [tree]
+    while waiting:
+        for node in waiting.pop().entries.values():
+            if isinstance(node, Tree):
+                waiting.append(node)
+            else:
+                number, total = number + 1, total + node.size
+    return number, total
 
 
 def from_files(nodes: Mapping[str, Node]) -> Tree:
@@ -174,6 +192,21 @@ def remove(tree: Tree, path: str) -> Tree:
     """The tree without `path`; its parent stays, empty perhaps. Raises NotFound, and Invalid for the root."""
     get(tree, path)
     return _remove(tree, _elements(path)) if path else _refuse_root()
+
+
+def change(tree: Tree, changes: Mapping[str, Node | None]) -> Tree:
+    """The tree with each path replaced by its node, or taken away by None, each directory touched once.
+
+    What is changed below a path that is changed itself comes after: it goes into the new node. Parents are made, the
+    root can be replaced, a path that is to go need not be there. Raises Invalid when a parent is a file.
+    """
+    wanted = _Wish()
+    for path, node in changes.items():
+        wish = wanted
+        for element in _elements(path):
+            wish = wish.below.setdefault(element, _Wish())
+        wish.said, wish.node = True, node
+    return _as_tree(_granted(tree, wanted, "") or Tree(), "")
 
 
 def copy(tree: Tree, source: str, target: str) -> Tree:
@@ -211,17 +244,74 @@ def diff(before: Tree, after: Tree) -> list[Difference]:
     return found
 
 
-def _size(locator: str) -> int:
-    return int(locator.split("+", 2)[1])
+_Draft = dict[str, "File | list[Segment] | _Draft"]
+"""A directory under construction. A file that is given in parts is a list until all of them are there."""
 
 
-def _bare(locator: str) -> str:
+def _draft_stream(root: _Draft, prefix: str, blocks: list[str], tokens: list[tuple[int, int, str]]) -> None:
+    here = _draft_directory(root, prefix.split("/")) if prefix else root
+    first = blocks[0]
+    # Most streams have one block, and most files one piece.
+    starts = [] if len(blocks) == 1 else list(accumulate(map(manifest.size_of, blocks), initial=0))
+    for position, length, name in tokens:
+        folder = here
+        if "/" in name:
+            *above, name = name.split("/")
+            folder = _draft_directory(here, above)
+        elif name == manifest.EMPTY_DIRECTORY:
+            continue
+        if starts:
+            pieces = tuple(_cut(blocks, starts, position, length))
+        else:
+            pieces = (Segment(first, position, length),) if length else ()
+        known = folder.get(name)
+        if known is None:
+            folder[name] = File(pieces)
+        else:
+            _draft_part(folder, name, known, pieces)
+
+
+def _draft_part(folder: _Draft, name: str, known: File | list[Segment] | _Draft, pieces: tuple[Segment, ...]) -> None:
+    if isinstance(known, dict):
+        raise _clash(name)
+    if isinstance(known, File):
+        known = folder[name] = list(known.segments)
+    for piece in pieces:
+        append(known, piece)
+
+
+def _draft_directory(here: _Draft, elements: list[str]) -> _Draft:
+    for element in elements:
+        below = here.setdefault(element, {})
+        if not isinstance(below, dict):
+            raise _clash(element)
+        here = below
+    return here
+
+
+def _finished(draft: _Draft) -> Tree:
+    entries: dict[str, Node] = {}
+    for name, one in draft.items():
+        if isinstance(one, dict):
+            entries[name] = _finished(one)
+        else:
+            entries[name] = one if isinstance(one, File) else File(tuple(one))
+    return Tree(entries)
+
+
+def _clash(name: str) -> Malformed:
+    return Malformed(f"manifest: {name[:80]!r} is both a file and a directory")
+
+
+def bare(locator: str) -> str:
+    """Hash and size of a locator, which name the block whoever signed it."""
     # A hint follows the size; without one the locator is bare already.
     end = locator.find("+", 33)
     return locator if end < 0 else locator[:end]
 
 
-def _cut(blocks: tuple[str, ...], starts: list[int], position: int, length: int) -> Iterator[Segment]:
+def _cut(blocks: list[str], starts: list[int], position: int, length: int) -> Iterator[Segment]:
+    """The pieces of a file in the order of the blocks, none of which goes on where the one before it ended."""
     at = bisect_right(starts, position) - 1
     while length > 0:
         offset = position - starts[at]
@@ -231,7 +321,8 @@ def _cut(blocks: tuple[str, ...], starts: list[int], position: int, length: int)
         position, length, at = position + taken, length - taken, at + 1
 
 
-def _append(segments: list[Segment], segment: Segment) -> None:
+def append(segments: list[Segment], segment: Segment) -> None:
+    """Add a segment to those of a file, joined with the last one where it goes on in the same block."""
     last = segments[-1] if segments else None
     if last and last.locator == segment.locator and last.offset + last.length == segment.offset:
         segments[-1] = Segment(last.locator, last.offset, last.length + segment.length)
@@ -239,7 +330,9 @@ def _append(segments: list[Segment], segment: Segment) -> None:
         segments.append(segment)
 
 
-def _write(tree: Tree, name: str, lines: list[str]) -> None:
+def _write(tree: Tree, name: str, lines: list[str], depth: int = 0) -> None:
+    if depth >= manifest.MAX_DEPTH and tree.entries:
+        raise Invalid(f"{name[2:82]!r}...: a path has at most {manifest.MAX_DEPTH} names; make it less deep")
     names = sorted(tree.entries)
     here = [(entry, node) for entry in names if isinstance(node := tree.entries[entry], File)]
     if here:
@@ -249,7 +342,7 @@ def _write(tree: Tree, name: str, lines: list[str]) -> None:
     for entry in names:
         node = tree.entries[entry]
         if isinstance(node, Tree):
-            _write(node, f"{name}/{entry}", lines)
+            _write(node, f"{name}/{entry}", lines, depth + 1)
 
 
 def _stream(name: str, here: list[tuple[str, File]]) -> str:
@@ -259,10 +352,10 @@ def _stream(name: str, here: list[tuple[str, File]]) -> str:
     for entry, file in here:
         spans: list[tuple[int, int]] = []
         for segment in file.segments:
-            key = _bare(segment.locator)
+            key = bare(segment.locator)
             if key not in starts:
                 blocks.append(segment.locator)
-                starts[key], end = end, end + _size(key)
+                starts[key], end = end, end + manifest.size_of(key)
             start = starts[key] + segment.offset
             if spans and sum(spans[-1]) == start:
                 spans[-1] = (spans[-1][0], spans[-1][1] + segment.length)
@@ -274,14 +367,16 @@ def _stream(name: str, here: list[tuple[str, File]]) -> str:
 
 
 def _elements(path: str) -> list[str]:
-    elements = path.split("/") if path else []
-    if any(element in ("", ".", "..") or "\0" in element for element in elements):
-        raise Invalid(f"{path!r}: no path; write names with / between them, without '.', '..' or a / at either end")
+    if not path:
+        return []
+    fault = manifest.fault_of(path)
+    if fault:
+        raise Invalid(f"{path[:80]!r}: no path: {fault}; write names with / between them and none at either end")
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise Invalid(f"{path!r}: the name is not UTF-8; rename it") from error
-    return elements
+        raise Invalid(f"{path[:80]!r}: the name is not UTF-8; rename it") from error
+    return path.split("/")
 
 
 def _leaves(tree: Tree, prefix: str) -> Iterator[tuple[str, Node]]:
@@ -331,6 +426,34 @@ def _place(node: Node | None, elements: list[str], new: Node) -> Node:
     return Tree({**entries, name: _place(entries.get(name), rest, new)})
 
 
+@dataclass(slots=True)
+class _Wish:
+    """What `change` is to do at one path: `node` if it is `said`, and more below."""
+
+    said: bool = False
+    node: Node | None = None
+    below: dict[str, _Wish] = field(default_factory=dict)
+
+
+def _granted(node: Node | None, wish: _Wish, path: str) -> Node | None:
+    node = wish.node if wish.said else node
+    if not wish.below:
+        return node
+    if isinstance(node, File):
+        if all(one.said and one.node is None and not one.below for one in wish.below.values()):
+            return node
+        raise Invalid(f"{path}: is a file; nothing can be placed below it")
+    entries = dict(node.entries) if node is not None else {}
+    for name, one in wish.below.items():
+        found = _granted(entries.get(name), one, f"{path}/{name}" if path else name)
+        if found is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = found
+    # Taking away what is not there makes no directories.
+    return Tree(entries) if node is not None or entries or wish.said else None
+
+
 def _as_tree(node: Node, path: str) -> Tree:
     if isinstance(node, File):
         raise Invalid(f"{path!r}: a file cannot stand for the root of a collection")
@@ -368,5 +491,5 @@ def _content(node: Node) -> tuple[tuple[str, int, int], ...] | None:
     joined: list[Segment] = []
     for segment in node.segments:
         if segment.length:
-            _append(joined, Segment(_bare(segment.locator), segment.offset, segment.length))
+            append(joined, Segment(bare(segment.locator), segment.offset, segment.length))
     return tuple((segment.locator, segment.offset, segment.length) for segment in joined)

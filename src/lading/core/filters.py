@@ -18,7 +18,7 @@ from lading.core.jsonvalue import is_too_deep
 from lading.core.records import COLLECTIONS, CONTAINERS, KINDS, REQUESTS, WORKFLOWS
 from lading.core.schema import JSON, Field, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
-from lading.core.visibility import About, Accessible, Inside, ManagedHead, Reachable, Requested, Untrashed
+from lading.core.visibility import About, Accessible, Inside, ManagedHead, Present, Reachable, Requested, Untrashed
 
 MAX_INTEGER: Final = 2**63 - 1
 MAX_CONDITIONS: Final = 200
@@ -171,6 +171,7 @@ Expression: TypeAlias = (
     | ManagedHead
     | Untrashed
     | Inside
+    | Present
 )
 
 

@@ -13,14 +13,13 @@ Source: api-contract 1.11, 1.12.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 
 from lading.core import request as requests_
 from lading.core.container import Container, State
 from lading.core.jsonvalue import JsonObject
 from lading.core.request import ContainerRequest
-from lading.core.timestamps import format_time, parse_time
+from lading.core.timestamps import later
 
 
 class Keeps(StrEnum):
@@ -172,4 +171,4 @@ def _container_log_plan(request: ContainerRequest, container: Container) -> Coll
 def _trash_at(request: ContainerRequest, now: str) -> str | None:
     if not request.output_ttl:
         return None
-    return format_time(parse_time(now) + timedelta(seconds=request.output_ttl))
+    return later(now, request.output_ttl)

@@ -112,6 +112,16 @@ def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
     return tuple(found)
 
 
+def kind_of(mounts: Mapping[str, Json], wanted: str) -> str | None:
+    """Whether the object with the hash `wanted` is a tree or a blob of resolved mounts; None when it is in none."""
+    for spec in mounts.values():
+        if isinstance(spec, dict) and spec.get("kind") == "git_tree":
+            for kind in KINDS:
+                if wanted and spec.get(kind) == wanted:
+                    return kind
+    return None
+
+
 def lookup_lines(commits: Iterable[str], path: str) -> str:
     """What `git cat-file --batch-check` is asked: the path in each commit."""
     return "".join(f"{commit}:{path}\n" if path else f"{commit}^{{tree}}\n" for commit in commits)

@@ -1,7 +1,8 @@
 """Groups: projects own records, roles have members, filter groups show what matches.
 
 * `group_class` is needed and stays. Only projects own; roles belong to the system user.
-* The name defaults to the uuid; those of projects and filter groups appear in paths, so that `/`, `.` and `..` are out.
+* The name defaults to the uuid; those of projects and filter groups appear in paths, so that `/`, `.` and `..` are out,
+  and so are control characters.
 * A project is frozen by a manager who writes their own uuid into `frozen_by_uuid`, and thawed by null. Frozen, nothing
   in it or below it can be written, by nobody; nor can it be trashed, or a project that it is in.
 * Roles have no trash: deleted, they are gone.
@@ -11,6 +12,7 @@ Source: api-contract 5.3, 5.4, 8.3.
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Final
 
@@ -28,6 +30,7 @@ class GroupClass(StrEnum):
 
 
 _PARTS: Final = 3
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029]")
 
 
 def check(new: Record, old: Record | None, *, slashes: bool) -> None:
@@ -53,6 +56,8 @@ def check_name(name: str | None, *, slashes: bool) -> None:
         raise Invalid("name: cannot be '.' or '..'")
     if name and "/" in name and not slashes:
         raise Invalid("name: cannot contain a '/' character")
+    if name and _CONTROL.search(name):
+        raise Invalid(f"name: {name[:80]!r} contains a control character; take it out")
 
 
 def check_freezing(new: Record, old: Record | None, *, user_uuid: str, level: int, frozen_above: bool) -> None:

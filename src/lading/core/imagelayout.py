@@ -19,6 +19,10 @@ from lading.core.errors import ExecutionError, Failure
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MANIFEST = "manifest.json"
 _WHITEOUT = ".wh."
+# Below what Linux takes, as it is counted from the root of the machine.
+_LONGEST_PATH = 3000
+_LONGEST_NAME = 255
+_SHOWN = 100
 _OPAQUE = ".wh..wh..opq"
 
 
@@ -160,24 +164,35 @@ def account(user: str, *, passwd: str, group: str) -> Account:
 
 
 def whiteout(path: str) -> Whiteout | None:
-    """What the layer member `path` removes, or None for an ordinary member."""
+    """What the layer member `path` removes, or None for an ordinary member.
+
+    Raises ExecutionError(IMAGE) for one that would remove the directory that it is in, or one above it.
+    """
     folder, name = posixpath.split(path)
     if name == _OPAQUE:
         return Whiteout(folder, opaque=True)
-    if name.startswith(_WHITEOUT):
-        return Whiteout(posixpath.join(folder, name.removeprefix(_WHITEOUT)), opaque=False)
-    return None
+    if not name.startswith(_WHITEOUT):
+        return None
+    gone = name.removeprefix(_WHITEOUT)
+    if gone in ("", ".", ".."):
+        raise _fault(f"the image has a layer member that removes nothing below it: {path[-_SHOWN:]!r}")
+    return Whiteout(posixpath.join(folder, gone), opaque=False)
 
 
 def member_path(name: str) -> str:
     """A layer member's path relative to the root of the layer, "" for the root itself.
 
-    Raises ExecutionError(IMAGE) for a name that leads out of the layer.
+    Raises ExecutionError(IMAGE) for a name that leads out of the layer, and for one longer than file systems take.
     """
     elements = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in elements or "\0" in name:
-        raise _fault(f"the image has a layer member that leads out of the layer: {name!r}")
-    return "/".join(elements)
+        raise _fault(f"the image has a layer member that leads out of the layer: {name[:_SHOWN]!r}")
+    path = "/".join(elements)
+    if len(path) > _LONGEST_PATH or any(
+        len(one.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for one in elements
+    ):
+        raise _fault(f"the image has a layer member whose name is too long: {name[:_SHOWN]!r}...")
+    return path
 
 
 class _ManifestEntry(msgspec.Struct):

@@ -18,11 +18,12 @@ MAX_DEPTH = 100
 """How deep objects and arrays of one document may stand in each other."""
 EMPTY_OBJECT_DIGEST = "99914b932bd37a50b983c5e7c90ae93b"
 _EMPTY: tuple[Json, ...] = (None, [], {})
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def canonical(value: object) -> str:
     """The one text of a JSON value; equal values have equal texts, whatever the order of their keys."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 def digest(value: object) -> str:
@@ -31,10 +32,20 @@ def digest(value: object) -> str:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two JSON values are the same value; true is not 1, and 1 is not 1.0."""
+    """Whether two JSON values are the same value, that is have the same text; true is not 1, and 1 is not 1.0."""
     if one is other:
         return True
-    return canonical(one) == canonical(other)
+    if type(one) is not type(other):
+        # Enumerations are texts, tuples are arrays.
+        return canonical(one) == canonical(other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float):
+        # -0.0 is 0.0 and nan is not nan, but for their texts.
+        return repr(one) == repr(other)
+    return one == other
 
 
 def same_or_empty(one: object, other: object) -> bool:

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from lading.core import access, mounts
 from lading.core.container import FINAL, HELD, LIVE, TRANSITIONS, Container, State
 from lading.core.effects import (
     CancelChildren,
@@ -203,7 +204,12 @@ def _locked(container: Container, values: JsonObject, *, caller: Caller, tokens:
         auth_uuid=auth_uuid,
         supervisor_uuid=tokens.supervisor_uuid,
         user_uuid=container.runtime_user_uuid or "",
-        scopes=tuple(container.runtime_auth_scopes),
+        scopes=access.data_scopes(
+            container.uuid,
+            has_api=container.runtime_constraints.get("API") is True,
+            granted=container.runtime_auth_scopes,
+            collections=(container.container_image, *mounts.named_hashes(container.mounts)),
+        ),
     )
     implied: JsonObject = {
         "state": State.LOCKED,

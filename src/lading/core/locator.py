@@ -50,6 +50,12 @@ def parse(text: str) -> Locator:
     return Locator(match[1], None if size is None else int(size), tuple(hints[1:].split("+")) if hints else ())
 
 
+def expiry_of(text: str) -> int:
+    """Until when (Unix seconds) the signature of a locator lasts; 0 when it has none. Raises Malformed."""
+    found = [match for hint in parse(text).hints if (match := _PERMISSION.fullmatch(hint))]
+    return int(found[-1][2], 16) if found else 0
+
+
 def sign(hash: str, *, token: str, expiry: int, ttl: int, key: str) -> str:
     """The hint `+A<signature>@<expiry>` that lets `token` read the block until `expiry` (Unix seconds).
 

@@ -8,7 +8,9 @@
 The data of a stream is its blocks one after another; a position is an offset in that. Whitespace, control characters,
 backslash and colon are written `\\ooo`, three octal digits for each byte of their UTF-8. An empty directory is a
 stream with the single file `\\056`. A manifest that this module accepts can be laid out as files: no element of a path
-is empty, `.` or `..`, no path is both file and directory, and no file reaches beyond its stream.
+is empty, `.` or `..` or longer than file systems take, no path is both file and directory or deeper than `MAX_DEPTH`,
+and no file reaches beyond its stream. Its files are cut from blocks in a number of pieces that grows with the text, not
+with the product of files and blocks.
 
 Texts of 10 MB are usual, so that everything here is a pass of a regular expression or of `split`, none of characters.
 """
@@ -17,13 +19,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from lading.core.errors import Malformed
 
 EMPTY_DIRECTORY = "."
-_LOCATOR = re.compile(r"[0-9a-f]{32}\+([0-9]{1,18})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
+MAX_NAME = 255
+"""Bytes of one name, as file systems have it."""
+MAX_DEPTH = 256
+"""Names in one path."""
+MAX_TOTAL = 1 << 62
+"""Bytes of all files of a collection."""
+# A file may use data twice, so that there can be more pieces than words; but not one for each pair of block and file.
+_PIECES = 1 << 20
+_PIECES_PER_WORD = 4
+_LOCATOR = re.compile(r"[0-9a-f]{32}\+(0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
 _FILE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):(.+)", re.DOTALL)
 # Locators inside a text: only they follow a space and are 32 digits and a plus; a file token begins with "<digits>:".
 _IN_TEXT = re.compile(r"(?<= )[0-9a-f]{32}\+[^ \n]+")
@@ -34,7 +47,11 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _UNSAFE = re.compile(r"[\x00-\x20:\\]")
 _ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
 _STRAY = re.compile(r"\\(?![0-3][0-7]{2})")
-_ELEMENTS = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
+_SUSPECT = re.compile(r"^\.|[/\0]")
+# File tokens whose names need no closer look: nothing escaped, no `/`, short, and neither `.` nor `..`.
+_PLAIN = r"(?!\.{1,2}(?: |\Z))[^ /\\\0]{1,63}"
+_PLAIN_FILE = re.compile(rf"([0-9]{{1,18}}):([0-9]{{1,18}}):({_PLAIN})")
+_PLAIN_FILES = re.compile(rf"[0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN}(?: [0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN})*")
 _SHOWN = 80
 
 
@@ -65,7 +82,7 @@ class Manifest:
 
 def parse(text: str) -> Manifest:
     """The manifest that `text` spells. Raises Malformed with the line, the fault and the offending token."""
-    scanned = list(_scan(text))
+    scanned = list(scan(text))
     _refuse_clashes(scanned)
     return Manifest(
         tuple(
@@ -103,9 +120,16 @@ def locators(text: str) -> list[str]:
 
 def counts(text: str) -> tuple[int, int]:
     """Number of distinct files, and the sum of their sizes in bytes. Raises Malformed as `parse`."""
-    scanned = list(_scan(text))
+    scanned = list(scan(text))
     paths = _refuse_clashes(scanned)
-    return len(paths), sum(length for _, _, tokens in scanned for _, length, _ in tokens)
+    return check_total(len(paths), sum(length for _, _, tokens in scanned for _, length, _ in tokens))
+
+
+def check_total(files: int, total: int) -> tuple[int, int]:
+    """Both numbers, if a collection can have so many bytes. Raises Malformed."""
+    if total > MAX_TOTAL:
+        raise Malformed(f"manifest: the files have {total} bytes in all; a collection has at most {MAX_TOTAL}")
+    return files, total
 
 
 def escape(name: str) -> str:
@@ -125,26 +149,54 @@ def unescape(text: str) -> str:
         raise Malformed(f"manifest: {_shown(text)}: the name is not UTF-8") from error
 
 
-_Scanned = tuple[str, list[str], list[tuple[int, int, str]]]
+Scanned = tuple[str, list[str], list[tuple[int, int, str]]]
+"""One stream: its name, its locators, and position, length and name of each file token."""
 
 
-def _scan(text: str) -> Iterator[_Scanned]:
+def scan(text: str) -> Iterator[Scanned]:
+    """The streams of `text`, one after another, as plain values.
+
+    Raises Malformed as `parse`, but for a path that is both file and directory: that shows only when all are seen.
+    """
     _refuse_characters(text)
     lines = text.split("\n")
     if lines.pop():
         raise Malformed("manifest: the last line has no line end; the text may be cut off")
+    pieces = max(_PIECES, _PIECES_PER_WORD * text.count(" "))
     for number, line in enumerate(lines, 1):
         try:
-            yield _scan_line(line)
+            found = _scan_line(line)
+            pieces -= _count_pieces(found[1], found[2], enough=pieces)
         except Malformed as error:
             raise Malformed(error.message.replace("manifest:", f"manifest line {number}:", 1)) from error
+        yield found
 
 
-def _scan_line(line: str) -> _Scanned:
+def size_of(locator: str) -> int:
+    """The size that a locator of a manifest names."""
+    return int(locator.split("+", 2)[1])
+
+
+def fault_of(path: str) -> str:
+    """What keeps a file from having this path, "" if nothing does; the empty path is nobody's."""
+    elements = path.split("/")
+    if any(element in ("", ".", "..") for element in elements):
+        return "'', '.' and '..' are no names of files"
+    if "\0" in path:
+        return "a name cannot contain a zero byte"
+    if len(elements) > MAX_DEPTH:
+        return f"a path has at most {MAX_DEPTH} names"
+    if len(path) * 4 > MAX_NAME and max(map(_length, elements)) > MAX_NAME:
+        return f"a name has at most {MAX_NAME} bytes"
+    return ""
+
+
+def _scan_line(line: str) -> Scanned:
     words = line.split(" ")
     name = unescape(words[0])
-    if name != "." and (not name.startswith("./") or "\0" in name or _ELEMENTS.search(name[2:])):
-        raise Malformed(f"manifest: {_shown(words[0])} is no stream name; expected '.' or './directory'")
+    if name != "." and (fault := "no" if name[:2] != "./" else fault_of(name[2:])):
+        why = "" if fault == "no" else f" ({fault})"
+        raise Malformed(f"manifest: {_shown(words[0])} is no stream name; expected '.' or './directory'{why}")
     blocks, size, at = [], 0, 1
     for word in words[1:]:
         match = _LOCATOR.fullmatch(word)
@@ -153,25 +205,65 @@ def _scan_line(line: str) -> _Scanned:
         blocks.append(word)
         size += int(match[1])
         at += 1
-    tokens = [_scan_file(word, size) for word in words[at:]]
+    tokens = _scan_files(line, words, at, size)
     if not blocks or not tokens:
         missing = "block locator" if not blocks else "file"
         raise Malformed(f"manifest: stream {_shown(words[0])} has no {missing}")
     return name, blocks, tokens
 
 
-def _scan_file(word: str, size: int) -> tuple[int, int, str]:
+def _scan_files(line: str, words: list[str], at: int, size: int) -> list[tuple[int, int, str]]:
+    """The file tokens of a line, which begin with the word `at`."""
+    rest = line[sum(map(len, words[:at])) + at :]
+    if _PLAIN_FILES.fullmatch(rest):
+        tokens = [(int(position), int(length), name) for position, length, name in _PLAIN_FILE.findall(rest)]
+        if max(map(_end, tokens)) <= size:
+            return tokens
+    depth = words[0].count("/")
+    return [_scan_file(word, size, depth) for word in words[at:]]
+
+
+def _end(token: tuple[int, int, str]) -> int:
+    return token[0] + token[1]
+
+
+def _scan_file(word: str, size: int, depth: int) -> tuple[int, int, str]:
     match = _FILE.fullmatch(word)
     if match is None:
         raise Malformed(f"manifest: {_shown(word)} is neither a block locator nor position:length:name")
-    position, length, name = int(match[1]), int(match[2]), unescape(match[3])
-    if _ELEMENTS.search(name) and not (name == EMPTY_DIRECTORY and length == 0):
-        raise Malformed(f"manifest: {_shown(word)}: '', '.' and '..' are no names of files")
-    if "\0" in name:
-        raise Malformed(f"manifest: {_shown(word)}: a name cannot contain a zero byte")
+    position, length, name = int(match[1]), int(match[2]), match[3]
+    if "\\" in name:
+        name = unescape(name)
+    # Most names have nothing that needs a closer look.
+    if _SUSPECT.search(name) or len(name) * 4 > MAX_NAME:
+        _check_name(word, name, length, depth)
     if position + length > size:
         raise Malformed(f"manifest: {_shown(word)} reaches beyond the {size} bytes of its stream")
     return position, length, name
+
+
+def _check_name(word: str, name: str, length: int, depth: int) -> None:
+    if name == EMPTY_DIRECTORY and length == 0:
+        return
+    fault = fault_of(name)
+    if not fault and depth + name.count("/") >= MAX_DEPTH:
+        fault = f"a path has at most {MAX_DEPTH} names"
+    if fault:
+        raise Malformed(f"manifest: {_shown(word)}: {fault}")
+
+
+def _count_pieces(blocks: Sequence[str], tokens: Sequence[tuple[int, int, str]], *, enough: int) -> int:
+    if len(blocks) * len(tokens) <= _PIECES_PER_WORD * (len(blocks) + len(tokens)):
+        return 0
+    starts = list(accumulate(map(size_of, blocks), initial=0))
+    found = sum(bisect_left(starts, at + length) - bisect_right(starts, at) + 1 for at, length, _ in tokens if length)
+    if found > enough:
+        raise Malformed("manifest: too many files reach over too many blocks; give them streams of their own")
+    return found
+
+
+def _length(name: str) -> int:
+    return len(name.encode("utf-8", "surrogatepass"))
 
 
 def _refuse_characters(text: str) -> None:
@@ -184,7 +276,7 @@ def _refuse_characters(text: str) -> None:
         raise Malformed("manifest: the text is not UTF-8") from error
 
 
-def _refuse_clashes(scanned: list[_Scanned]) -> set[str]:
+def _refuse_clashes(scanned: list[Scanned]) -> set[str]:
     paths, parents = set(), {"."}
     for name, _, tokens in scanned:
         _add_parents(parents, f"{name}/")

@@ -9,7 +9,11 @@ Rules (api-contract 3.3, dispatch-contract A.9):
   output is saved.
 - A collection with content is writable only below the output path, as a copy.
 - stdin comes from a file of a collection, from json or from text; stdout and stderr go to a file below the output path.
-- Secrets are never saved. `exclude_from_output` keeps a mount out of the output, not what is mounted below it.
+- A git_tree is bound read-only; what links of the output lead to in it is copied.
+- keep shows every collection that the container may read, read-only; what links of the output lead to in it is referred
+  to where a portable data hash names it, else copied.
+- Secrets are never saved: below the output path they are bound, so that the command cannot move them to another name.
+  `exclude_from_output` keeps a mount out of the output, not what is mounted below it.
 
 Nothing is made here: a plan is a list of steps with host paths below one scratch directory, and `Collection` where
 only the one who carries the plan out knows the path.
@@ -21,19 +25,14 @@ import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from types import MappingProxyType
 
 from lading.core.errors import ExecutionError, Failure
+from lading.core.ids import is_pdh
 from lading.core.jsonvalue import Json, canonical
 
 STREAMS = ("stdin", "stdout", "stderr")
-_CANNOT: Mapping[Json, str] = MappingProxyType(
-    {
-        "keep": "this supervisor cannot show the tree of all collections; name the collections as mounts of their own",
-        "git_tree": "this supervisor cannot fetch git trees; put the files into a collection and mount that",
-    }
-)
-"""Kinds that a record may have and that no supervisor carries out, with what to do instead."""
+BY_ID = "by_id"
+"""The directory of the keep tree in which collections are found by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,30 @@ class Collection:
     path: str = ""
 
 
-Source = Host | Collection
+@dataclass(frozen=True, slots=True)
+class GitTree:
+    """A git tree or blob by its hash, or with `path` what is in the tree."""
+
+    hash: str
+    kind: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTree:
+    """The tree of all collections that can be read, or with `path` what is in it."""
+
+    path: str = ""
+
+    @property
+    def collection(self) -> Collection | None:
+        """What this is when a portable data hash names it."""
+        top, _, rest = self.path.partition("/")
+        pdh, _, path = rest.partition("/")
+        return Collection(pdh, path) if top == BY_ID and is_pdh(pdh) else None
+
+
+Source = Host | Collection | GitTree | KeepTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +120,7 @@ class BindMount:
 class Keep(StrEnum):
     """What becomes of an area of the container's file system when a path of the output lies in it."""
 
-    FILES = "files"  # files of the host: copied
+    FILES = "files"  # files of the host, a git tree included: copied
     REFERENCE = "reference"  # a collection: referred to
     NOTHING = "nothing"  # secret or excluded: left out
 
@@ -133,6 +155,16 @@ class MountPlan:
         sources += [step.source for step in self.steps if isinstance(step, CopyCollection)]
         sources.append(self.stdin)
         return tuple(dict.fromkeys(one.pdh for one in sources if isinstance(one, Collection)))
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the tree of all collections must be at hand."""
+        return any(isinstance(bind.source, KeepTree) for bind in self.binds)
+
+    @property
+    def git_trees(self) -> tuple[GitTree, ...]:
+        """Git trees and blobs that must be at hand, each once."""
+        return tuple(dict.fromkeys(bind.source for bind in self.binds if isinstance(bind.source, GitTree)))
 
 
 def plan(mounts: Mapping[str, Json], *, secret_mounts: Mapping[str, Json], output_path: str, scratch: str) -> MountPlan:
@@ -248,8 +280,11 @@ def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) 
         _add_collection(draft, target, spec, below=below)
     elif kind == "tmp" and not below:
         _add_tmp(draft, target, spec)
-    elif kind in _CANNOT:
-        raise _fault(target, f"kind {kind!r} cannot be mounted here: {_CANNOT[kind]}")
+    elif kind == "git_tree" and not below:
+        _add_git_tree(draft, target, spec)
+    elif kind == "keep" and not below:
+        keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
+        draft.bind(target, KeepTree(), readonly=True, keep=keep)
     elif below:
         raise _fault(target, f"kind {kind!r} cannot be below the output path; only collection, text and json can")
     else:
@@ -266,6 +301,16 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
         draft.output_directory = path
     keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
     draft.bind(target, Host(path), readonly=False, keep=keep)
+
+
+def _add_git_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
+    for kind in ("tree", "blob"):
+        if found := _text(spec, kind):
+            hidden = bool(spec.get("exclude_from_output"))
+            keep = Keep.NOTHING if hidden else Keep.FILES
+            draft.bind(target, GitTree(found, kind), readonly=True, keep=keep)
+            return
+    raise _fault(target, "names no tree and no blob; a container needs the hash that its request was resolved to")
 
 
 def _add_collection(draft: _Draft, target: str, spec: Mapping[str, Json], *, below: bool) -> None:
@@ -291,14 +336,16 @@ def _add_collection(draft: _Draft, target: str, spec: Mapping[str, Json], *, bel
 def _add_file(draft: _Draft, target: str, spec: Mapping[str, Json], *, below: bool, secret: bool) -> None:
     content = _content(target, spec)
     hidden = secret or bool(spec.get("exclude_from_output"))
-    if below:
+    if below and not secret:
         draft.steps.append(WriteFile(draft.inside_output(target), content, writable=True))
         if hidden:
             draft.areas.append(Area(target, Keep.NOTHING))
-    else:
-        path = draft.fresh()
-        draft.steps.append(WriteFile(path, content))
-        draft.bind(target, Host(path), readonly=True, keep=Keep.NOTHING if hidden else Keep.FILES)
+        return
+    if below:
+        draft.inside_output(target)
+    path = draft.fresh()
+    draft.steps.append(WriteFile(path, content))
+    draft.bind(target, Host(path), readonly=True, keep=Keep.NOTHING if hidden else Keep.FILES)
 
 
 def _add_stream(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) -> None:

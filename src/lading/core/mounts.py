@@ -139,6 +139,12 @@ def resolve(
     return ordered_object(resolved)
 
 
+def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:
+    """The portable data hashes in the collection mounts of a container, without the paths that may follow them."""
+    named = [spec.get("portable_data_hash") for spec in mounts.values() if isinstance(spec, dict)]
+    return tuple(one.partition("/")[0] for one in named if isinstance(one, str) and one)
+
+
 def same_spelling(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
     """Whether `new` is `old` but for additional zero values (ignored on a Committed request, api-contract 1.1)."""
     return old.keys() == new.keys() and all(same(_compact(old[target]), _compact(new[target])) for target in old)

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.globs import Globs
-from lading.core.mountplan import Area, Collection, Host, Keep
+from lading.core.mountplan import Area, Collection, Host, Keep, KeepTree, Source
 
 MAX_LINKS = 10
 MAX_DEPTH = 200
@@ -37,9 +37,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A directory and the names in it."""
+    """A directory and the names in it; `files` are those that are surely regular files, and need not be looked at."""
 
     names: tuple[str, ...]
+    files: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +56,16 @@ class SpecialEntry:
 
 
 Entry = FileEntry | DirectoryEntry | LinkEntry | SpecialEntry
-Look = Callable[[Host | Collection], Entry | None]
+Look = Callable[[Source], Entry | None]
 """What is at a place, None when nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFile:
-    """Save the host file at `path` as `name` in the output."""
+    """Save the file `source`, which is no collection's, as `name` in the output."""
 
     name: str
-    path: str
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +139,8 @@ class _Walk:
             missing = "does not exist" if place.area else "is in no mount of the container"
             raise _fault(f"{self._shown(name)} is a link to {place.path}, which {missing}")
         match place.entry:
-            case DirectoryEntry(names):
-                self._visit_directory(name, place, names, inside)
+            case DirectoryEntry() as entry:
+                self._visit_directory(name, place, entry, inside)
             case FileEntry():
                 self._visit_file(name, place)
             case _:
@@ -149,12 +150,21 @@ class _Walk:
         if not self.globs.keeps_file(name):
             return
         source = _source(place)
-        if isinstance(source, Host):
-            self.items.append(CopyFile(name, source.path))
-        else:
-            self.items.append(Refer(name, source))
+        self.items.append(Refer(name, source) if isinstance(source, Collection) else CopyFile(name, source))
 
-    def _visit_directory(self, name: str, place: _Place, names: tuple[str, ...], inside: tuple[str, ...]) -> None:
+    def _add_file(self, name: str, folder: Source, child: str) -> None:
+        """Plan a regular file of a directory that is not in a collection by itself."""
+        self._check_name(name)
+        if not self.globs.keeps_file(name):
+            return
+        if isinstance(folder, Host):
+            self.items.append(CopyFile(name, Host(f"{folder.path}/{child}")))
+            return
+        source = _settled(replace(folder, path=_join(folder.path, child)))
+        self.items.append(Refer(name, source) if isinstance(source, Collection) else CopyFile(name, source))
+
+    def _visit_directory(self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]) -> None:
+        names = entry.names
         if place.path in inside:
             raise _fault(f"{self._shown(name)} is a link to {place.path}, a directory that it lies in")
         if not self.globs.may_keep_below(name) and not (name and self.globs.keeps_directory(name)):
@@ -168,9 +178,12 @@ class _Walk:
             raise _fault(f"{self._shown(name)} lies more than {MAX_DEPTH} directories deep")
         below = (*inside, place.path)
         before = len(self.items)
+        known = set(names)
         for child in sorted({*names, *(one.split("/", 1)[0] for one in mounted)}):
-            inner = posixpath.join(place.path, child)
-            if child in names or inner in self.areas:
+            inner = f"{place.path}/{child}"
+            if child in entry.files and inner not in self.areas:
+                self._add_file(_join(name, child), source, child)
+            elif child in known or inner in self.areas:
                 self.visit(_join(name, child), inner, above=place.path, links=place.links, inside=below)
             else:
                 self._visit_mounts_below(_join(name, child), _Place(inner, place.area, None, place.links), below)
@@ -241,17 +254,23 @@ def _join(folder: str, name: str) -> str:
     return f"{folder}/{name}" if folder else name
 
 
-def _source(place: _Place) -> Host | Collection:
+def _source(place: _Place) -> Source:
     if place.area is None:  # pragma: no cover
         raise AssertionError("only called for a place in a mount")
     return _inside(place.area, place.path)
 
 
-def _inside(area: Area, path: str) -> Host | Collection:
+def _inside(area: Area, path: str) -> Source:
     """Where the container path `path` in `area` is."""
     below = path[len(area.target) + 1 :]
-    if isinstance(area.source, Collection):
-        return Collection(area.source.pdh, posixpath.join(area.source.path, below) if below else area.source.path)
     if area.source is None:  # pragma: no cover
         raise AssertionError("nothing may be read in this area")
-    return Host(posixpath.join(area.source.path, below) if below else area.source.path)
+    if not below:
+        return area.source
+    inner = replace(area.source, path=posixpath.join(area.source.path, below))
+    return _settled(inner)
+
+
+def _settled(source: Source) -> Source:
+    """The collection that a place in the tree of all collections lies in, or the place itself."""
+    return (source.collection if isinstance(source, KeepTree) else None) or source

@@ -31,8 +31,10 @@ RETRY_LIMITS: Mapping[Failure, int] = MappingProxyType(
 class Policy:
     """What the configuration says about requests and containers.
 
+    `spot_attempts`: preemptible machines that a request may lose before it gets others, 0 any number.
     `storage_classes` are the configured names, `default_storage_classes` those marked Default. `preemptible` tells
-    whether an instance type is preemptible. `image_formats` is Containers.SupportedDockerImageFormats.
+    whether an instance type is preemptible, `always_preemptible` whether containers that a container asks for run on
+    such ones whatever their requests say. `image_formats` is Containers.SupportedDockerImageFormats.
     """
 
     max_dispatch_attempts: int = 10
@@ -41,5 +43,8 @@ class Policy:
     storage_classes: tuple[str, ...] = ("default",)
     default_storage_classes: tuple[str, ...] = ("default",)
     preemptible: bool = False
+    always_preemptible: bool = False
+    spot_attempts: int = 0
     image_formats: tuple[str, ...] = ("v2",)
+    reuse_after_shell: bool = False
     retry_limits: Mapping[Failure, int] = field(default_factory=lambda: RETRY_LIMITS)

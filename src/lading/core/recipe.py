@@ -21,8 +21,11 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lading.core import constraints, mounts, ranges
+import msgspec
+
+from lading.core import constraints, hpc_gang, mounts, ranges
 from lading.core.container import Container, State
+from lading.core.differences import FieldDifference, differing
 from lading.core.errors import Invalid
 from lading.core.gittree import Found
 from lading.core.jsonvalue import EMPTY_OBJECT_DIGEST, JsonObject, canonical, digest, ordered_object, same
@@ -43,6 +46,8 @@ COMPARED = (
 """What must agree for reuse, in the order in which differences are named."""
 
 
+_ENCODER = msgspec.json.Encoder(order="sorted")
+"""Writes what `canonical` writes, but for very large and small fractions, in half the time."""
 MAX_KEYS = 500
 """How many keys one recipe is looked for under."""
 
@@ -130,7 +135,8 @@ def of_container(container: Container) -> Recipe:
 def compared(recipe: Recipe) -> JsonObject:
     """The values of COMPARED: two recipes are one computation if and only if these are equal."""
     values: JsonObject = {name: getattr(recipe, name) for name in COMPARED}
-    return {**values, "runtime_constraints": constraints.essential(recipe.runtime_constraints)}
+    gang = hpc_gang.part_of_recipe(recipe.scheduling_parameters)
+    return {**values, "runtime_constraints": {**constraints.essential(recipe.runtime_constraints), **gang}}
 
 
 def key(recipe: Recipe) -> str:
@@ -140,25 +146,22 @@ def key(recipe: Recipe) -> str:
 
 def broad_key(recipe: Recipe) -> str:
     """The digest (hex) under which containers with this recipe but for ram and vcpus are indexed."""
-    values = compared(recipe)
-    sized = constraints.essential(recipe.runtime_constraints)
-    return _digest({**values, "runtime_constraints": {k: v for k, v in sized.items() if k not in ranges.GROWING}})
+    return _broad(compared(recipe))
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
-    """Where candidates are looked for: `column` is the field of a container that has one of `values`."""
+class Key:
+    """Where the containers with one recipe are found: `exact` is None where any ram and vcpus will do."""
 
-    column: str
-    values: tuple[str, ...]
+    broad: str
+    exact: str | None
 
 
-def keys(recipe: Recipe) -> Keys:
+def keys(recipe: Recipe) -> tuple[Key, ...]:
     """The keys of all containers that may satisfy the recipe, those that it would make first."""
-    variants = itertools.islice(_variants(recipe), MAX_KEYS)
-    if any(name in recipe.limits for name in ranges.GROWING):
-        return Keys("broad_key", tuple(dict.fromkeys(broad_key(one) for one in variants)))
-    return Keys("reuse_key", tuple(dict.fromkeys(key(one) for one in variants)))
+    sized = not any(name in recipe.limits for name in ranges.GROWING)
+    variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
+    return tuple(dict.fromkeys(Key(_broad(one), _digest(one) if sized else None) for one in variants))
 
 
 def toward(recipe: Recipe, container: Container) -> Recipe:
@@ -186,14 +189,23 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
     )
 
 
-def new_container(recipe: Recipe, *, uuid: str, now: str) -> Container:
-    """A Queued container made of `recipe`, priority 0, with its keys; of ranges it has the least."""
+def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
+    """A Queued container made of `recipe`, with its keys; of ranges it has the least."""
     room = ranges.growth(recipe.limits)
-    sizes = ranges.least(recipe.runtime_constraints, room)
-    made_of = dataclasses.replace(recipe, runtime_constraints=sizes)
-    given = {name: getattr(made_of, name) for name in GIVEN}
-    blank = Container(uuid=uuid, created_at=now, state=State.QUEUED, constraint_ranges=room, **given)
-    return dataclasses.replace(blank, reuse_key=key(made_of), broad_key=broad_key(made_of))
+    if room:
+        sizes = ranges.least(recipe.runtime_constraints, room)
+        recipe = dataclasses.replace(recipe, runtime_constraints=sizes)
+    values = compared(recipe)
+    return Container(
+        uuid=uuid,
+        created_at=now,
+        state=State.QUEUED,
+        constraint_ranges=room,
+        priority=priority,
+        reuse_key=_digest(values),
+        broad_key=_broad(values),
+        **{name: getattr(recipe, name) for name in GIVEN},
+    )
 
 
 def resized(container: Container, sizes: JsonObject, room: JsonObject) -> JsonObject:
@@ -217,12 +229,13 @@ def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> N
     """Whether a container chosen by hand satisfies the recipe. Raises Invalid naming the first field that differs."""
     fault = f"Container uuid {container.uuid} does not satisfy the request"
     ours, theirs = compared(toward(recipe, container)), compared(of_container(container))
-    for name in COMPARED:
-        if not same(ours[name], theirs[name]):
-            raise Invalid(f"{fault}: {name} differs")
+    first = next((one for name in COMPARED for one in differing(name, ours[name], theirs[name])), None)
+    if first is not None:
+        raise Invalid(f"{fault}: {first}")
     cache = cache_difference(recipe, container, policy=policy)
     if cache is not None:
-        raise Invalid(f"{fault}: runtime_constraints.{cache} differs")
+        wanted, has = recipe.runtime_constraints.get(cache), container.runtime_constraints.get(cache)
+        raise Invalid(f"{fault}: {FieldDifference(f'runtime_constraints.{cache}', wanted, has)}")
     if container.state is State.CANCELLED:
         raise Invalid(f"{fault}: it was cancelled")
 
@@ -245,5 +258,15 @@ def _variants(recipe: Recipe) -> Iterator[Recipe]:
             yield dataclasses.replace(recipe, mounts=ordered_object(chosen), runtime_constraints=sizes)
 
 
+def _broad(values: JsonObject) -> str:
+    sized = values["runtime_constraints"]
+    assert isinstance(sized, dict)
+    return _digest({**values, "runtime_constraints": {k: v for k, v in sized.items() if k not in ranges.GROWING}})
+
+
 def _digest(values: JsonObject) -> str:
-    return hashlib.sha256(canonical(values).encode("utf-8", "surrogatepass")).hexdigest()
+    try:
+        text = _ENCODER.encode(values)
+    except UnicodeEncodeError:
+        text = canonical(values).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()

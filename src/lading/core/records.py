@@ -33,8 +33,8 @@ def _moment(name: str, doc: str = "", *, fixed: bool = False, readonly: bool = F
     return Field(name=name, type=Type.TIME, doc=doc, fixed=fixed, readonly=readonly)
 
 
-def _map(name: str, doc: str = "", *, hidden: bool = False) -> Field:
-    return Field(name=name, type=Type.OBJECT, default={}, doc=doc, hidden=hidden)
+def _map(name: str, doc: str = "", *, sealed: bool = False) -> Field:
+    return Field(name=name, type=Type.OBJECT, default={}, doc=doc, hidden=sealed, sealed=sealed)
 
 
 def _sequence(name: str, doc: str = "", *, default: list[JSON] | None = None, readonly: bool = False) -> Field:
@@ -63,9 +63,7 @@ _WRITE: Final = (
 _GET: Final = (
     Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="Find trashed records too."),
-    Parameter(
-        name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."
-    ),
+    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Past versions of collections too."),
 )
 _LIST: Final = (
     Parameter(name="filters", type=Type.ARRAY, doc="[[attribute, operator, operand], ...], all of which must hold."),
@@ -79,11 +77,21 @@ _LIST: Final = (
     Parameter(name="cluster_id", doc="This cluster; nothing is forwarded."),
     Parameter(name="bypass_federation", type=Type.BOOLEAN, default=False, doc="Accepted; there is no federation."),
     Parameter(name="include_trash", type=Type.BOOLEAN, default=False, doc="List trashed records too."),
-    Parameter(
-        name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Accepted; past versions are not kept."
-    ),
+    Parameter(name="include_old_versions", type=Type.BOOLEAN, default=False, doc="Past versions of collections too."),
     Parameter(name="include", type=Type.ARRAY, doc='Attributes whose records are answered too: ["owner_uuid"].'),
 )
+
+_SPLICE: Final = (
+    *_WRITE,
+    Parameter(
+        name="replace_files", type=Type.OBJECT,
+        doc='{target: source}: changes to single files, from "current/...", "manifest_text/..." or "<hash>/...".',
+    ),
+    Parameter(
+        name="replace_segments", type=Type.OBJECT,
+        doc='{"<locator> <offset> <length>": the same form}: data that files use from elsewhere from now on.',
+    ),
+)  # fmt: skip
 
 
 def _member(
@@ -138,19 +146,33 @@ USERS: Final = RecordType(
         _derived("writable_by", Type.ARRAY),
         _derived("can_write", Type.BOOLEAN),
         _derived("can_manage", Type.BOOLEAN),
+        _text("redirect_to_user_uuid", "The user that this one was merged into.", hidden=True),
     ),
     actions=(
         *_CRUD,
         _general("current", "GET", "The user of this token."),
         _general("system", "GET", "The system user (admin only)."),
         _general("setup", "POST", "Make a user, or give one what users have (admin only).", body=True, answer="object"),
-        _general("merge", "POST", "Refused: users are not merged.", answer="object"),
+        Action(
+            name="merge", method="POST", scope=Scope.COLLECTION, path="merge",
+            doc="Merge a user into another: all that the one owns, and with redirect_to_new_user all that it may do.",
+            parameters=(
+                Parameter(name="new_owner_uuid", required=True, doc="Who gets what the old user owns."),
+                Parameter(name="new_user_token", doc="A token of the user that the caller is merged into."),
+                Parameter(name="old_user_uuid", doc="The user that is merged (admin)."),
+                Parameter(name="new_user_uuid", doc="The user into whom (admin)."),
+                Parameter(
+                    name="redirect_to_new_user", type=Type.BOOLEAN, default=False,
+                    doc="Tokens and permissions become the new user's; the old one is inactive then.",
+                ),
+            ),
+        ),
         _general("batch_update", "PATCH", "Change or make many users: `updates` by uuid (admin only).", answer="List"),
         _member("unsetup", doc="Take all away from a user, who is inactive then (admin only)."),
         _member("activate", doc="Let an invited user in."),
     ),
     unique=(("username",), ("email",)),
-)
+)  # fmt: skip
 
 TOKENS: Final = RecordType(
     plural="api_client_authorizations",
@@ -198,24 +220,32 @@ COLLECTIONS: Final = RecordType(
         _moment("trash_at", "When it goes to the trash."),
         _moment("delete_at", "When it is deleted for good."),
         _flag("is_trashed"),
-        _number("version", default=1, readonly=True),
-        _text("current_version_uuid", readonly=True),
-        _flag("preserve_version"),
+        _number("version", "Grows when a past version is kept.", default=1, readonly=True),
+        _text("current_version_uuid", "Of a past version the collection that it is one of.", readonly=True),
+        _flag("preserve_version", "Keep the present state when it changes next."),
         _number("file_count", readonly=True),
         _number("file_size_total", readonly=True),
     ),
     actions=(
-        *_CRUD,
+        *_READ,
+        Action(name="create", method="POST", scope=Scope.COLLECTION, doc="Make one.", parameters=_SPLICE, body=True),
+        Action(name="update", method="PUT", scope=Scope.MEMBER, doc="Change one.", parameters=_SPLICE, body=True),
+        _CRUD[-1],
         _member("trash", doc="Put it in the trash."),
         _member("untrash", doc="Take it out of the trash."),
+        _member(
+            "provenance", "GET", "What its content came from: {uuid or hash: record}, itself included.", answer="object"
+        ),
+        _member("used_by", "GET", "What used its content: {uuid or hash: record}, itself included.", answer="object"),
     ),
     indexes=(
         ("portable_data_hash",),
+        ("current_version_uuid",),
         ("owner_uuid", "modified_at"),
         ("modified_at", "uuid"),
-        ("delete_at",),
-        ("trash_at",),
+        ("created_at", "uuid"),
     ),
+    sparse=(("delete_at",), ("trash_at",)),
     unique=(("owner_uuid", "name"),),
 )
 
@@ -225,7 +255,7 @@ _SPEC: Final = (
     Field(name="cwd", default=".", doc='Working directory; "." is that of the image.'),
     _map("environment", "Environment variables."),
     _map("mounts", "What is mounted, by target."),
-    _map("secret_mounts", "Mounts that are never shown.", hidden=True),
+    _map("secret_mounts", "Mounts that are never shown.", sealed=True),
     _map("runtime_constraints", "ram, vcpus and other needs."),
     _map("scheduling_parameters", "Where and how long it may run."),
     _text("output_path", "The mount target whose content is kept."),
@@ -282,12 +312,13 @@ REQUESTS: Final = RecordType(
     ),
     indexes=(
         ("container_uuid", "state"),
-        ("requesting_container_uuid", "state"),
-        ("state", "expires_at"),
-        ("state", "start_after"),
+        ("state", "created_at"),
         ("owner_uuid", "modified_at"),
+        ("owner_uuid", "created_at"),
         ("modified_at", "uuid"),
+        ("created_at", "uuid"),
     ),
+    sparse=(("requesting_container_uuid", "state"), ("state", "expires_at"), ("state", "start_after")),
 )  # fmt: skip
 
 CONTAINERS: Final = RecordType(
@@ -334,7 +365,13 @@ CONTAINERS: Final = RecordType(
         _member("secret_mounts", "GET", "Its secret mounts (its own token).", answer="object"),
         _member("progress", doc="Say which part of the work is done, 0 to 1 (its own token).", body=True),
         _member("accounting", "GET", "When it held resources, and for which requests.", answer="object"),
+        _member("finish", doc="Report its end with small output and log (supervisor).", body=True, answer="object"),
         _general("current", "GET", "The container of this token."),
+        Action(
+            name="git_tree", method="GET", scope=Scope.MEMBER, path="git_tree", answer="bytes",
+            doc="The tree (tar) or blob of one of its git_tree mounts (supervisor).",
+            parameters=(Parameter(name="hash", required=True, doc="Of the tree or blob."),),
+        ),
         Action(
             name="live", method="POST", scope=Scope.MEMBER, path="live", rest=True, answer="object",
             doc="Append to a live log: live/{file}?offset=N, raw body (supervisor).",
@@ -342,12 +379,12 @@ CONTAINERS: Final = RecordType(
     ),
     indexes=(
         ("state", "priority"),
-        ("reuse_key", "state"),
-        ("broad_key", "state"),
-        ("auth_uuid",),
-        ("locked_by_uuid",),
+        ("broad_key", "reuse_key"),
+        ("container_image", "created_at"),
         ("modified_at", "uuid"),
+        ("created_at", "uuid"),
     ),
+    sparse=(("auth_uuid",), ("locked_by_uuid",), ("output",), ("log",)),
     owned=False,
 )  # fmt: skip
 

@@ -35,7 +35,7 @@ from lading.core.effects import Adopt, Confirm, Reprioritise, RequestEffect, Res
 from lading.core.errors import IllegalTransition, Invalid
 from lading.core.jsonvalue import Json, JsonObject, canonical, same, same_or_empty
 from lading.core.policy import Policy
-from lading.core.request_rules import UNOFFERED, check_offered, stored, validate, with_runner_rule
+from lading.core.request_rules import stored, validate, with_runner_rule
 from lading.core.values import as_object, humanised, printable
 
 
@@ -89,6 +89,7 @@ PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
         "requesting_container_uuid": _DRAFT,
         "runtime_token": _DRAFT,
         "service": _DRAFT,
+        "published_ports": _DRAFT,
         "uuid": _SERVER,
         "container_count": _SERVER,
         "attempted_container_uuids": _SERVER,
@@ -390,10 +391,9 @@ def is_abandoned(container_state: containers.State, requests: Iterable[Container
 
 
 def _known(sent: Mapping[str, Json]) -> JsonObject:
-    check_offered(sent)
     known: JsonObject = {}
     for name, value in sent.items():
-        if name in IGNORED or name in UNOFFERED:
+        if name in IGNORED:
             continue
         if name not in PHASES:
             raise Invalid(f"unknown attribute '{printable(name)}' for ContainerRequest.")
@@ -481,8 +481,12 @@ def _checked_change(
     validate(record, fully=fully, committing=committing, policy=policy)
     if adopted and after.state is not State.COMMITTED:
         raise Invalid("Container uuid can only be updated to nil.")
+    scheduling = after.scheduling_parameters
     if committing:
-        values = {**values, "scheduling_parameters": with_runner_rule(after.scheduling_parameters, record["command"])}
+        scheduling = with_runner_rule(scheduling, record["command"])
+        if policy.always_preemptible and after.requesting_container_uuid is not None:
+            scheduling = {**scheduling, "preemptible": True}
+        values = {**values, "scheduling_parameters": scheduling}
     if after.state is State.FINAL and "state" in values:
         values = {**values, **WIPED}
     wanted: tuple[RequestEffect, ...] = ()
@@ -490,8 +494,11 @@ def _checked_change(
         wanted = (Adopt(str(adopted)),)
     elif committing:
         wanted = (Resolve(),) if after.container_uuid is None else (Confirm(after.container_uuid),)
-    change = _change(request, values, *wanted)
-    return dataclasses.replace(change, changed=change.request.to_record(), expected={}) if new else change
+    if not new:
+        return _change(request, values, *wanted)
+    if scheduling is not after.scheduling_parameters:
+        after = dataclasses.replace(after, scheduling_parameters=scheduling)
+    return Change(request=after, changed=after.to_record(), expected={}, effects=wanted)
 
 
 def _change(request: ContainerRequest, values: Mapping[str, Json], *effects: RequestEffect) -> Change:

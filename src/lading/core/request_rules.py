@@ -3,7 +3,6 @@
 * `stored` turns what a client sent into what is stored: null means the default, nested defaults are filled in, numbers
   sent as text become numbers, an empty string in a nullable attribute becomes null.
 * `validate` checks a whole record. A draft may be incomplete in its resources only; committing needs everything.
-* What this server does not offer yet is refused by name, never ignored: UNOFFERED.
 
 Source: api-contract 1.0, 1.3, 1.4, 1.9, 1.10, 3.1; decisions.md.
 """
@@ -22,13 +21,6 @@ from lading.core.jsonvalue import Json, JsonObject
 from lading.core.policy import Policy
 from lading.core.records import CONTAINERS
 from lading.core.values import as_object, humanised, printable
-
-UNOFFERED: Mapping[str, str] = MappingProxyType(
-    {
-        "published_ports": "ports of a container cannot be published yet",
-    }
-)
-"""Attributes that this server refuses unless they are empty, and why."""
 
 NULLABLE = frozenset(
     {
@@ -50,6 +42,20 @@ NULLABLE = frozenset(
     }
 )
 MAX_DEPENDENCIES = 1000
+
+
+def _ports(name: str, value: Json) -> Json:
+    """Ports with who may use them, what they are called and where a visitor begins (api-contract 1.13)."""
+    for port, one in as_object(name, value).items():
+        if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536 and port[0] != "0"):
+            raise Invalid(f"Published ports: {printable(port)!r} is not a port; write a number from 1 to 65535")
+        if not isinstance(one, dict) or one.keys() != {"access", "label", "initial_path"}:
+            raise Invalid(f"Published ports: {port}: must have access, label and initial_path, and nothing else")
+        if one["access"] not in ("private", "public"):
+            raise Invalid(f"Published ports: {port}: access must be 'private' or 'public'")
+        if not isinstance(one["label"], str) or not one["label"] or not isinstance(one["initial_path"], str):
+            raise Invalid(f"Published ports: {port}: label must be a text that is not empty, initial_path a text")
+    return value
 
 
 def _filters(name: str, value: Json) -> Json:
@@ -108,6 +114,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "use_existing": attributes.flag,
         "runtime_token": attributes.text,
         "service": attributes.flag,
+        "published_ports": _ports,
         "log_uuid": attributes.text,
         "output_uuid": attributes.text,
         "cumulative_cost": attributes.between(0, 1e15),
@@ -119,13 +126,6 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
     }
 )
 """The check of every attribute that somebody may write."""
-
-
-def check_offered(sent: Mapping[str, Json]) -> None:
-    """Refuse the attributes that this server does not offer unless they are empty. Raises Invalid."""
-    for name, why in UNOFFERED.items():
-        if sent.get(name) not in (None, "", [], {}):
-            raise Invalid(f"{humanised(name)} is not supported: {why}; leave it out")
 
 
 def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:

@@ -2,8 +2,10 @@
 
 * A command that ran and exited gave a result: never retried unless the configuration says so (decisions.md).
 * A Cancelled container is retried for every request that is still wanted, below its container_count_max, not made by a
-  container that has itself stopped, and within the limit of the failure class in `runtime_status.failure`.
-* One new container serves all of them; its scheduling parameters are the most generous of theirs.
+  container that has itself stopped, and within the limit of the failure class in `runtime_status.failure`: so many of
+  the attempts before may have failed in the same way.
+* One new container serves all of them; its scheduling parameters are the most generous of theirs. After so many
+  attempts whose preemptible machine was taken away it is not preemptible any more.
 
 Source: api-contract 1.8; the defects noted there (forgotten attributes) are not copied.
 """
@@ -11,7 +13,7 @@ Source: api-contract 1.8; the defects noted there (forgotten attributes) are not
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lading.core import constraints, recipe
@@ -30,14 +32,21 @@ class Retry:
     changes: tuple[requests_.Change, ...]
 
 
+def class_of(ended: Container) -> Failure | None:
+    """In which way a container failed; None when it did not, or nobody said how."""
+    if ended.state is State.COMPLETE and ended.exit_code:
+        return failure_of(ended) or Failure.USER
+    return failure_of(ended)
+
+
 def retries_allowed(ended: Container, policy: Policy) -> int:
     """How many retries the way in which the container ended allows."""
-    failure = failure_of(ended)
+    failure = class_of(ended)
     if ended.state is State.CANCELLED:
         return NO_LIMIT if failure is None else policy.retry_limits.get(failure, NO_LIMIT)
-    if ended.exit_code == 0 or failure not in (None, Failure.USER, Failure.OOM):
+    if ended.exit_code == 0 or failure not in (Failure.USER, Failure.OOM):
         return 0
-    return policy.retry_limits.get(failure or Failure.USER, 0)
+    return policy.retry_limits.get(failure, 0)
 
 
 def plan(
@@ -46,6 +55,7 @@ def plan(
     *,
     before: Container,
     parents: Mapping[str, Container],
+    earlier: Mapping[str, Container],
     uuid: str,
     now: str,
     policy: Policy,
@@ -53,22 +63,34 @@ def plan(
     """Try again, or None.
 
     `ended` is the container in its final state, `before` the same one just before, when it still had its secrets.
-    `requests` are those that point at it, `parents` the containers that made them. `uuid` names the new container.
+    `requests` are those that point at it, `parents` the containers that made them, `earlier` the containers of their
+    attempts before that are still known. `uuid` names the new container.
     """
-    allowed = retries_allowed(ended, policy)
-    again = [one for one in requests if _may_retry(one, allowed, parents, now)]
+    allowed, failure = retries_allowed(ended, policy), class_of(ended)
+    alike = {one.uuid for one in earlier.values() if class_of(one) is failure}
+    again = [one for one in requests if _may_retry(one, allowed, alike, parents, now)]
     if not again:
         return None
     scheduling = constraints.merge_scheduling([one.scheduling_parameters for one in again])
+    if failure is Failure.PREEMPTED and any(_lost_enough(one, alike, policy) for one in again):
+        scheduling = {**scheduling, "preemptible": False}
     made_of = dataclasses.replace(recipe.of_container(before), scheduling_parameters=scheduling)
     fresh = recipe.new_container(made_of, uuid=uuid, now=now)
     return Retry(fresh, tuple(_repointed(one, ended, uuid) for one in again))
 
 
-def _may_retry(request: ContainerRequest, allowed: int, parents: Mapping[str, Container], now: str) -> bool:
+def _lost_enough(request: ContainerRequest, alike: Collection[str], policy: Policy) -> bool:
+    """Whether as many preemptible machines were taken from its attempts, this one too, as it may lose."""
+    lost = 1 + sum(uuid in alike for uuid in request.attempted_container_uuids)
+    return 0 < policy.spot_attempts <= lost
+
+
+def _may_retry(
+    request: ContainerRequest, allowed: int, alike: Collection[str], parents: Mapping[str, Container], now: str
+) -> bool:
     if not request.is_wanted_at(now) or request.container_count >= request.container_count_max:
         return False
-    if len(request.attempted_container_uuids) >= allowed:
+    if sum(uuid in alike for uuid in request.attempted_container_uuids) >= allowed:
         return False
     if request.requesting_container_uuid is None:
         return True

@@ -104,7 +104,7 @@ def choose(
 
 def _judge(recipe: Recipe, candidate: Candidate, *, policy: Policy, waiting: Collection[str]) -> Verdict:
     container = candidate.container
-    fault = _fault_of_state(recipe, candidate)
+    fault = _fault_of_state(recipe, candidate, policy=policy)
     size = _other_size(recipe, container) or cache_difference(recipe, container, policy=policy)
     if container.uuid in waiting:
         fault = "it waits for the result of this request itself"
@@ -120,10 +120,12 @@ def _other_size(recipe: Recipe, container: Container) -> str | None:
     return next((name for name in GROWING if not same(ours.get(name), theirs.get(name))), None)
 
 
-def _fault_of_state(recipe: Recipe, candidate: Candidate) -> str | None:
+def _fault_of_state(recipe: Recipe, candidate: Candidate, *, policy: Policy) -> str | None:
     container = candidate.container
     if container.state is State.CANCELLED:
         return "it was cancelled and has no result"
+    if container.interactive_session_started and not policy.reuse_after_shell:
+        return "somebody was inside with a shell, so its result may not be that of its command alone"
     if container.state is State.COMPLETE:
         return _fault_of_result(candidate)
     if container.state is State.RUNNING:

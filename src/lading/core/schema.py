@@ -35,7 +35,8 @@ class Field:
 
     `hidden` is never returned nor filtered; `unlisted` is left out of lists unless selected; `derived` is computed and
     not stored; `fixed` is silently dropped from what a client writes; `readonly` is refused there. `sealed` is
-    unreadable in the database, so that it cannot be searched for either: such a field is hidden too.
+    unreadable in the database unless it is the default, so that it cannot be searched for either: such a field is
+    hidden too.
     """
 
     name: str
@@ -98,12 +99,14 @@ class Action:
     rest: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class RecordType:
     """One kind of record.
 
-    `unique` fields may not repeat together; of collections only current versions outside the trash count. `numbered`
-    types have an `id` that grows. Without `owned` the system user owns all; without `stored` there is no table.
+    `indexes` are the fields that it is looked up by, or listed in the order of, together; those in `sparse` hold only
+    rows in which none of the fields is null. `unique` fields may not repeat together; of collections only current
+    versions outside the trash count. `numbered` types have an `id` that grows. Without `owned` the system user owns
+    all; without `stored` there is no table.
     """
 
     plural: str
@@ -113,6 +116,7 @@ class RecordType:
     fields: tuple[Field, ...]
     actions: tuple[Action, ...]
     indexes: tuple[tuple[str, ...], ...] = ()
+    sparse: tuple[tuple[str, ...], ...] = ()
     unique: tuple[tuple[str, ...], ...] = ()
     owned: bool = True
     stored: bool = True
@@ -147,6 +151,11 @@ class RecordType:
     def listed(self) -> tuple[str, ...]:
         """Names shown in lists when nothing is selected."""
         return tuple(one.name for one in self.fields if not one.hidden and not one.unlisted)
+
+    @cached_property
+    def looked_up(self) -> frozenset[str]:
+        """Names of the fields that there is an index of."""
+        return frozenset(name for fields in (*self.indexes, *self.sparse, *self.unique) for name in fields)
 
     @cached_property
     def defaults(self) -> dict[str, JSON]:

@@ -18,7 +18,9 @@ _LENIENT = re.compile(
 def format_time(moment: datetime) -> str:
     """`2026-01-02T03:04:05.000006000Z`; `moment` must know its time zone."""
     # Not strftime: it writes years before 1000 with fewer digits, which would sort elsewhere.
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
+    if moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
 
 
 def parse_time(text: str) -> datetime:
@@ -45,3 +47,11 @@ def parse_time(text: str) -> datetime:
         sign = 1 if zone[0] == "+" else -1
         moment -= sign * timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
     return moment
+
+
+def later(moment: str, seconds: float) -> str:
+    """The timestamp so many seconds after another one; the last of all years is as late as it gets."""
+    try:
+        return format_time(parse_time(moment) + timedelta(seconds=seconds))
+    except OverflowError:
+        return format_time(datetime.max.replace(tzinfo=UTC))

@@ -10,11 +10,10 @@ Source: api-contract 5.3, 5.4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from lading.core.errors import Invalid
 from lading.core.schema import Record
-from lading.core.timestamps import format_time, parse_time
+from lading.core.timestamps import later
 
 TIMES = ("trash_at", "delete_at", "is_trashed")
 
@@ -54,6 +53,6 @@ def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Reco
     return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
 
 
-def later(moment: str, seconds: float) -> str:
-    """A moment some seconds after another one."""
-    return format_time(parse_time(moment) + timedelta(seconds=seconds))
+def shortened(record: Record, seconds: float) -> Record:
+    """`delete_at` of a record in the trash, at most some seconds after `trash_at`."""
+    return {"delete_at": min(record["delete_at"], later(record["trash_at"], seconds))}

@@ -65,6 +65,11 @@ class Untrashed:
 
 
 @dataclass(frozen=True, slots=True)
+class Present:
+    """The collection is no past version of another one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Inside:
     """The uuid in a column is that of an owner or, with `deep`, of a group below it."""
 

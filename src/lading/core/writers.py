@@ -100,7 +100,10 @@ class Role(StrEnum):
 
 
 FORBIDDEN: Mapping[Role, frozenset[str]] = MappingProxyType(
-    {Role.OWN: frozenset({"log", "priority"}), Role.SUPERVISOR: frozenset({"priority"})}
+    {
+        Role.OWN: frozenset({"log", "priority", "gateway_address", "interactive_session_started"}),
+        Role.SUPERVISOR: frozenset({"priority", "interactive_session_started"}),
+    }
 )
 """What some writers may not write although the state allows it."""
 

@@ -1,0 +1,54 @@
+"""Where two JSON values differ, place by place, named as people write it: `mounts./in.uuid`, `command[3]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lading.core.jsonvalue import Json, canonical, same
+
+_LONGEST = 60
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """One place where two values differ; what is absent is None."""
+
+    field: str
+    ours: Json
+    theirs: Json
+
+    def __str__(self) -> str:
+        return f"{self.field} differs ({_brief(self.ours)} is asked for, it has {_brief(self.theirs)})"
+
+
+def differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]:
+    """Every place in which the values of `field` differ, in order."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in sorted(ours.keys() | theirs.keys()):
+            if key in ours and key in theirs:
+                yield from differing(f"{field}.{key}", ours[key], theirs[key])
+            else:
+                yield FieldDifference(f"{field}.{key}", ours.get(key), theirs.get(key))
+    elif isinstance(ours, list) and isinstance(theirs, list):
+        shared = min(len(ours), len(theirs))
+        for position in range(shared):
+            yield from differing(f"{field}[{position}]", ours[position], theirs[position])
+        yield from (FieldDifference(f"{field}[{shared + n}]", one, None) for n, one in enumerate(ours[shared:]))
+        yield from (FieldDifference(f"{field}[{shared + n}]", None, one) for n, one in enumerate(theirs[shared:]))
+    elif not same(ours, theirs):
+        yield _veiled(FieldDifference(field, ours, theirs))
+
+
+def _veiled(difference: FieldDifference) -> FieldDifference:
+    """The difference without what is secret: that secrets differ may be told, what they are may not."""
+    if difference.field != "secret_mounts_md5":
+        return difference
+    return FieldDifference("secret_mounts", "(secret)", "(another secret)")
+
+
+def _brief(value: Json) -> str:
+    if value is None:
+        return "nothing"
+    text = canonical(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
