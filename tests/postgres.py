@@ -42,6 +42,11 @@ class PostgresServer:
     tables: list[str] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
+    def initialise(self) -> None:
+        """Make its directory, whose parent the user that it runs as can write to."""
+        setup = ("--no-sync", "-A", "trust", "-U", _USER, "-E", "UTF8", "--locale", "C.UTF-8")
+        self.run("initdb", *setup, "-D", self.root / "data")
+
     def start(self) -> None:
         """Start it; ready when this returns."""
         command = [BINARIES / "postgres", "-D", self.root / "data", "-p", str(self.port), "-k", self.root]
@@ -95,8 +100,7 @@ def running_postgres(options: tuple[str, ...] = _UNSAFE) -> Iterator[PostgresSer
             account = pwd.getpwnam(_USER)
             os.chown(root, account.pw_uid, account.pw_gid)
         server = PostgresServer(root, _free_port(), options)
-        setup = ("--no-sync", "-A", "trust", "-U", _USER, "-E", "UTF8", "--locale", "C.UTF-8")
-        server.run("initdb", *setup, "-D", root / "data")
+        server.initialise()
         server.start()
         try:
             yield server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.recipe import Keys
+from lading.core.recipe import Key
 from lading.core.records import CONTAINERS, REQUESTS
 from lading.store import containers, records
 from lading.store.database import Database
@@ -17,17 +17,30 @@ async def test_candidates_come_in_a_useful_order(database: Database) -> None:
             ("late", "Complete", 0, "3"),
             ("early", "Complete", 0, "2"),
         ):
-            row = {"uuid": uuid, "state": state, "exit_code": code, "finished_at": finished, "reuse_key": "k"}
-            await records.insert(tx, CONTAINERS, row)
-        found = await containers.candidates(tx, database.dialect, Keys("reuse_key", ("k", "other")))
+            row = {"uuid": uuid, "state": state, "exit_code": code, "finished_at": finished}
+            await records.insert(tx, CONTAINERS, {**row, "broad_key": "b", "reuse_key": "k"})
+        await records.insert(tx, CONTAINERS, {"uuid": "other size", "broad_key": "b", "reuse_key": "l"})
+        found = await containers.candidates(tx, database.dialect, [Key("b", "k"), Key("b", "other")])
+        any_size = await containers.candidates(tx, database.dialect, [Key("b", None)])
     assert [row["uuid"] for row in found] == ["early", "late", "queued", "bad"]
+    assert {row["uuid"] for row in any_size} == {"early", "late", "queued", "bad", "other size"}
 
 
 async def test_earlier(database: Database) -> None:
     async with database.writing() as tx:
-        for uuid in ("1", "2", "3"):
-            await records.insert(tx, CONTAINERS, {"uuid": uuid, "created_at": uuid, "container_image": "i"})
-        assert {row["uuid"] for row in await containers.earlier(tx, "3", "i")} == {"1", "2"}
+        for uuid, image in (("1", "i"), ("2", "i"), ("3", "i"), ("0", "other"), ("4", "other")):
+            await records.insert(tx, CONTAINERS, {"uuid": uuid, "created_at": uuid, "container_image": image})
+        assert {row["uuid"] for row in await containers.earlier(tx, database.dialect, "3", "i")} == {"0", "1", "2"}
+
+
+async def test_where_there_are_many_with_the_same_image_no_others_are_looked_at(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, CONTAINERS, {"uuid": "other", "created_at": "0", "container_image": "other"})
+        for number in range(containers.FEW):
+            row = {"uuid": str(number), "created_at": f"{number:03d}", "container_image": "i"}
+            await records.insert(tx, CONTAINERS, row)
+        found = await containers.earlier(tx, database.dialect, "9", "i")
+    assert {row["uuid"] for row in found} == {str(number) for number in range(containers.FEW)}
 
 
 async def test_wanted_below(database: Database) -> None:

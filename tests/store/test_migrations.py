@@ -11,22 +11,17 @@ import pytest
 from lading.core.errors import Invalid
 from lading.core.filters import check_filters
 from lading.core.records import COLLECTIONS, CONTAINERS, LOGS, RECORDS
+from lading.core.schema import Record
+from lading.core.timestamps import format_time
 from lading.store import migrations, records, schema
 from lading.store.database import Database
 from lading.store.postgres import PostgresDatabase
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
+from lading.testing.world import START, World, world
 from tests.postgres import PostgresServer
 
 SCHEMAS = Path(__file__).with_name("schemas")
-STORED = {
-    "users": 3,
-    "api_client_authorizations": 5,
-    "collections": 8,
-    "container_requests": 2,
-    "containers": 2,
-    "links": 1,
-}
 
 
 @pytest.fixture(params=sorted(SCHEMAS.glob("*.sql")), ids=lambda path: path.stem)
@@ -47,7 +42,19 @@ async def older(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await made.close()
 
 
+async def counted(database: Database) -> dict[str, int]:
+    """How many records there are, by plural, as SQL alone says it."""
+    found = {}
+    async with database.reading() as tx:
+        for kind in RECORDS:
+            if await tx.fetch(database.dialect.columns(), (kind.plural,)):
+                found[kind.plural] = int((await tx.fetch(f"SELECT count(*) FROM {kind.plural}"))[0][0] or 0)
+    return found
+
+
 async def test_an_older_database_with_data_becomes_a_present_one(older: Database) -> None:
+    before = await counted(older)
+    assert before["container_requests"] >= 2
     for _ in range(2):
         await schema.prepare(older, now="now")
     async with older.reading() as tx:
@@ -57,8 +64,57 @@ async def test_an_older_database_with_data_becomes_a_present_one(older: Database
         assert len(await records.find(tx, older.dialect, COLLECTIONS, where)) == 1
     assert steps[-1] == (migrations.VERSION, migrations.MIGRATIONS[-1].name)
     assert all(name for _, name in steps)
-    assert {plural: len(found[plural]) for plural in STORED} == STORED
+    assert {plural: len(found[plural]) for plural in before} == before
+    assert {row["state"] for row in found["containers"]} >= {"Complete", "Queued"}
+    assert all(row["broad_key"] and row["reuse_key"] for row in found["containers"])
+    assert {row["runtime_token"] for row in found["container_requests"]} <= {None} | _tokens(found)
     assert [row["properties"] for row in found["logs"] if row["event_type"] == "note"] == [{"text": "Grüße ✓"}]
+
+
+async def test_no_index_is_left_that_another_has_taken_the_place_of(older: Database) -> None:
+    await schema.prepare(older, now="now")
+    listed = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+    if older.shared:
+        listed = "SELECT indexname::text FROM pg_indexes WHERE schemaname = 'public' AND indexdef NOT LIKE '%UNIQUE%'"
+    wanted = {
+        one.split()[5]
+        for kind in RECORDS
+        if kind.stored
+        for one in schema.create_indexes(older.dialect, kind)
+        if one.startswith("CREATE INDEX")
+    }
+    async with older.reading() as tx:
+        found = {str(row[0]) for row in await tx.fetch(listed)}
+    apart = ("unique_", "memberships_", "grants_", "allocations_", "request_dependencies_", "container_inputs_")
+    assert {name for name in found if not name.startswith(apart)} == wanted
+
+
+def _tokens(found: dict[str, list[Record]]) -> set[str]:
+    """What a runtime token may be: sealed or not before, it is readable now."""
+    uuids = {row["uuid"] for row in found["api_client_authorizations"]}
+    given = {row["runtime_token"] for row in found["container_requests"] if row["runtime_token"]}
+    assert all(one.startswith("v2/") and one.split("/")[1] in uuids for one in given)
+    return given
+
+
+async def test_servers_work_with_it(older: Database, tmp_path: Path) -> None:
+    await schema.prepare(older, now=format_time(START))
+    async with world(tmp_path / "new", database=older, seed=11) as it:
+        ada = next(one for one in (await it.ok("GET", "users"))["items"] if one["username"] == "ada")
+        again = await it.submit("echo", "1", token=await _token(it, ada["uuid"]))
+        assert again["state"] == "Final", "what was computed before is still reused"
+        fresh = await it.submit("echo", "5")
+        await it.run(fresh["container_uuid"])
+        waiting = await it.ok("GET", "containers", params={"filters": [["state", "=", "Queued"]]})
+        for one in waiting["items"]:
+            assert (await it.run(one["uuid"]))["state"] == "Complete"
+        ended = await it.ok("GET", "container_requests", params={"filters": [["state", "=", "Final"]]})
+        assert len(ended["items"]) >= 2 + len(waiting["items"])
+
+
+async def _token(it: World, owner: str) -> str:
+    made = await it.ok("POST", "api_client_authorizations", {"owner_uuid": owner})
+    return f"v2/{made['uuid']}/{made['api_token']}"
 
 
 async def test_work_goes_on_in_it(older: Database) -> None:

@@ -89,6 +89,48 @@ async def test_one_that_is_lost_in_a_transaction_changes_nothing(
         assert await records.find(tx, pair[1].dialect, LINKS, ()) == []
 
 
+async def test_those_who_share_a_transaction_that_is_lost_try_again(
+    pair: tuple[Database, Database], postgres: PostgresServer
+) -> None:
+    async def add(uuid: str) -> None:
+        async with pair[0].writing() as tx:
+            await records.insert(tx, LINKS, {"uuid": uuid})
+            if uuid == "2":
+                await postgres.sql(CUT)
+
+    ends = await asyncio.gather(*map(add, "0123"), return_exceptions=True)
+    assert [type(one) for one in ends[:2]] == [Interrupted, Interrupted]
+    assert isinstance(ends[2], Unavailable)
+    assert await _stored(pair[1]) == {uuid for uuid, end in zip("0123", ends, strict=True) if end is None}
+
+
+async def _stored(database: Database) -> set[str]:
+    """The links that are there; a connection that was cut while it was idle may be met once."""
+    try:
+        async with database.reading() as tx:
+            return {row["uuid"] for row in await records.find(tx, database.dialect, LINKS, ())}
+    except Interrupted:
+        return await _stored(database)
+
+
+async def test_one_that_is_cancelled_takes_its_transaction_with_it(pair: tuple[Database, Database]) -> None:
+    begun = asyncio.Event()
+
+    async def add(uuid: str) -> None:
+        async with pair[0].writing() as tx:
+            await records.insert(tx, LINKS, {"uuid": uuid})
+            if uuid == "1":
+                begun.set()
+                await asyncio.Event().wait()
+
+    tasks = [asyncio.create_task(add(uuid)) for uuid in "01"]
+    await begun.wait()
+    tasks[1].cancel()
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in ends] == [Interrupted, asyncio.CancelledError]
+    await add("2")
+
+
 async def test_a_reader_that_failed_is_not_used_again(postgres: PostgresServer) -> None:
     await emptied(postgres)
     database = await PostgresDatabase.open(postgres.connection(), seal=make_seal(), readers=1)
@@ -124,10 +166,10 @@ async def test_announcements_reach_all_and_survive_a_lost_connection(
     async def announce(uuid: str) -> int:
         async with pair[0].writing() as tx:
             number = await records.insert(tx, LOGS, {"uuid": uuid})
-            tx.announce(number)
+            tx.announce()
         return number
 
-    async with asyncio.timeout(20), aclosing(pair[1].announcements()) as heard:
+    async with asyncio.timeout(60), aclosing(pair[1].announcements()) as heard:
         await anext(heard)
         for round in range(3):
             wanted = await announce(f"log {round}")
@@ -169,7 +211,7 @@ async def test_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(postgres_module, "_AGAIN", 0)
     with running_postgres() as server:
         database = await PostgresDatabase.open(await server.fresh(), seal=make_seal())
-        async with asyncio.timeout(30), aclosing(database.announcements()) as heard:
+        async with asyncio.timeout(60), aclosing(database.announcements()) as heard:
             await anext(heard)
             await asyncio.to_thread(server.stop, "immediate")
             for _ in range(2):

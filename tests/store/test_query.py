@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lading.core.filters import Order, check_filters
-from lading.core.records import COLLECTIONS
+from lading.core.records import COLLECTIONS, LINKS, REQUESTS
+from lading.core.schema import JSON
+from lading.store.postgres import PostgresDialect
 from lading.store.query import Writer, order_by
 from lading.store.sqlite import SqliteDialect
 
@@ -34,4 +36,37 @@ def test_nothing_to_write() -> None:
 
 def test_not_an_expression() -> None:
     with pytest.raises(TypeError, match="not an expression"):
-        Writer(SqliteDialect(), "links").write("x")
+        Writer(SqliteDialect(), "links").write("x")  # type: ignore[arg-type]
+
+
+def test_what_follows_a_uuid_decides_nothing() -> None:
+    pages = (Order("created_at"), Order("uuid"), Order("modified_at", descending=True))
+    assert order_by(SqliteDialect(), pages, "t") == " ORDER BY t.created_at ASC, t.uuid ASC"
+    # As its own index has it: a uuid is never null.
+    assert order_by(PostgresDialect(), pages[1:], "t") == " ORDER BY t.uuid"
+    assert order_by(PostgresDialect(), (Order("uuid", descending=True),), "t") == " ORDER BY t.uuid DESC"
+
+
+@pytest.mark.parametrize(
+    ("triple", "condition"),
+    [
+        (["state", "=", "Committed"], "container_requests.state = ?"),
+        (["state", "=", "Final"], "+container_requests.state = ?"),
+        (["state", "in", ["Final", "Committed"]], "+container_requests.state IN"),
+        (["state", "in", ["Committed"]], "container_requests.state IN"),
+    ],
+)
+def test_states_that_most_have_are_not_looked_up_by(triple: JSON, condition: str) -> None:
+    where = check_filters([triple], REQUESTS)
+    assert Writer(SqliteDialect(), "container_requests").where(where).startswith(f" WHERE ({condition}")
+    assert "+" not in Writer(PostgresDialect(), "container_requests").where(where)
+
+
+def test_short_lists_of_texts_come_in_a_few_sizes() -> None:
+    texts = {}
+    for count in (1, 3, 4, 5, 256, 257):
+        writer = Writer(SqliteDialect(), "links")
+        texts[count] = writer.where(check_filters([["uuid", "in", [str(number) for number in range(count)]]], LINKS))
+        assert texts[count].count("?") == len(writer.values)
+    assert texts[3] == texts[4] == " WHERE (links.uuid IN (?, ?, ?, ?))"
+    assert [texts[count].count("?") for count in (1, 5, 256, 257)] == [1, 8, 256, 1]

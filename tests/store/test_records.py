@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from lading.core.filters import Query
 from lading.core.records import CONTAINERS, LINKS
 from lading.store import records
@@ -27,3 +29,13 @@ async def test_what_is_derived_alone_still_has_rows(database: Database) -> None:
         assert await records.search(tx, database.dialect, LINKS, query) == [{"uuid": "l"}]
         assert await records.among(tx, LINKS, "uuid", []) == []
         assert await records.find(tx, database.dialect, LINKS, (records.equals(LINKS, "uuid", "x"),)) == []
+
+
+async def test_nested_values_of_a_page_may_stay_texts(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.insert(tx, LINKS, {"uuid": "a", "properties": {"k": [1, None]}})
+        query = Query(select=("uuid", "properties"), limit=9)
+        plain = await records.search(tx, database.dialect, LINKS, query)
+        rows = await records.search(tx, database.dialect, LINKS, query, raw=True)
+    assert plain == [{"uuid": "a", "properties": {"k": [1, None]}}]
+    assert msgspec.json.encode(rows) == msgspec.json.encode(plain)

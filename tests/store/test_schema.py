@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.core.records import LINKS, LOGS
+from lading.core.records import CONTAINERS, LINKS, LOGS
 from lading.store import records, schema
 from lading.store.sqlite import SqliteDatabase, SqliteDialect
 from lading.testing.sealing import make_seal
@@ -13,6 +13,15 @@ from lading.testing.sealing import make_seal
 def test_the_statement_of_a_table() -> None:
     assert "uuid TEXT PRIMARY KEY" in schema.create_table(SqliteDialect(), LINKS)
     assert "id INTEGER PRIMARY KEY, uuid TEXT UNIQUE" in schema.create_table(SqliteDialect(), LOGS)
+
+
+def test_rows_with_nulls_stay_out_of_sparse_indexes() -> None:
+    statements = list(schema.create_indexes(SqliteDialect(), CONTAINERS))
+    assert (
+        "CREATE INDEX IF NOT EXISTS sparse_containers_auth_uuid ON containers (auth_uuid ASC)"
+        " WHERE auth_uuid IS NOT NULL"
+    ) in statements
+    assert CONTAINERS.looked_up >= {"auth_uuid", "reuse_key", "created_at"}
 
 
 async def test_missing_columns_are_added(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,11 @@ def test_what_is_sealed_is_opened_with_the_same_key_for_the_same_column() -> Non
 
 def test_sealed_fields_are_hidden() -> None:
     sealed = {f"{kind.plural}.{one.name}": one.hidden for kind in RECORDS for one in kind.fields if one.sealed}
-    assert set(sealed) == {"container_requests.runtime_token", "containers.runtime_token", "credentials.secret"}
+    tables = ("container_requests", "containers")
+    assert set(sealed) == {
+        "credentials.secret",
+        *(f"{one}.{name}" for one in tables for name in ("runtime_token", "secret_mounts")),
+    }
     assert all(sealed.values())
 
 
@@ -70,6 +75,29 @@ async def test_what_an_earlier_version_wrote_is_sealed(tmp_path: Path) -> None:
         await database.close()
         assert (found or {})["runtime_token"] == SECRET
         assert "hushhush" not in contents(tmp_path)
+
+
+async def test_secret_mounts_are_sealed_and_empty_ones_cost_nothing(tmp_path: Path) -> None:
+    secret = {"/key": {"kind": "text", "content": SECRET}}
+    database = SqliteDatabase(tmp_path / "db", seal=make_seal())
+    await schema.prepare(database, now="now")
+    async with database.writing() as tx:
+        await tx.execute("DELETE FROM schema_versions WHERE version > 5")
+        sql = "INSERT INTO containers (uuid, secret_mounts, mounts) VALUES (?, ?, '{}')"
+        for uuid, text in (("older", json.dumps(secret)), ("empty", "{}")):
+            await tx.execute(sql, (uuid, text))
+        await records.insert(tx, CONTAINERS, {"uuid": "new", "secret_mounts": secret})
+        await records.insert(tx, CONTAINERS, {"uuid": "changed"})
+        await records.update(tx, CONTAINERS, "changed", {"secret_mounts": secret})
+    await schema.prepare(database, now="now")
+    async with database.reading() as tx:
+        found = {row["uuid"]: row["secret_mounts"] for row in await records.selected(tx, CONTAINERS, "", ())}
+        stored = {str(row[0]): str(row[1]) for row in await tx.fetch("SELECT uuid, secret_mounts FROM containers")}
+    await database.close()
+    assert found == {"older": secret, "empty": {}, "new": secret, "changed": secret}
+    assert {uuid: text.startswith(MARK) for uuid, text in stored.items()} == {uuid: uuid != "empty" for uuid in found}
+    assert stored["empty"] == "{}"
+    assert "hushhush" not in contents(tmp_path)
 
 
 def test_cryptography_is_loaded_only_for_sealed_values() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,23 @@ def test_what_is_not_sound_is_told(tmp_path: Path) -> None:
     (tmp_path / "db").write_bytes(b"no database at all, but long enough" * 100)
     with pytest.raises(Corrupt, match="not a sound database"):
         check_database(tmp_path / "db")
+
+
+def test_what_cannot_be_copied_is_told(tmp_path: Path) -> None:
+    (tmp_path / "db").write_bytes(b"no database at all, but long enough" * 100)
+    with pytest.raises(Corrupt, match="db"):
+        copy_database(tmp_path / "db", tmp_path / "copy", progress=lambda *_: None)
+
+
+def test_a_damaged_page_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a)")
+        connection.executemany("INSERT INTO t VALUES (?)", [("x" * 500,)] * 200)
+    connection.close()
+    check_database(path)
+    data = bytearray(path.read_bytes())
+    data[5 * 4096 : 6 * 4096] = b"\0" * 4096
+    path.write_bytes(data)
+    with pytest.raises(Corrupt, match="not a sound database"):
+        check_database(path)

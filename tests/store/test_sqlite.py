@@ -118,6 +118,45 @@ async def test_a_full_disk(tmp_path: Path) -> None:
     await database.close()
 
 
+async def test_a_full_disk_undoes_what_shares_the_commit(tmp_path: Path) -> None:
+    database = await opened(tmp_path)
+    connection = database._writer.connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+
+    async def fill() -> None:
+        async with database.writing() as tx:
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+            await records.insert(tx, LINKS, {"uuid": "big", "name": "x" * 9_000_000})
+
+    ends = await asyncio.gather(add(database, "a"), fill(), return_exceptions=True)
+    connection.execute("PRAGMA max_page_count = 1000000")
+    assert isinstance(ends[1], Full)
+    async with database.reading() as tx:
+        stored = await records.find(tx, database.dialect, LINKS, ())
+    # Whether SQLite gives all of it up or the block alone: what was acknowledged is there.
+    assert [row["uuid"] for row in stored] == (["a"] if ends[0] is None else [])
+    await add(database, "b")
+    await database.close()
+
+
+async def test_a_commit_that_fails_is_told_to_all_who_share_it(tmp_path: Path) -> None:
+    database = await opened(tmp_path)
+    connection = database._writer.connection
+
+    async def spoil() -> None:
+        async with database.writing():
+            connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == 22 else sqlite3.SQLITE_OK)
+
+    first = asyncio.gather(add(database, "a"), spoil(), return_exceptions=True)
+    ends = await first
+    connection.set_authorizer(None)
+    assert [type(one) for one in ends] == [Unavailable, Unavailable]
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+    await add(database, "b")
+    await database.close()
+
+
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Full), (errno.EIO, Unavailable)])
 async def test_a_disk_that_is_full_when_it_matters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Unavailable]

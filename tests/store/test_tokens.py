@@ -23,20 +23,22 @@ async def test_holder(database: Database) -> None:
         by_uuid, by_hash = await tokens.holder(tx, "t", "h"), await tokens.holder(tx, "", "h")
         assert by_uuid == by_hash
         assert by_uuid is not None
-        assert (by_uuid.user_uuid, by_uuid.scopes, by_uuid.is_admin) == ("u", ("GET /x",), True)
+        assert (by_uuid.user_uuid, by_uuid.scopes, by_uuid.is_admin, by_uuid.own) == ("u", ("GET /x",), True, "c")
         plain = await tokens.holder(tx, "plain", "i")
         assert plain is not None
-        assert plain.scopes == ("all",)
+        assert (plain.scopes, plain.own) == (("all",), None)
         assert await tokens.holder(tx, "t", "other") is await tokens.holder(tx, "", "x") is None
 
 
-async def test_container_of(database: Database) -> None:
+async def test_the_token_that_a_container_runs_with(database: Database) -> None:
     await fill(database)
-    async with database.reading() as tx:
-        assert await tokens.container_of(tx, "t", None, runtime_token="v2/t/s") == "c"
-        assert await tokens.container_of(tx, "x", "d", runtime_token="v2/t/s") == "d"
-        assert await tokens.container_of(tx, "x", "d", runtime_token="v2/t/wrong") is None
-        assert await tokens.container_of(tx, "x", None, runtime_token="v2/t/s") is None
+    async with database.writing() as tx:
+        assert await tokens.runs_with(tx, "d", "v2/t/s")
+        assert not await tokens.runs_with(tx, "d", "v2/t/wrong")
+        assert not await tokens.runs_with(tx, "c", "v2/t/s")
+        await records.update(tx, CONTAINERS, "d", {"state": "Complete"})
+        assert not await tokens.runs_with(tx, "d", "v2/t/s")
+        assert not await tokens.runs_with(tx, "none", "v2/t/s")
 
 
 async def test_expire_only_shortens(database: Database) -> None:

@@ -5,17 +5,23 @@ the priority of the request or the request's container changes (seed 002, "Accou
 they were closed, and outlive the records.
 """
 
+# ruff: noqa: S608 - names are written here, values go into placeholders
+
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from lading.store.database import Transaction
+from lading.store.database import Deferred, Transaction
 
 TABLES = (
     "CREATE TABLE IF NOT EXISTS allocations (container_uuid TEXT NOT NULL, request_uuid TEXT NOT NULL,"
     " user_uuid TEXT NOT NULL, priority BIGINT NOT NULL, state TEXT NOT NULL, started_at TEXT NOT NULL, ended_at TEXT)",
     "CREATE INDEX IF NOT EXISTS allocations_container_uuid ON allocations (container_uuid, started_at)",
 )
+
+
+_BEGUN: Final = "container_uuid, request_uuid, user_uuid, priority, state, started_at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +38,24 @@ class Interval:
 
 async def begin(tx: Transaction, container_uuid: str, interval: Interval) -> None:
     """An interval begins."""
-    await tx.execute(
-        "INSERT INTO allocations (container_uuid, request_uuid, user_uuid, priority, state, started_at)"
-        " VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            container_uuid, interval.request_uuid, interval.user_uuid, interval.priority, interval.state,
-            interval.started_at,
-        ),
+    values = (
+        container_uuid, interval.request_uuid, interval.user_uuid, interval.priority, interval.state,
+        interval.started_at,
     )  # fmt: skip
+    sql = f"INSERT INTO allocations ({_BEGUN}) VALUES (?, ?, ?, ?, ?, ?)"
+    await tx.defer(Deferred(sql=sql, values=values, row=f"allocations {container_uuid} {interval.request_uuid}"))
+
+
+async def begin_all(tx: Transaction, container_uuid: str, state: str, now: str) -> None:
+    """An interval begins for each Committed request of a container."""
+    sql = (
+        f"INSERT INTO allocations ({_BEGUN})"
+        " SELECT container_uuid, uuid, coalesce(committed_by_uuid, owner_uuid), coalesce(priority, 0),"
+        " CAST(? AS TEXT), CAST(? AS TEXT)"
+        " FROM container_requests WHERE container_uuid = ? AND state = 'Committed'"
+    )
+    values, row = (state, now, container_uuid), f"allocations {container_uuid} *"
+    await tx.defer(Deferred(sql=sql, values=values, row=row, reads="container_requests"))
 
 
 async def end(tx: Transaction, container_uuid: str, now: str, *, request_uuid: str | None = None) -> None:
@@ -47,10 +63,8 @@ async def end(tx: Transaction, container_uuid: str, now: str, *, request_uuid: s
     only, values = ("", [now, container_uuid]) if request_uuid is None else (
         " AND request_uuid = ?", [now, container_uuid, request_uuid]
     )  # fmt: skip
-    await tx.execute(
-        f"UPDATE allocations SET ended_at = ? WHERE container_uuid = ? AND ended_at IS NULL{only}",  # noqa: S608
-        values,
-    )
+    sql = f"UPDATE allocations SET ended_at = ? WHERE container_uuid = ? AND ended_at IS NULL{only}"
+    await tx.defer(Deferred(sql=sql, values=values, row=f"allocations {container_uuid}", reads="allocations"))
 
 
 async def of_container(tx: Transaction, container_uuid: str) -> list[Interval]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from lading.core.container import Container
 from lading.core.filters import Expression
-from lading.core.recipe import Keys, broad_key, of_container
+from lading.core.recipe import Key, broad_key, of_container
 from lading.core.records import CONTAINERS
 from lading.core.schema import Record
 from lading.store import records
@@ -17,9 +17,12 @@ from lading.store.query import Writer
 
 CANDIDATES = 50
 NEAREST = 60
+FEW = 20
 
 
-async def candidates(tx: Transaction, dialect: Dialect, keys: Keys, filters: Sequence[Expression] = ()) -> list[Record]:
+async def candidates(
+    tx: Transaction, dialect: Dialect, keys: Sequence[Key], filters: Sequence[Expression] = ()
+) -> list[Record]:
     """Containers with one of these keys that meet the conditions, some of them when there are many.
 
     Those with a result come first (the oldest), then those under way, then the rest.
@@ -30,14 +33,14 @@ async def candidates(tx: Transaction, dialect: Dialect, keys: Keys, filters: Seq
     )
     writer = Writer(dialect, "containers")
     further = "".join(f" AND ({writer.write(part)})" for part in filters)
-    marks = ", ".join("?" for _ in keys.values)
-    rows = await tx.fetch(
-        f"SELECT uuid FROM containers WHERE {keys.column} IN ({marks}){further}"
-        f" ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
-        (*keys.values, *writer.values),
+    found = " OR ".join("broad_key = ?" if one.exact is None else "(broad_key = ? AND reuse_key = ?)" for one in keys)
+    values = [value for one in keys for value in (one.broad, one.exact) if value is not None]
+    return await records.selected(
+        tx,
+        CONTAINERS,
+        f" WHERE ({found}){further} ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
+        (*values, *writer.values),
     )
-    found = {one["uuid"]: one for one in await records.among(tx, CONTAINERS, "uuid", (str(row[0]) for row in rows))}
-    return [found[row[0]] for row in rows]
 
 
 async def fill_broad_keys(tx: Transaction) -> None:
@@ -53,13 +56,21 @@ async def fill_broad_keys(tx: Transaction) -> None:
             await records.update(tx, CONTAINERS, record["uuid"], {"broad_key": found})
 
 
-async def earlier(tx: Transaction, created_at: str, image: str) -> list[Record]:
-    """The latest containers made before a moment, those with the same image first."""
+async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str) -> list[Record]:
+    """The latest containers made before a moment with the same image; if they are few, further ones, latest changed."""
+    latest = dialect.order("created_at", descending=True)
     rows = await tx.fetch(
-        "SELECT uuid FROM containers WHERE created_at < ?"
-        f" ORDER BY container_image <> ?, created_at DESC LIMIT {NEAREST}",
-        (created_at, image),
+        f"SELECT uuid FROM containers WHERE container_image = ? AND created_at < ? ORDER BY {latest} LIMIT {NEAREST}",
+        (image, created_at),
     )
+    if len(rows) < FEW:
+        # By when they changed: there is an index of that, and each is a container the user may have meant.
+        changed = f"{dialect.order('modified_at', descending=True)}, {dialect.order('uuid', descending=True)}"
+        rows += await tx.fetch(
+            "SELECT uuid FROM containers WHERE container_image <> ? AND created_at < ?"
+            f" ORDER BY {changed} LIMIT {NEAREST - len(rows)}",
+            (image, created_at),
+        )
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
 
 

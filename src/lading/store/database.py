@@ -1,13 +1,16 @@
 """The seam to the database: transactions of a few statements, and what a dialect of SQL has to say.
 
 Rules: reads see committed rows only; writers take turns; a `writing` block is applied whole or, on any exception, not
-at all, and leaving it means the change is durable. Nothing but the database is awaited inside a block.
+at all, and leaving it means the change is durable. Nothing but the database is awaited inside a block. Blocks of those
+who write at the same time may be committed together; `Interrupted` says that one was undone with another, to be tried
+again.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from lading.core.errors import Unavailable
@@ -28,6 +31,8 @@ class Dialect(Protocol):
 
     preamble: Sequence[str]
     """Statements, repeatable, that make what the others rely on."""
+    unindexed: str
+    """What stands before a column in a condition that no index is to be looked up for."""
 
     def column_type(self, type: str) -> str:
         """The column type for a `core.schema.Type`, or for "number": an integer that the database counts up."""
@@ -57,6 +62,21 @@ class Dialect(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deferred:
+    """A change whose outcome nobody needs to know before the commit, so that it may be sent together with others.
+
+    `row` names what it changes: two changes of one row are kept apart. `reads` is a table whose rows it goes by, ""
+    for none. `missed`: what Conflict says if it touches no row.
+    """
+
+    sql: str
+    values: Sequence[Value]
+    row: str
+    reads: str = ""
+    missed: str = ""
+
+
 class Transaction(Protocol):
     """Statements that see, and leave, one state."""
 
@@ -74,8 +94,16 @@ class Transaction(Protocol):
         """
         ...
 
-    def announce(self, number: int) -> None:
-        """Tell every process that shares the database, once this is committed, that there is log row `number`."""
+    async def defer(self, change: Deferred) -> int:
+        """Carry out a change, before any statement that follows or at the end of the block at the latest.
+
+        The number of the row that it inserted, 0 if that is not known yet. What it raises may be raised only then: the
+        faults of `execute`, and Conflict.
+        """
+        ...
+
+    def announce(self) -> None:
+        """Tell every process that shares the database, once this is committed, that there are new log rows."""
         ...
 
     def after_commit(self, action: Callable[[], None]) -> None:

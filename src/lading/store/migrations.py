@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
-from lading.core.records import RECORDS
-from lading.store import containers, records
+from lading.core.records import CONTAINERS, RECORDS, REQUESTS
+from lading.core.schema import Type
+from lading.store import containers, lineage, records
 from lading.store.database import Dialect, Transaction
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
@@ -53,11 +54,56 @@ async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: 
     await containers.fill_broad_keys(tx)
 
 
+_SUPERSEDED: Final = (
+    "collections_delete_at",
+    "collections_trash_at",
+    "container_requests_requesting_container_uuid_state",
+    "container_requests_state_expires_at",
+    "container_requests_state_start_after",
+    "containers_auth_uuid",
+    "containers_locked_by_uuid",
+    "containers_log",
+    "containers_output",
+    "links_tail_uuid",
+)
+
+
+async def _drop_superseded_indexes(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+    """Indexes that others have taken the place of: mostly those whose rows were nearly all null."""
+    for name in _SUPERSEDED:
+        await tx.execute(f"DROP INDEX IF EXISTS {name}")
+
+
+async def _seal_secret_mounts(tx: Transaction, dialect: Dialect) -> None:
+    """They were JSON in clear, which some databases insist on for such a column."""
+    text = dialect.column_type(Type.STRING)
+    if dialect.column_type(Type.OBJECT) != text:
+        for kind in (REQUESTS, CONTAINERS):
+            await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN secret_mounts TYPE {text}")
+    for kind in (REQUESTS, CONTAINERS):
+        await records.seal_all(tx, kind)
+
+
+async def _fill_inputs(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+    """What containers before had as inputs is found by an index too."""
+    await lineage.fill_inputs(tx)
+
+
+async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+    """One index has both keys of a container: each cost every new one a page, as they are spread all over."""
+    for name in ("containers_reuse_key_state", "containers_broad_key_state"):
+        await tx.execute(f"DROP INDEX IF EXISTS {name}")
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
     Migration(3, "name the steps", _name_steps),
     Migration(4, "broad keys of containers", _fill_broad_keys),
+    Migration(5, "indexes without nulls", _drop_superseded_indexes),
+    Migration(6, "seal secret mounts", _seal_secret_mounts),
+    Migration(7, "inputs of containers", _fill_inputs),
+    Migration(8, "one index for both keys", _drop_indexes_of_single_keys),
 )
 VERSION: Final = MIGRATIONS[-1].number
 

@@ -11,13 +11,14 @@ connections belong together: should the server crash and come back, both are gon
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 
 from lading.core.errors import Invalid, Unavailable
+from lading.store.grouping import settle
 from lading.store.postgres_faults import FAULTS, cannot_connect
 
 Connection: TypeAlias = Any
@@ -180,23 +181,14 @@ class Writer:
             try:
                 await self._flusher.execute(_FLUSH)
             except FAULTS as error:
-                _settle(served, unknown(error))
+                settle(served, unknown(error))
             else:
-                _settle(served, None)
+                settle(served, None)
 
 
 def unknown(error: Exception) -> Unavailable:
     """What to say when the connection ended between a commit and the word that it is on disk."""
     return Unavailable(f"PostgreSQL: it is not known whether that is stored ({error}); look again")
-
-
-def _settle(waiters: Sequence[asyncio.Future[None]], error: Exception | None) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
 
 
 async def close(connection: Connection) -> None:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import json
-from functools import singledispatchmethod
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from lading.core.filters import (
     All,
@@ -30,10 +31,13 @@ from lading.core.filters import (
 from lading.core.permissions import HEADS
 from lading.core.records import GROUPS, RECORDS, USERS
 from lading.core.schema import JSON, Type
-from lading.core.visibility import About, Accessible, Inside, ManagedHead, Reachable, Requested, Untrashed
+from lading.core.visibility import About, Accessible, Inside, ManagedHead, Present, Reachable, Requested, Untrashed
 from lading.store.database import Dialect, Value
 from lading.store.reaching import reached, reaches
 
+_ENDED: Final = frozenset({"Final", "Complete", "Cancelled"})
+"""States that nearly all requests and containers are in: they are no way to find a few."""
+_FEW: Final = 256
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 
@@ -49,52 +53,63 @@ class Writer:
         """` WHERE ...`, or nothing."""
         return " WHERE " + " AND ".join(f"({self.write(part)})" for part in parts) if parts else ""
 
-    @singledispatchmethod
     def write(self, part: Expression) -> str:
         """One condition."""
-        raise TypeError(f"not an expression: {part!r}")
+        write = _WRITERS.get(type(part))
+        if write is None:
+            raise TypeError(f"not an expression: {part!r}")
+        return write(self, part)
 
-    @write.register
-    def _(self, part: Compare) -> str:
+    def _compare(self, part: Compare) -> str:
         if isinstance(part.target, Key):
             return self._compare_key(part.target, part.operator, part.value)
         name = self._name(part.target.name)
         if part.value is None:
             return f"{name} IS NULL" if part.operator == "=" else f"{name} IS NOT NULL"
+        if part.target.name == "state" and part.value in _ENDED:
+            name = f"{self._dialect.unindexed}{name}"
         self.values.append(_bind(part.value))
         if part.operator == "!=":
             return f"{name} <> ? OR {name} IS NULL"
         return f"{name} {part.operator} ?"
 
-    @write.register
-    def _(self, part: Among) -> str:
+    def _among(self, part: Among) -> str:
         if isinstance(part.target, Key):
             found = self._key_among(part.target, part.values)
             return f"NOT ({found})" if part.negated else found
         name = self._name(part.target.name)
-        self.values.append(json.dumps([_bind(value) for value in part.values]))
-        listed = f"{name} IN ({self._listed(number=part.target.type in _NUMBERS)})"
+        if part.target.name == "state" and not _ENDED.isdisjoint(part.values):
+            name = f"{self._dialect.unindexed}{name}"
+        listed = f"{name} IN ({self._wanted(part)})"
         if part.negated:
             return f"NOT ({listed}) AND {name} IS NOT NULL" if part.null else f"NOT ({listed}) OR {name} IS NULL"
         return f"{listed} OR {name} IS NULL" if part.null else listed
 
-    @write.register
-    def _(self, part: Like) -> str:
+    def _wanted(self, part: Among) -> str:
+        """The values of a list: texts one by one, since planners know then how many there are; others as JSON."""
+        numbers = isinstance(part.target, Column) and part.target.type in _NUMBERS
+        if 0 < len(part.values) <= _FEW and not numbers and all(isinstance(value, str) for value in part.values):
+            # Filled up to a few sizes, so that statements recur.
+            size = 1 << (len(part.values) - 1).bit_length()
+            self.values += [*part.values, *[part.values[-1]] * (size - len(part.values))]
+            return ", ".join("?" * size)
+        self.values.append(json.dumps([_bind(value) for value in part.values]))
+        return self._listed(number=numbers)
+
+    def _like(self, part: Like) -> str:
         if len(part.targets) == 1 and isinstance(part.targets[0], Key):
             text = self._dialect.value("e", number=False)
-            return self._in_key(part.targets[0], f"e.type = 'text' AND {self._like(text, part)}", part.pattern)
+            return self._in_key(part.targets[0], f"e.type = 'text' AND {self._matches(text, part)}", part.pattern)
         names = [f"coalesce({self._column(target)}, '')" for target in part.targets]
         text = " || ' ' || ".join(names) if len(names) > 1 else self._column(part.targets[0])
         self.values.append(part.pattern)
-        return self._like(f"({text})", part)
+        return self._matches(f"({text})", part)
 
-    @write.register
-    def _(self, part: IsKind) -> str:
+    def _is_kind(self, part: IsKind) -> str:
         self.values.append(json.dumps(part.infixes))
         return f"substr({self._name(part.column)}, 7, 5) IN ({self._listed(number=False)})"
 
-    @write.register
-    def _(self, part: Holds) -> str:
+    def _holds(self, part: Holds) -> str:
         name, conditions = self._name(part.column), []
         for wanted in part.names:
             self.values += [wanted, wanted]
@@ -104,13 +119,11 @@ class Writer:
             )
         return " AND ".join(conditions)
 
-    @write.register
-    def _(self, part: KeyExists) -> str:
+    def _key_exists(self, part: KeyExists) -> str:
         found = self._in_key(part.key, "1 = 1")
         return found if part.wanted else f"NOT {found}"
 
-    @write.register
-    def _(self, part: KeyContains) -> str:
+    def _key_contains(self, part: KeyContains) -> str:
         self.values.append(part.key.key)
         equal = self._equals("e", part.value)
         element = self._equals("i", part.value)
@@ -120,43 +133,35 @@ class Writer:
         inner = f"EXISTS (SELECT 1 FROM {each} i WHERE {element})"
         return f"EXISTS (SELECT 1 FROM {self._dialect.each(column)} e WHERE e.key = ? AND (({equal}) OR {inner}))"
 
-    @write.register
-    def _(self, part: CompareColumns) -> str:
+    def _compare_columns(self, part: CompareColumns) -> str:
         left, right = self._name(part.left.name), self._name(part.right.name)
         if part.operator == "!=":
             return f"{left} <> {right} OR (({left} IS NULL) <> ({right} IS NULL))"
         return f"{left} {part.operator} {right}"
 
-    @write.register
-    def _(self, part: Constant) -> str:
+    def _constant(self, part: Constant) -> str:
         return "1 = 1" if part.value else "1 = 0"
 
-    @write.register
-    def _(self, part: Either) -> str:
+    def _either(self, part: Either) -> str:
         return " OR ".join(f"({self.write(one)})" for one in part.parts)
 
-    @write.register
-    def _(self, part: OfContainer) -> str:
+    def _of_container(self, part: OfContainer) -> str:
         inner = Writer(self._dialect, "containers")
         condition = inner.write(part.part)
         self.values += inner.values
         link = f"containers.uuid = {self._table}.container_uuid"
         return f"EXISTS (SELECT 1 FROM containers WHERE {link} AND ({condition}))"
 
-    @write.register
-    def _(self, part: All) -> str:
+    def _all(self, part: All) -> str:
         return " AND ".join(f"({self.write(one)})" for one in part.parts)
 
-    @write.register
-    def _(self, part: Not) -> str:
+    def _not(self, part: Not) -> str:
         return f"NOT ({self.write(part.part)})"
 
-    @write.register
-    def _(self, part: Requested) -> str:
-        return self._requested("containers.uuid", part.user_uuid, part.now)
+    def _requested(self, part: Requested) -> str:
+        return self._through_requests("containers.uuid", part.user_uuid, part.now)
 
-    @write.register
-    def _(self, part: About) -> str:
+    def _about(self, part: About) -> str:
         user = part.user_uuid
         self.values += [user] * 5
         conditions = (
@@ -166,25 +171,22 @@ class Writer:
             reaches("logs.object_owner_uuid", 1, owning=True),
             # Of other users there is more in a row than what everybody may see.
             f"substr(logs.object_uuid, 7, 5) <> 'tpzed' AND {reaches('logs.object_uuid', 1)}",
-            self._requested("logs.object_uuid", user, part.now),
+            self._through_requests("logs.object_uuid", user, part.now),
         )
         return " OR ".join(f"({one})" for one in conditions)
 
-    @write.register
-    def _(self, part: Reachable) -> str:
+    def _reachable(self, part: Reachable) -> str:
         self.values.append(part.user_uuid)
         return reaches(self._name(part.column), part.level, owning=part.owning)
 
-    @write.register
-    def _(self, part: Accessible) -> str:
+    def _accessible(self, part: Accessible) -> str:
         owned = self._among_reached("owner_uuid", part.owners, part.user_uuid, owning=True)
         shared = self._among_reached("uuid", part.shared, part.user_uuid, owning=False)
         either = f"{owned} OR {shared}" if shared else owned
         # A condition that no index serves, so that the index of the order is taken.
         return f"CASE WHEN {either} THEN 1 ELSE 0 END = 1" if part.dense else either
 
-    @write.register
-    def _(self, part: ManagedHead) -> str:
+    def _managed_head(self, part: ManagedHead) -> str:
         self.values.append(part.user_uuid)
         conditions = [reaches("links.head_uuid", 3)]
         for kind in RECORDS:
@@ -194,14 +196,15 @@ class Writer:
                 conditions.append(f"EXISTS (SELECT 1 FROM {kind.plural} o WHERE o.uuid = links.head_uuid AND {owner})")
         return " OR ".join(conditions)
 
-    @write.register
-    def _(self, part: Untrashed) -> str:
+    def _untrashed(self, part: Untrashed) -> str:
         self.values.append(part.now)
         frozen = " AND s.frozen = 1" if part.frozen else ""
         return f"{self._name(part.column)} NOT IN (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?{frozen})"
 
-    @write.register
-    def _(self, part: Inside) -> str:
+    def _present(self, part: Present) -> str:  # noqa: ARG002 (the type says all)
+        return f"{self._name('current_version_uuid')} = {self._name('uuid')}"
+
+    def _inside(self, part: Inside) -> str:
         name = self._name(part.column)
         self.values.append(part.owner_uuid)
         if not part.deep:
@@ -225,7 +228,7 @@ class Writer:
             return f"{name} = ?"
         return f"{name} IN ({', '.join('?' for _ in known)})" if known else "1 = 0"
 
-    def _requested(self, container: str, user: str, now: str) -> str:
+    def _through_requests(self, container: str, user: str, now: str) -> str:
         self.values += [user, user, user, now]
         readable = f"r.owner_uuid = ? OR {reaches('r.owner_uuid', 1, owning=True)} OR {reaches('r.uuid', 1)}"
         trashed = "SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?"
@@ -244,7 +247,7 @@ class Writer:
         """The values of the JSON list in the next placeholder."""
         return f"SELECT {self._dialect.value('v', number=number)} FROM {self._dialect.each('?')} v"
 
-    def _like(self, text: str, part: Like) -> str:
+    def _matches(self, text: str, part: Like) -> str:
         return self._dialect.like(text, fold=part.fold)
 
     def _in_key(self, key: Key, condition: str, *values: Value) -> str:
@@ -308,7 +311,11 @@ class Writer:
 
 
 def order_by(dialect: Dialect, order: tuple[Order, ...], table: str) -> str:
-    """` ORDER BY ...`, or nothing."""
+    """` ORDER BY ...`, or nothing. What follows a uuid decides nothing; a uuid is never null."""
+    names = [one.column for one in order]
+    if names[:1] == ["uuid"]:
+        return f" ORDER BY {table}.uuid{' DESC' if order[0].descending else ''}"
+    order = order[: names.index("uuid") + 1] if "uuid" in names else order
     keys = ", ".join(dialect.order(f"{table}.{one.column}", descending=one.descending) for one in order)
     return f" ORDER BY {keys}" if keys else ""
 
@@ -319,3 +326,28 @@ def _compact(value: JSON) -> str:
 
 def _bind(value: JSON) -> Value:
     return int(value) if isinstance(value, bool) else value
+
+
+_WRITERS: Final[Mapping[type, Callable[[Writer, Any], str]]] = {
+    Compare: Writer._compare,
+    Among: Writer._among,
+    Like: Writer._like,
+    IsKind: Writer._is_kind,
+    Holds: Writer._holds,
+    KeyExists: Writer._key_exists,
+    KeyContains: Writer._key_contains,
+    CompareColumns: Writer._compare_columns,
+    Constant: Writer._constant,
+    Either: Writer._either,
+    OfContainer: Writer._of_container,
+    All: Writer._all,
+    Not: Writer._not,
+    Requested: Writer._requested,
+    About: Writer._about,
+    Reachable: Writer._reachable,
+    Accessible: Writer._accessible,
+    ManagedHead: Writer._managed_head,
+    Untrashed: Writer._untrashed,
+    Present: Writer._present,
+    Inside: Writer._inside,
+}

@@ -9,7 +9,7 @@ opened and sealed here. A record read from here is the caller's own: nothing els
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import msgspec
@@ -17,17 +17,23 @@ import msgspec
 from lading.core.filters import Column, Compare, Expression, Order, Query
 from lading.core.records import RECORDS
 from lading.core.schema import JSON, Field, Record, RecordType, Type
-from lading.store.database import Dialect, Row, Transaction, Value
+from lading.core.visibility import Accessible
+from lading.store.database import Deferred, Dialect, Row, Transaction, Value
 from lading.store.query import Writer, order_by
 from lading.store.seal import MARK, Seal
 
 _Decoder: TypeAlias = Callable[[Value], JSON] | None
+_Encoder: TypeAlias = Callable[[JSON], Value] | None
 _decode_json = msgspec.json.Decoder().decode
 _encode_json = msgspec.json.Encoder().encode
 
 
 def _as_json(value: Value) -> JSON:
     return None if value is None else _decode_json(str(value))
+
+
+def _as_raw(value: Value) -> JSON:
+    return None if value is None else msgspec.Raw(str(value))
 
 
 def _as_bool(value: Value) -> JSON:
@@ -46,17 +52,28 @@ def _decoder(one: Field) -> _Decoder:
     return _as_real if one.type is Type.FLOAT else None
 
 
-def _encode(one: Field, value: JSON) -> Value:
-    if value is None:
-        return None
+def _to_json(value: JSON) -> Value:
+    return None if value is None else _encode_json(value).decode()
+
+
+def _to_number(value: JSON) -> Value:
+    return None if value is None else int(value)
+
+
+def _encoder(one: Field) -> _Encoder:
     if one.nested:
-        return _encode_json(value).decode()
-    return int(value) if one.type is Type.BOOLEAN else value
+        return _to_json
+    return _to_number if one.type is Type.BOOLEAN else None
+
+
+def _encode(one: Field, value: JSON) -> Value:
+    encode = _encoder(one)
+    return value if encode is None else encode(value)
 
 
 def _sealed(kind: RecordType, one: Field, value: JSON, seal: Seal) -> Value:
     encoded = _encode(one, value)
-    if not one.sealed or encoded is None:
+    if not one.sealed or encoded is None or encoded == _encode(one, one.default):
         return encoded
     return seal.seal(str(encoded), column=f"{kind.plural}.{one.name}")
 
@@ -64,7 +81,9 @@ def _sealed(kind: RecordType, one: Field, value: JSON, seal: Seal) -> Value:
 @dataclass(frozen=True)
 class _Table:
     kind: RecordType
-    names: tuple[str, ...]
+    encoders: tuple[tuple[str, _Encoder, Value], ...]
+    """Each column that is written: its name, how its value is stored, and how its default is."""
+    unreadable: tuple[tuple[int, Field], ...]
     decoders: tuple[tuple[str, _Decoder], ...]
     sealed: tuple[int, ...]
     select: str
@@ -76,13 +95,23 @@ class _Table:
         names = tuple(one.name for one in stored)
         return cls(
             kind,
-            names,
+            tuple((one.name, _encoder(one), _encode(one, one.default)) for one in stored),
+            tuple((number, one) for number, one in enumerate(stored) if one.sealed),
             tuple((one.name, _decoder(one)) for one in kind.columns),
             tuple(number for number, one in enumerate(kind.columns) if one.sealed),
             f"SELECT {', '.join(one.name for one in kind.columns)} FROM {kind.plural}",
-            f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})"
-            + (" RETURNING id" if kind.numbered else ""),
+            f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})",
         )
+
+    def encode(self, record: Mapping[str, JSON], seal: Seal) -> list[Value]:
+        values = [
+            default if name not in record else record[name] if encode is None else encode(record[name])
+            for name, encode, default in self.encoders
+        ]
+        for number, one in self.unreadable:
+            if values[number] is not None and values[number] != self.encoders[number][2]:
+                values[number] = seal.seal(str(values[number]), column=f"{self.kind.plural}.{one.name}")
+        return values
 
     def decode(self, row: Row, seal: Seal) -> Record:
         for number in self.sealed:
@@ -104,6 +133,12 @@ async def get(tx: Transaction, kind: RecordType, uuid: str) -> Record | None:
     table = _TABLES[kind.plural]
     rows = await tx.fetch(f"{table.select} WHERE uuid = ?", (uuid,))
     return table.decode(rows[0], tx.seal) if rows else None
+
+
+async def selected(tx: Transaction, kind: RecordType, condition: str, values: Sequence[Value]) -> list[Record]:
+    """All records, whole, for what follows `FROM table` in a query."""
+    table = _TABLES[kind.plural]
+    return [table.decode(row, tx.seal) for row in await tx.fetch(f"{table.select}{condition}", values)]
 
 
 async def find(
@@ -141,8 +176,13 @@ async def exists(tx: Transaction, dialect: Dialect, kind: RecordType, where: Seq
     return bool(await tx.fetch(f"SELECT 1 FROM {kind.plural}{condition} LIMIT 1", writer.values))
 
 
-async def search(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> list[Record]:
-    """The page of records that a query asks for, with the selected (or listed) stored fields."""
+async def search(
+    tx: Transaction, dialect: Dialect, kind: RecordType, query: Query, *, raw: bool = False
+) -> list[Record]:
+    """The page of records that a query asks for, with the selected (or listed) stored fields.
+
+    With `raw` nested values stay texts, which go into an answer as they are (`msgspec.Raw`): that is most of a page.
+    """
     wanted = query.select if query.select is not None else kind.listed
     extra = () if query.distinct else tuple(name for name in query.extra if name not in wanted)
     fields = [kind.by_name[name] for name in (*wanted, *extra) if kind.by_name[name].stored]
@@ -155,7 +195,7 @@ async def search(tx: Transaction, dialect: Dialect, kind: RecordType, query: Que
         f"SELECT {'DISTINCT ' if query.distinct else ''}{', '.join(f'{kind.plural}.{one.name}' for one in fields)}"
         f" FROM {kind.plural}{condition}{order_by(dialect, order, kind.plural)} LIMIT ? OFFSET ?"
     )
-    decoders = [(one.name, _decoder(one)) for one in fields]
+    decoders = [(one.name, _as_raw if raw and one.nested else _decoder(one)) for one in fields]
     rows = await tx.fetch(sql, (*writer.values, query.limit, query.offset))
     return [
         {name: value if decode is None else decode(value) for (name, decode), value in zip(decoders, row, strict=True)}
@@ -166,13 +206,18 @@ async def search(tx: Transaction, dialect: Dialect, kind: RecordType, query: Que
 async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> int:
     """How many records meet the conditions of a query."""
     writer = Writer(dialect, kind.plural)
-    condition = writer.where(query.where)
+    condition = writer.where(tuple(_counted(one) for one in query.where))
     source = f"{kind.plural}{condition}"
     if query.distinct and query.select is not None:
         names = ", ".join(f"{kind.plural}.{name}" for name in query.select)
         source = f"(SELECT DISTINCT {names} FROM {source}) AS found"
     rows = await tx.fetch(f"SELECT count(*) FROM {source}", writer.values)
     return int(rows[0][0] or 0)
+
+
+def _counted(one: Expression) -> Expression:
+    """All rows are looked at, in no order: owners are looked up, if nothing was shared besides."""
+    return replace(one, dense=False) if isinstance(one, Accessible) and one.shared == () else one
 
 
 def _distinct_order(order: Sequence[Order], fields: Sequence[Field]) -> tuple[Order, ...]:
@@ -188,15 +233,18 @@ async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) 
     Raises Invalid when it collides with another record.
     """
     table = _TABLES[kind.plural]
-    known = kind.by_name
-    values = [
-        _sealed(kind, known[name], record[name] if name in record else known[name].default, tx.seal)
-        for name in table.names
-    ]
+    values = table.encode(record, tx.seal)
     if kind.numbered:
-        return int((await tx.fetch(table.insert, values))[0][0] or 0)
+        return int((await tx.fetch(f"{table.insert} RETURNING id", values))[0][0] or 0)
     await tx.execute(table.insert, values)
     return 0
+
+
+async def add(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> int:
+    """As `insert`, for a record that nobody looks at in this transaction; the number is 0 if it is not known yet."""
+    table = _TABLES[kind.plural]
+    values = table.encode(record, tx.seal)
+    return await tx.defer(Deferred(sql=table.insert, values=values, row=f"{kind.plural} {record['uuid']}"))
 
 
 async def update(
@@ -211,16 +259,31 @@ async def update(
 
     Raises Invalid when it then collides with another record.
     """
+    return await tx.execute(*_update(tx, kind, uuid, changes, expected or {})) > 0
+
+
+async def change(
+    tx: Transaction, kind: RecordType, uuid: str, changes: Mapping[str, JSON], *, expected: Mapping[str, JSON]
+) -> None:
+    """As `update`, for a record that was read in this transaction. Raises Conflict, at the latest on commit."""
+    sql, values = _update(tx, kind, uuid, changes, expected)
+    missed = f"{uuid}: somebody else changed it first; read it again"
+    await tx.defer(Deferred(sql=sql, values=values, row=f"{kind.plural} {uuid}", missed=missed))
+
+
+def _update(
+    tx: Transaction, kind: RecordType, uuid: str, changes: Mapping[str, JSON], expected: Mapping[str, JSON]
+) -> tuple[str, list[Value]]:
     known = kind.by_name
     assignments = ", ".join(f"{name} = ?" for name in changes)
     values: list[Value] = [_sealed(kind, known[name], value, tx.seal) for name, value in changes.items()]
     conditions = ["uuid = ?"]
     values.append(uuid)
-    for name, value in (expected or {}).items():
+    for name, value in expected.items():
         conditions.append(f"{name} IS NULL" if value is None else f"{name} = ?")
         if value is not None:
             values.append(_encode(known[name], value))
-    return await tx.execute(f"UPDATE {kind.plural} SET {assignments} WHERE {' AND '.join(conditions)}", values) > 0
+    return f"UPDATE {kind.plural} SET {assignments} WHERE {' AND '.join(conditions)}", values
 
 
 async def delete(tx: Transaction, kind: RecordType, uuid: str) -> bool:
@@ -239,6 +302,8 @@ async def seal_all(tx: Transaction, kind: RecordType) -> None:
             (f"{MARK}%",),
         )
         for uuid, text in rows:
+            if text == _encode(one, one.default):
+                continue
             sealed = tx.seal.seal(str(text), column=column)
             await tx.execute(f"UPDATE {kind.plural} SET {one.name} = ? WHERE uuid = ?", (sealed, uuid))
 

@@ -1,7 +1,7 @@
 """The tables, from the record types; and how an older database becomes a present one.
 
-Tables, columns and indexes that are missing are added, nothing is ever dropped; then come the steps of `migrations`. A
-database written by a later version is refused.
+Tables, columns and indexes that are missing are added, no record is ever dropped; then come the steps of `migrations`.
+A database written by a later version is refused.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator
 
 from lading.core.records import COLLECTIONS, GROUPS, RECORDS
-from lading.core.schema import JSON, Field, RecordType
-from lading.store import accounting, migrations, permissions, waiting
+from lading.core.schema import JSON, Field, RecordType, Type
+from lading.store import accounting, lineage, migrations, permissions, statuses, waiting
 from lading.store.database import Database, Dialect, Transaction
 
 _PRESENT = {
@@ -25,7 +25,8 @@ async def prepare(database: Database, *, now: str) -> None:
     """Bring the database up to the present version. Raises Invalid when it is from a later one."""
     async with database.writing() as tx:
         found = await migrations.check(tx, database.dialect)
-        made = (*database.dialect.preamble, *waiting.TABLES, *accounting.TABLES, *permissions.tables(database.dialect))
+        plain = (*waiting.TABLES, *accounting.TABLES, *statuses.TABLES, *lineage.TABLES)
+        made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))
         for statement in made:
             await tx.execute(statement)
         for kind in RECORDS:
@@ -53,7 +54,9 @@ def create_table(dialect: Dialect, kind: RecordType) -> str:
 
 def _column(dialect: Dialect, kind: RecordType, one: Field) -> str:
     numbers = kind.numbered and one.name == "id"
-    words = [one.name, dialect.column_type("number" if numbers else one.type)]
+    # What is sealed is text, whatever it was.
+    kept_as = "number" if numbers else Type.STRING if one.sealed else one.type
+    words = [one.name, dialect.column_type(kept_as)]
     if numbers or (one.name == "uuid" and not kind.numbered):
         words.append("PRIMARY KEY")
     elif one.name == "uuid":
@@ -75,6 +78,12 @@ def create_indexes(dialect: Dialect, kind: RecordType) -> Iterator[str]:
     for fields in kind.indexes:
         name = "_".join((kind.plural, *fields))
         yield f"CREATE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
+    for fields in kind.sparse:
+        name, where = "_".join(("sparse", kind.plural, *fields)), " AND ".join(f"{one} IS NOT NULL" for one in fields)
+        yield (
+            f"CREATE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
+            f" WHERE {where}"
+        )
     for fields in kind.unique:
         name = "_".join(("unique", kind.plural, *fields))
         where = _PRESENT.get(kind.plural, "")

@@ -1,9 +1,11 @@
-"""SQLite: called in the loop, made durable in a thread, for many at once.
+"""SQLite: called in the loop, committed for all who write in one turn of it, made durable in a thread for many at once.
 
 A statement takes microseconds and a hop to a thread tens of them (architecture notes: measured), so statements run in
 the loop. What takes long is the disk: `synchronous=NORMAL` leaves it out of COMMIT, and after each COMMIT the writer
 waits for an `fdatasync` of the write-ahead log that began later, one at a time, in a thread, shared by everybody who
 committed meanwhile. So acknowledged means durable, and the loop never waits for a disk. Checkpoints have a thread too.
+Each block of a shared commit but the first has a savepoint, so that one that fails is undone alone. What takes long to
+be read has threads of its own (`sqlite_reading`).
 """
 
 from __future__ import annotations
@@ -15,16 +17,22 @@ import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 
-from lading.core.errors import LadingError, Unavailable
-from lading.store.database import Dialect, Row, Value
+from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.store.database import Deferred, Dialect, Row, Value
 from lading.store.faults import cannot_open, translate
+from lading.store.grouping import Group, settle
 from lading.store.seal import Seal
+from lading.store.sqlite_reading import QuickReader, SlowReaders
 from lading.telemetry import event
 
-CHECKPOINT_EVERY = 500
+CHECKPOINT_EVERY = 2000
+"""Commits after which the log is moved into the file: pages that many of them change are then written once."""
 BUSY_TIMEOUT = 5.0
+_ASIDE = 5
+"""How much nicer than the loop the thread is that moves the log."""
 _logger = logging.getLogger("lading.store")
 _TYPES = {"number": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
 
@@ -33,6 +41,8 @@ class SqliteDialect:
     """SQL as SQLite says it."""
 
     preamble: Sequence[str] = ()
+    # It keeps no statistics, and would take the index of any equality; that of an expression has none.
+    unindexed = "+"
 
     def column_type(self, type: str) -> str:
         """Numbers are numbers, everything else text."""
@@ -83,8 +93,29 @@ class _Transaction:
         """Call `action` once this is committed."""
         self.callbacks.append(action)
 
-    def announce(self, number: int) -> None:
+    async def defer(self, change: Deferred) -> int:
+        """Carry it out at once: that costs no round trip here."""
+        with _Translated(self.path):
+            cursor = self.connection.execute(change.sql, change.values)
+        if change.missed and not cursor.rowcount:
+            raise Conflict(change.missed)
+        return cursor.lastrowid or 0
+
+    def announce(self) -> None:
         """Nobody else uses this database."""
+
+
+class _Reading(_Transaction):
+    """Reads, wherever that disturbs least."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, seal: Seal, slow: SlowReaders) -> None:
+        super().__init__(path, connection, seal)
+        self._reader = QuickReader(connection, slow)
+
+    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+        """All rows of a query."""
+        with _Translated(self.path):
+            return await self._reader.fetch(sql, values)
 
 
 class SqliteDatabase:
@@ -108,10 +139,13 @@ class SqliteDatabase:
                 undo.pop_all()
         except (sqlite3.Error, OSError) as error:
             raise cannot_open(path, error) from error
-        self._writer, self._reader = _Transaction(path, writer, seal), _Transaction(path, reader, seal)
+        self._slow = SlowReaders(partial(_connect_small, path))
+        self._writer, self._reader = _Transaction(path, writer, seal), _Reading(path, reader, seal, self._slow)
         self._turn = asyncio.Lock()
         self._disk = ThreadPoolExecutor(1, "sqlite-sync")
-        self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint")
+        self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint", os.nice, (_ASIDE,))
+        self._group: Group | None = None
+        self._committer: asyncio.Task[None] | None = None
         self._flusher: asyncio.Task[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
@@ -120,7 +154,7 @@ class SqliteDatabase:
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[_Transaction]:
-        """Each statement reads what is committed when it starts; in one file and one loop that is one state."""
+        """Each statement reads what is committed when it starts."""
         yield self._reader
 
     @asynccontextmanager
@@ -130,22 +164,25 @@ class SqliteDatabase:
             if self._failed is not None:
                 raise self._failed
             writer = self._writer
+            group = self._open_group()
             writer.callbacks = []
-            with _Translated(self._path):
-                writer.connection.execute("BEGIN IMMEDIATE")
+            shared = bool(group.waiters)
             try:
+                if shared:
+                    with _Translated(self._path):
+                        writer.connection.execute("SAVEPOINT block")
                 yield writer
-                with _Translated(self._path):
-                    writer.connection.execute("COMMIT")
+                if shared:
+                    with _Translated(self._path):
+                        writer.connection.execute("RELEASE block")
             except BaseException:
-                if writer.connection.in_transaction:
-                    # What went wrong first is what is told.
-                    with suppress(sqlite3.Error):
-                        writer.connection.execute("ROLLBACK")
+                self._undo_block(group)
                 raise
-            for action in writer.callbacks:
-                action()
-        await self._durable()
+            waiter = group.join(writer.callbacks)
+            if len(group.waiters) == 1:
+                # It has its turn after all who are ready to write now.
+                self._committer = asyncio.get_running_loop().create_task(self._commit(group), name="sqlite commit")
+        await waiter
 
     async def announcements(self) -> AsyncGenerator[None]:
         """None: nobody else uses this database."""
@@ -155,22 +192,61 @@ class SqliteDatabase:
 
     async def close(self) -> None:
         """Finish what is under way and close the file."""
-        for task in (self._flusher, self._checkpoint):
+        for task in (self._committer, self._flusher, self._checkpoint):
             if task is not None:
                 await task
         self._disk.shutdown()
         self._janitor.shutdown()
         os.close(self._log)
+        self._slow.close()
         self._reader.connection.close()
         self._writer.connection.close()
 
-    async def _durable(self) -> None:
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        self._waiting.append(waiter)
+    def _open_group(self) -> Group:
+        if self._group is None:
+            with _Translated(self._path):
+                self._writer.connection.execute("BEGIN IMMEDIATE")
+            self._group = Group()
+        return self._group
+
+    def _undo_block(self, group: Group) -> None:
+        """Roll the block back. What went wrong first is what is told."""
+        connection = self._writer.connection
+        with suppress(sqlite3.Error):
+            if group.waiters and connection.in_transaction:
+                connection.execute("ROLLBACK TO block")
+                connection.execute("RELEASE block")
+                return
+        # There is nothing else in it; or SQLite has given all of it up, as it does when the disk is full.
+        self._group = None
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        group.undone()
+
+    async def _commit(self, group: Group) -> None:
+        async with self._turn:
+            self._commit_now(group)
+
+    def _commit_now(self, group: Group) -> None:
+        """Commit, if that was not done yet; who waits is told once it is on disk."""
+        if self._group is not group:
+            return
+        self._group = None
+        connection = self._writer.connection
+        try:
+            with _Translated(self._path):
+                connection.execute("COMMIT")
+        except LadingError as error:
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            settle(group.waiters, error)
+            return
+        group.committed()
+        self._waiting += group.waiters
         if self._flusher is None or self._flusher.done():
-            self._flusher = loop.create_task(self._flush(), name="sqlite flush")
-        await waiter
+            self._flusher = asyncio.get_running_loop().create_task(self._flush(), name="sqlite flush")
 
     async def _flush(self) -> None:
         loop = asyncio.get_running_loop()
@@ -181,9 +257,7 @@ class SqliteDatabase:
             except OSError as error:
                 self._fail(served, error)
                 continue
-            for waiter in served:
-                if not waiter.done():
-                    waiter.set_result(None)
+            settle(served, None)
             self._commits += len(served)
             if self._commits >= CHECKPOINT_EVERY and (self._checkpoint is None or self._checkpoint.done()):
                 self._commits = 0
@@ -196,20 +270,33 @@ class SqliteDatabase:
             f"{self._path}: its log could not be written to disk ({error.strerror}); make room or check the disk, "
             "then start the server again: until then nothing is changed"
         )
-        for waiter in served:
-            if not waiter.done():
-                waiter.set_exception(translate(self._path, error))
+        settle(served, translate(self._path, error))
 
     async def _tidy(self) -> None:
-        """Move the write-ahead log into the file: most of it aside, the rest while nobody writes, so it restarts."""
+        """Move the write-ahead log into the file: most of it aside, then what came meanwhile.
+
+        The rest is moved while nobody writes, so that the log begins anew; that is little by then.
+        """
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
+            for _ in range(2):
+                await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
             async with self._turn:
-                await loop.run_in_executor(self._janitor, _checkpoint, self._path, "RESTART")
+                if self._group is not None:
+                    self._commit_now(self._group)
+                await loop.run_in_executor(self._disk, _checkpoint, self._path, "RESTART")
         except sqlite3.Error as error:
             # Nothing is lost: the log goes on growing, and the next one tries again.
             event(_logger, "checkpoint failed", error=translate(self._path, error))
+
+
+def _connect_small(path: Path) -> sqlite3.Connection:
+    """A connection that keeps few pages."""
+    with ExitStack() as undo:
+        made = _connect(path, undo)
+        made.execute("PRAGMA cache_size = -4096")
+        undo.pop_all()
+        return made
 
 
 def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""Tokens and who holds them: the two look-ups that every request makes."""
+"""Tokens and who holds them: the look-up that every request makes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from lading.store import records
 from lading.store.database import Transaction
 
 _HOLDER = (
-    "SELECT t.uuid, t.owner_uuid, t.secret_hash, t.scopes, t.expires_at, t.container_uuid, u.is_admin, u.is_active"
+    "SELECT t.uuid, t.owner_uuid, t.secret_hash, t.scopes, t.expires_at, t.container_uuid, u.is_admin, u.is_active,"
+    " (SELECT c.uuid FROM containers c WHERE c.auth_uuid = t.uuid)"
     " FROM api_client_authorizations t JOIN users u ON u.uuid = t.owner_uuid WHERE "
 )
 _ALL = '["all"]'
@@ -21,13 +22,14 @@ _RUNS = ("Locked", "Running")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A token and its user. `container_uuid` is set for the token of a container's supervisor."""
+    """A token and its user. `supervises`: the container whose supervisor it is for; `own`: the one whose own it is."""
 
     uuid: str
     user_uuid: str
     scopes: tuple[str, ...]
     expires_at: str | None
-    container_uuid: str | None
+    supervises: str | None
+    own: str | None
     is_admin: bool
     is_active: bool
 
@@ -40,27 +42,25 @@ async def holder(tx: Transaction, uuid: str, secret_hash: str) -> Holder | None:
         rows = await tx.fetch(_HOLDER + "t.secret_hash = ?", (secret_hash,))
     if not rows or not hmac.compare_digest(str(rows[0][2] or ""), secret_hash):
         return None
-    found, user, _, scopes, expires_at, container_uuid, is_admin, is_active = rows[0]
+    found, user, _, scopes, expires_at, supervises, is_admin, is_active, own = rows[0]
     return Holder(
         uuid=str(found),
         user_uuid=str(user),
         scopes=("all",) if scopes in (None, _ALL) else tuple(msgspec.json.decode(str(scopes))),
         expires_at=None if expires_at is None else str(expires_at),
-        container_uuid=None if container_uuid is None else str(container_uuid),
+        supervises=None if supervises is None else str(supervises),
+        own=None if own is None else str(own),
         is_admin=bool(is_admin),
         is_active=bool(is_active),
     )
 
 
-async def container_of(tx: Transaction, token_uuid: str, named: str | None, *, runtime_token: str) -> str | None:
-    """The container whose own token this is: by its `auth_uuid`, or the `named` one that runs with `runtime_token`."""
-    rows = await tx.fetch("SELECT uuid FROM containers WHERE auth_uuid = ?", (token_uuid,))
-    if rows or named is None:
-        return str(rows[0][0]) if rows else None
-    found = await records.get(tx, CONTAINERS, named)
+async def runs_with(tx: Transaction, container_uuid: str, runtime_token: str) -> bool:
+    """Whether a container is Locked or Running with this token as its `runtime_token`."""
+    found = await records.get(tx, CONTAINERS, container_uuid)
     if found is None or found["state"] not in _RUNS or found["runtime_token"] is None:
-        return None
-    return named if hmac.compare_digest(found["runtime_token"].encode(), runtime_token.encode()) else None
+        return False
+    return hmac.compare_digest(found["runtime_token"].encode(), runtime_token.encode())
 
 
 async def expire(tx: Transaction, uuid: str, now: str) -> None:

@@ -1,0 +1,80 @@
+"""Reading from SQLite: in the loop while that is quick, and in a thread when it is not.
+
+A look-up takes microseconds in the loop, and would take many times as long by way of a thread. A search that no index
+serves, or the count of a million rows, would hold everybody up: it is broken off after `PATIENCE`, and made anew in a
+thread of a few that have connections of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from lading.store.database import Row, Value
+
+PATIENCE = 0.01
+"""Seconds that one query may hold the loop up."""
+_STEPS = 20_000
+"""Instructions of SQLite between two looks at the clock."""
+
+
+class QuickReader:
+    """Reads in the loop; a query that takes long goes to `slow`."""
+
+    def __init__(self, connection: sqlite3.Connection, slow: SlowReaders) -> None:
+        self.connection = connection
+        self._slow = slow
+        self._until = 0.0
+        connection.set_progress_handler(self._is_late, _STEPS)
+
+    async def fetch(self, sql: str, values: Sequence[Value]) -> list[Row]:
+        """All rows of a query."""
+        self._until = time.perf_counter() + PATIENCE
+        try:
+            return self.connection.execute(sql, values).fetchall()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+                raise
+        return await self._slow.fetch(sql, values)
+
+    def _is_late(self) -> bool:
+        return time.perf_counter() > self._until
+
+
+class SlowReaders:
+    """A few connections, each used by one thread at a time, opened when they are needed."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], size: int = 2) -> None:
+        self._connect = connect
+        self._room = asyncio.Semaphore(size)
+        self._threads = ThreadPoolExecutor(size, "sqlite-read")
+        self._idle: list[sqlite3.Connection] = []
+
+    async def fetch(self, sql: str, values: Sequence[Value]) -> list[Row]:
+        """All rows of a query. One whose task is cancelled is broken off."""
+        loop, gone = asyncio.get_running_loop(), threading.Event()
+        async with self._room:
+            connection = self._idle.pop() if self._idle else self._connect()
+            # Not interrupt(): that does nothing when the thread has not begun yet.
+            connection.set_progress_handler(gone.is_set, _STEPS)
+            work = loop.run_in_executor(self._threads, lambda: connection.execute(sql, values).fetchall())
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                gone.set()
+                with suppress(sqlite3.Error):
+                    await work
+                raise
+            finally:
+                self._idle.append(connection)
+
+    def close(self) -> None:
+        """Close what is idle; nothing may be under way."""
+        self._threads.shutdown()
+        while self._idle:
+            self._idle.pop().close()
