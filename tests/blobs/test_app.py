@@ -2,16 +2,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from starlette.types import Message
 
 from lading.blobs import app as blobs_app
 from lading.blobs.app import make_app
+from lading.blobs.directory import DirectoryVolume
+from lading.blobs.memory import Memory
+from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.volume import Volume
 from lading.client.transport import Response
-from lading.config import Collections
+from lading.config import API, Collections, Config
 from lading.core import locator
 from lading.core.errors import Unauthenticated
 from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
@@ -19,9 +24,18 @@ from lading.testing.asgi import AsgiTransport
 from lading.testing.volume import MemoryVolume
 
 FOO = "acbd18db4cc2f85cedef654fccc4a4d8"
+ROOT = "rootsecret"
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 NOW = 1_700_000_000
-CONFIG = Collections(BlobSigningKey="key")
+CONFIG = Config(Collections=Collections(BlobSigningKey="key"), SystemRootToken=ROOT)
+
+
+def mounted(*volumes: Volume, clock: Callable[[], float] = lambda: NOW) -> Mounts:
+    made = [
+        Mount(uuid=f"zzzzz-nyw5e-{number:015}", volume=volume, copies=None, classes=frozenset({"default", "fast"}))
+        for number, volume in enumerate(volumes)
+    ]
+    return Mounts(made, clock=clock)
 
 
 async def _check(token: str) -> None:
@@ -32,9 +46,10 @@ async def _check(token: str) -> None:
 class Store:
     """The application over volumes in memory, at a fixed time."""
 
-    def __init__(self, *volumes: Volume, config: Collections = CONFIG) -> None:
+    def __init__(self, *volumes: Volume, config: Config = CONFIG) -> None:
         self.now = float(NOW)
-        app = make_app(volumes, config, clock=lambda: self.now, check_token=_check)
+        self.mounts = mounted(*volumes, clock=lambda: self.now)
+        app = make_app(self.mounts, config, clock=lambda: self.now, check_token=_check)
         self.transport = AsgiTransport(app)
 
     async def ask(
@@ -74,6 +89,29 @@ async def test_the_locator_is_signed_for_the_presented_token(store: Store) -> No
     assert (await store.ask("GET", f"/{signed}", token="secret")).status == 400
 
 
+async def test_a_block_whose_hash_its_sender_does_not_know(store: Store, volume: MemoryVolume) -> None:
+    answer = await store.ask("POST", "/", b"foo")
+    assert (answer.status, answer.body.decode().partition("+A")[0]) == (200, f"{FOO}+3")
+    assert await volume.get(FOO) == b"foo"
+    assert (await store.ask("POST", "/", b"foo")).status == 200
+    assert (await store.ask("POST", "/", b"foo", headers={"Authorization": ""})).status == 401
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_such_a_block_goes_where_one_with_a_known_hash_would(tmp_path: Path, count: int) -> None:
+    shelves = [DirectoryVolume(tmp_path / str(number)) for number in range(count)]
+    store, known = Store(*shelves), Store(*shelves)
+    for body in (b"foo", b"bar", b"foo"):
+        assert (await store.ask("POST", "/", body)).status == 200
+    kept = sorted(path for path in tmp_path.rglob("*") if path.is_file() and "tmp" not in path.parts[-2:])
+    for body in (b"foo", b"bar"):
+        await known.put(body)
+    assert len(kept) == 2
+    assert kept == sorted(path for path in tmp_path.rglob("*") if path.is_file() and "tmp" not in path.parts[-2:])
+    for shelf in shelves:
+        await shelf.close()
+
+
 async def test_put_confirms_copies_and_classes(store: Store) -> None:
     headers = {"X-Keep-Desired-Replicas": "2", "X-Keep-Storage-Classes": "default, fast"}
     answer = await store.ask("PUT", f"/{FOO}", b"foo", headers=headers)
@@ -85,6 +123,12 @@ async def test_put_confirms_one_copy_by_default(store: Store) -> None:
     answer = await store.ask("PUT", f"//{FOO}", b"foo", headers={"X-Keep-Desired-Replicas": "many"})
     assert answer.headers["x-keep-replicas-stored"] == "1"
     assert answer.headers["x-keep-storage-classes-confirmed"] == "default=1"
+
+
+async def test_the_configuration_says_how_many_copies_are_the_default() -> None:
+    collections = Collections(BlobSigningKey="key", DefaultReplication=2)
+    answer = await Store(MemoryVolume(), config=replace(CONFIG, Collections=collections)).ask("PUT", f"/{FOO}", b"foo")
+    assert answer.headers["x-keep-replicas-stored"] == "2"
 
 
 @pytest.mark.parametrize("body", [b"bar", b"fo", b""])
@@ -146,7 +190,7 @@ def _signed(size: int, *, hash: str = FOO, expiry: int = NOW + 60) -> str:
         (f"/{_signed(3)}", 404),
         (f"/{FOO}+x", 400),
         ("/", 400),
-        ("/index", 400),
+        ("/index/a/b", 400),
     ],
 )
 async def test_get_refusals(store: Store, path: str, status: int) -> None:
@@ -157,7 +201,7 @@ async def test_get_refusals(store: Store, path: str, status: int) -> None:
 
 
 async def test_unknown_methods_are_400(store: Store) -> None:
-    assert (await store.ask("DELETE", f"/{FOO}")).status == 400
+    assert (await store.ask("POST", f"/{FOO}")).status == 400
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer "}, {"Authorization": "Basic abc"}])
@@ -189,10 +233,9 @@ async def test_head_needs_no_size_and_sends_no_bytes(store: Store) -> None:
     assert (await store.ask("HEAD", f"/{_signed(3, hash='f' * 32)}")).status == 404
 
 
-async def test_head_of_a_failing_volume_is_503(monkeypatch: pytest.MonkeyPatch, volume: MemoryVolume) -> None:
+async def test_head_of_a_failing_volume_is_503(volume: MemoryVolume) -> None:
     store = Store(volume)
-    monkeypatch.setattr(volume, "_failures", 1.0)
-    monkeypatch.setattr(volume, "head", volume.get)
+    volume.failures = 1.0
     assert (await store.ask("HEAD", f"/{_signed(3)}")).status == 503
 
 
@@ -211,7 +254,7 @@ async def test_the_empty_block_is_always_there(store: Store) -> None:
 
 
 async def test_without_signing_a_bare_locator_reads() -> None:
-    store = Store(MemoryVolume(), config=Collections(BlobSigning=False, BlobSigningKey="key"))
+    store = Store(MemoryVolume(), config=Config(Collections=Collections(BlobSigning=False, BlobSigningKey="key")))
     assert await store.put(b"foo") == f"{FOO}+3"
     assert (await store.ask("GET", f"/{FOO}+3")).body == b"foo"
 
@@ -223,10 +266,8 @@ async def test_options_tell_other_origins(store: Store) -> None:
 
 
 async def test_large_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs_app, "_IN_MEMORY", 1)
-    monkeypatch.setattr(blobs_app, "_SMALL", 10)
-    monkeypatch.setattr(blobs_app, "_TURN", 0.01)
-    store = Store(MemoryVolume())
+    monkeypatch.setattr(blobs_app, "Memory", lambda limit: Memory(limit, patience=0.01))
+    store = Store(MemoryVolume(), config=replace(CONFIG, API=API(MaxKeepBlobBuffers=1)))
     blocks = [await store.put(bytes([number]) * 100) for number in range(3)]
     answers = await asyncio.gather(*(store.ask("GET", f"/{block}") for block in blocks))
     assert [answer.status for answer in answers] == [200] * 3
@@ -239,6 +280,7 @@ async def test_large_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
         yield b"foo"
 
     async def hold() -> int:
+        # A body of unknown length: it gets room for the largest.
         sent = {"Authorization": f"Bearer {TOKEN}"}
         async with store.transport.stream("PUT", f"/{FOO}", headers=sent, body=slow()) as answer:
             return answer.status
@@ -248,6 +290,7 @@ async def test_large_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     busy = await store.ask("GET", f"/{blocks[0]}")
     release.set()
     assert (busy.status, await holder) == (503, 200)
+    assert busy.headers["retry-after"] == "2"
 
 
 async def test_a_body_that_stands_still_is_given_up(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
@@ -259,7 +302,7 @@ async def test_a_body_that_stands_still_is_given_up(monkeypatch: pytest.MonkeyPa
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with store.transport.stream("PUT", f"/{FOO}", headers=headers, body=stuck()) as answer:
         assert answer.status == 503
-        assert b"only 2 bytes came" in await answer.read()
+        assert b"did not come within" in await answer.read()
 
 
 async def test_a_client_that_leaves_gets_no_answer(store: Store) -> None:
@@ -271,7 +314,7 @@ async def test_a_client_that_leaves_gets_no_answer(store: Store) -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    app = make_app([MemoryVolume()], CONFIG, clock=lambda: NOW, check_token=_check)
+    app = make_app(mounted(MemoryVolume()), CONFIG, clock=lambda: NOW, check_token=_check)
     authorization = (b"authorization", f"Bearer {TOKEN}".encode())
     scope = {"type": "http", "method": "PUT", "path": f"/{FOO}", "query_string": b"", "headers": [authorization]}
     await app(scope, receive, send)

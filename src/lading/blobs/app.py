@@ -1,14 +1,19 @@
-"""The block store's HTTP service (api-contract 6.3).
+"""The block store's HTTP service (api-contract 6.3): the part for clients; `administration` has the rest.
 
     PUT /<md5>              200 and the signed locator; 400 hash differs, 413 over 64 MiB, 507 no room, 503 busy
+    POST /                  the same for a block whose hash its sender does not know
     GET /<locator>          200 and the bytes; 405 no size, 400 signature missing or forged, 401 expired or no token,
                             404 absent, 502 damaged
     HEAD /<locator>         the same without the bytes; the size is not needed
     OPTIONS                 what other origins may send
 
 Errors are plain text. A token is asked for on every request and checked by whoever makes the application; the
-signature is bound to it as it was presented. A block is read and verified whole before its first byte is sent. At
-most sixteen large blocks are in memory at once; requests for more wait for their turn.
+signature is bound to it as it was presented. A block is read and verified whole before its first byte is sent. The
+blocks on their way take at most `MaxKeepBlobBuffers` times 64 MiB of memory; requests for more wait for their turn, and
+are told to come again (503, Retry-After) when none comes.
+
+A body is hashed, and written to the volume that it will most likely stay on, while it comes. It is kept when the hash
+is right, and acknowledged when it is durable.
 """
 
 from __future__ import annotations
@@ -23,32 +28,32 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from lading.blobs.volume import Volume
-from lading.config import Collections
+from lading.blobs.administration import Administration
+from lading.blobs.answers import ANY_ORIGIN, BlockAnswer, refusal
+from lading.blobs.intake import take_in
+from lading.blobs.memory import Memory
+from lading.blobs.mounts import Mounts
+from lading.blobs.volume import Draft
+from lading.config import Config
 from lading.core import locator as locators
 from lading.core.errors import (
-    Corrupt,
-    Full,
     LadingError,
     Malformed,
     MethodNotAllowed,
-    NotFound,
     TooLarge,
     Unauthenticated,
     Unavailable,
 )
 from lading.core.locator import Locator
+from lading.core.placement import Place, Wish
 from lading.telemetry import event
 
 CheckToken = Callable[[str], Awaitable[None]]
 """Returns for a token that may use the store, raises Unauthenticated or Forbidden for others."""
 
-_IN_MEMORY = 16
-_SMALL = 1 << 20
-_TURN = 60.0
 _TRANSFER = 600.0
 _IN_THREAD = 1 << 18
-_CHUNK = 1 << 18
+_MOST_COPIES = 1000
 _HASH = re.compile(r"[0-9a-f]{32}")
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _CLASSES = re.compile(r"[\w.-]+")
@@ -59,15 +64,12 @@ _CORS = {
     "X-Keep-Signature, X-Keep-Storage-Classes",
     "Access-Control-Max-Age": "86486400",
 }
-_ANY_ORIGIN = {"Access-Control-Allow-Origin": "*"}
 _logger = logging.getLogger("lading.blobs")
 
 
-def make_app(
-    volumes: Sequence[Volume], config: Collections, *, clock: Callable[[], float], check_token: CheckToken
-) -> ASGIApp:
-    """The ASGI application over the volumes, the first with room being written; `clock` gives Unix seconds."""
-    store = _Store(volumes, config, clock=clock, check_token=check_token)
+def make_app(mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken) -> ASGIApp:
+    """The ASGI application over the volumes; `clock` gives Unix seconds."""
+    store = _Store(mounts, config, clock=clock, check_token=check_token)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
@@ -76,27 +78,24 @@ def make_app(
         except ClientDisconnect:
             return
         except LadingError as error:
-            answer = _refusal(error)
+            answer = refusal(error)
         await answer(scope, receive, send)
 
     return app
 
 
 class _Store:
-    def __init__(
-        self,
-        volumes: Sequence[Volume],
-        config: Collections,
-        *,
-        clock: Callable[[], float],
-        check_token: CheckToken,
-    ) -> None:
-        self._volumes = tuple(volumes)
-        self._key = config.BlobSigningKey if config.BlobSigning else ""
-        self._ttl = int(config.BlobSigningTTL)
+    def __init__(self, mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken) -> None:
+        settings = config.Collections
+        self._mounts = mounts
+        self._key = settings.BlobSigningKey if settings.BlobSigning else ""
+        self._ttl = int(settings.BlobSigningTTL)
+        self._copies = settings.DefaultReplication
+        self._classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default")) or ("default",)
         self._clock = clock
         self._check_token = check_token
-        self._turns = asyncio.Semaphore(_IN_MEMORY)
+        self._memory = Memory(config.API.MaxKeepBlobBuffers * locators.MAX_BLOCK)
+        self._administration = Administration(mounts, self._memory, config, clock=clock)
 
     async def answer(self, request: Request) -> Response:
         # The clients' own paths may begin with two slashes.
@@ -104,27 +103,78 @@ class _Store:
         match request.method:
             case "OPTIONS":
                 return Response(headers=_CORS)
+            case "POST" if not name:
+                return await self._put(request, None)
             case "PUT" if _HASH.fullmatch(name):
                 return await self._put(request, name)
             case "GET" | "HEAD" if _HASH.match(name):
                 return await self._read(request, locators.parse(name))
-        raise Malformed(f"{request.method} /{name}: not a block; use GET, HEAD or PUT /<md5>")
+        answer = await self._administration.answer(request, name)
+        if answer is None:
+            raise Malformed(f"{request.method} /{name}: not a block; use GET, HEAD or PUT /<md5>, or POST /")
+        return answer
 
-    async def _put(self, request: Request, name: str) -> Response:
-        token = await self._token(request)
-        length = _number(request.headers.get("content-length", ""), locators.MAX_BLOCK)
-        if length > locators.MAX_BLOCK:
-            raise TooLarge(f"{name}: a block has at most {locators.MAX_BLOCK} bytes")
-        turn = await self._take_turn(name, length)
+    async def _put(self, request: Request, wanted: str | None) -> Response:
+        """Keep the body, whose hash is `wanted`; None is for whatever it comes to."""
+        token, what = await self._token(request), wanted or "a new block"
+        text = request.headers.get("content-length", "")
+        length = int(text) if _DIGITS.fullmatch(text) else None
+        if (length or 0) > locators.MAX_BLOCK:
+            raise TooLarge(f"{what}: a block has at most {locators.MAX_BLOCK} bytes")
+        wish = _wish(request.headers, self._classes, self._copies)
+        with await self._memory.take(locators.MAX_BLOCK if length is None else length, what) as room:
+            places = await self._mounts.places(wanted) if wanted else None
+            draft = await self._begin(places, wish, len(room.view))
+            try:
+                name, size, draft = await self._receive(request, what, room.view, length, draft)
+                if wanted not in (None, name):
+                    raise Malformed(f"{wanted}: the {size} bytes that came do not match this hash")
+                if places is None:
+                    places = await self._mounts.places(name)
+                    if draft is not None and any(place.holds for place in places):
+                        # It is there: that copy is compared, and counts as put now.
+                        await draft[1].discard()
+                        draft = None
+                receipt = await self._mounts.put(name, room.view[:size], wish=wish, places=places, draft=draft)
+            except BaseException:
+                if draft is not None:
+                    await draft[1].discard()
+                raise
+        stored = self._signed(Locator(name, size), token)
+        headers = {
+            **ANY_ORIGIN,
+            "X-Keep-Replicas-Stored": str(receipt.copies),
+            "X-Keep-Storage-Classes-Confirmed": ", ".join(f"{one}={count}" for one, count in receipt.classes.items()),
+        }
+        return PlainTextResponse(f"{stored}\n", headers=headers)
+
+    async def _begin(self, places: Sequence[Place] | None, wish: Wish, size: int) -> tuple[str, Draft] | None:
+        """A draft where the block will most likely stay; `places` None: its hash, which decides on that, is to come."""
+        if places is None:
+            if len(self._mounts.writable) != 1:
+                return None
+            places = await self._mounts.places(locators.EMPTY_HASH, look=False)
+        return await self._mounts.begin(places, wish, size)
+
+    async def _receive(
+        self, request: Request, what: str, view: memoryview, length: int | None, draft: tuple[str, Draft] | None
+    ) -> tuple[str, int, tuple[str, Draft] | None]:
+        """Take the body in; its hash and size, and the draft if it was written to the end."""
+        digest = hashlib.md5(usedforsecurity=False)
+        written = _Writing(draft)
+
+        async def add(piece: memoryview) -> None:
+            if len(piece) > _IN_THREAD:
+                await asyncio.to_thread(digest.update, piece)
+            else:
+                digest.update(piece)
+
         try:
-            data = await _body(request, name)
-            if await _md5(data) != name:
-                raise Malformed(f"{name}: the {len(data)} bytes that came do not match this hash")
-            await self._keep(name, data)
-        finally:
-            turn()
-        stored = self._signed(Locator(name, len(data)), token)
-        return PlainTextResponse(f"{stored}\n", headers={**_ANY_ORIGIN, **_confirmation(request.headers)})
+            async with asyncio.timeout(_TRANSFER):
+                size = await take_in(request, view, length=length, followers=(add, written.add))
+        except TimeoutError as error:
+            raise Unavailable(f"{what}: the body did not come within {_TRANSFER:g} s") from error
+        return digest.hexdigest(), size, written.draft
 
     async def _read(self, request: Request, wanted: Locator) -> Response:
         if request.method == "GET" and wanted.size is None:
@@ -132,20 +182,20 @@ class _Store:
         token = await self._token(request)
         if self._key:
             locators.verify(str(wanted), token=token, ttl=self._ttl, key=self._key, now=int(self._clock()))
-        headers = dict(_ANY_ORIGIN)
+        headers = dict(ANY_ORIGIN)
         if request.headers.get("x-keep-signature", "").startswith("local"):
             headers["X-Keep-Locator"] = self._signed(wanted, token)
         if wanted.hash == locators.EMPTY_HASH:
-            return _BlockAnswer(b"", 0, headers)
+            return BlockAnswer(b"", 0, headers)
         if request.method == "HEAD":
-            return _BlockAnswer(b"", await self._size(wanted), headers)
-        turn = await self._take_turn(wanted.bare, wanted.size or 0)
+            return BlockAnswer(b"", (await self._mounts.head(wanted.hash)).size, headers)
+        room = await self._memory.take(min(wanted.size or 0, locators.MAX_BLOCK), wanted.bare)
         try:
-            data = await self._load(wanted)
+            data = await self._mounts.get(wanted.hash, room.view)
         except BaseException:
-            turn()
+            room.release()
             raise
-        return _BlockAnswer(data, len(data), headers, sent=turn)
+        return BlockAnswer(data, len(data), headers, room=room)
 
     async def _token(self, request: Request) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -154,116 +204,30 @@ class _Store:
         await self._check_token(token.strip())
         return token.strip()
 
-    async def _take_turn(self, name: str, size: int) -> Callable[[], None]:
-        """Wait until a large block may be in memory; what to call when it no longer is."""
-        if size <= _SMALL:
-            return lambda: None
-        try:
-            async with asyncio.timeout(_TURN):
-                await self._turns.acquire()
-        except TimeoutError as error:
-            raise Unavailable(f"{name}: the store is busy; try again") from error
-        return self._turns.release
-
     def _signed(self, locator: Locator, token: str) -> str:
         expiry = int(self._clock()) + self._ttl
         return locators.signed(str(locator), token=token, expiry=expiry, ttl=self._ttl, key=self._key)
 
-    async def _keep(self, name: str, data: bytearray) -> None:
-        fault: LadingError = Full("no volume is configured")
-        for volume in self._volumes:
-            try:
-                return await volume.put(name, data)
-            except Unavailable as error:
-                fault = error
-                event(_logger, "block not kept", block=name, fault=error)
-        raise fault
 
-    async def _load(self, wanted: Locator) -> bytes:
-        fault: LadingError = NotFound(f"{wanted.bare}: no such block")
-        for volume in self._volumes:
-            try:
-                return await volume.get(wanted.hash)
-            except NotFound:
-                continue
-            except (Corrupt, Unavailable) as error:
-                # Another volume may have it whole.
-                fault = error
-                event(_logger, "block not read", block=wanted.bare, fault=error)
-        raise fault
+class _Writing:
+    """The follower that writes; `draft` is None once that has failed: then another volume is written to afterwards."""
 
-    async def _size(self, wanted: Locator) -> int:
-        fault: LadingError = NotFound(f"{wanted.bare}: no such block")
-        for volume in self._volumes:
-            try:
-                return (await volume.head(wanted.hash)).size
-            except NotFound:
-                continue
-            except Unavailable as error:
-                fault = error
-        raise fault
+    def __init__(self, draft: tuple[str, Draft] | None) -> None:
+        self.draft = draft
 
-
-def _refusal(error: LadingError) -> Response:
-    # Part of a body may still be under way: end the connection rather than read it.
-    close = {"Connection": "close"} if isinstance(error, TooLarge) else {}
-    return PlainTextResponse(f"{error.message}\n", status_code=error.status, headers={**_ANY_ORIGIN, **close})
-
-
-def _confirmation(headers: Mapping[str, str]) -> dict[str, str]:
-    # This store is one service for all copies (service type "proxy"): it answers for as many as were asked.
-    copies = max(1, _number(headers.get("x-keep-desired-replicas", ""), 1))
-    classes = _CLASSES.findall(headers.get("x-keep-storage-classes", "")) or ["default"]
-    return {
-        "X-Keep-Replicas-Stored": str(copies),
-        "X-Keep-Storage-Classes-Confirmed": ", ".join(f"{name}={copies}" for name in classes),
-    }
-
-
-class _BlockAnswer(Response):
-    """A block, sent in pieces; `sent` is called once it no longer takes memory, whatever happens."""
-
-    def __init__(self, data: bytes, size: int, headers: dict[str, str], *, sent: Callable[[], None] | None = None):
-        super().__init__(b"", headers={**headers, "Content-Length": str(size)}, media_type="application/octet-stream")
-        self._data = memoryview(data)
-        self._sent = sent
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def add(self, piece: memoryview) -> None:
+        if self.draft is None:
+            return
         try:
-            # A reader that stands still must not keep others from their turn.
-            async with asyncio.timeout(_TRANSFER):
-                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                for start in range(0, len(self._data), _CHUNK):
-                    piece = bytes(self._data[start : start + _CHUNK])
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        finally:
-            if self._sent is not None:
-                self._sent()
+            await self.draft[1].write(piece)
+        except Unavailable as error:
+            event(_logger, "block not written", volume=self.draft[0], fault=error)
+            draft, self.draft = self.draft, None
+            await draft[1].discard()
 
 
-def _number(text: str, default: int) -> int:
-    return int(text) if _DIGITS.fullmatch(text) else default
-
-
-async def _body(request: Request, name: str) -> bytearray:
-    data = bytearray()
-    try:
-        async with asyncio.timeout(_TRANSFER):
-            async for chunk in request.stream():
-                data += chunk
-                if len(data) > locators.MAX_BLOCK:
-                    raise TooLarge(f"{name}: a block has at most {locators.MAX_BLOCK} bytes")
-    except TimeoutError as error:
-        raise Unavailable(f"{name}: only {len(data)} bytes came within {_TRANSFER:g} s") from error
-    return data
-
-
-async def _md5(data: bytearray) -> str:
-    if len(data) > _IN_THREAD:
-        return await asyncio.to_thread(_hexdigest, data)
-    return _hexdigest(data)
-
-
-def _hexdigest(data: bytearray) -> str:
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
+def _wish(headers: Mapping[str, str], default: Sequence[str], default_copies: int) -> Wish:
+    text = headers.get("x-keep-desired-replicas", "")
+    copies = int(text) if _DIGITS.fullmatch(text) else default_copies
+    classes = dict.fromkeys(_CLASSES.findall(headers.get("x-keep-storage-classes", ""))) or default
+    return Wish(copies=min(max(copies, 1), _MOST_COPIES), classes=tuple(classes))

@@ -1,0 +1,190 @@
+"""Garbage collection: looks at all volumes and all collections, has `core.garbage` decide, and does it.
+
+The order is what makes it safe. Volumes are looked at before collections: a block that was put later is not in the
+plan. Just before anything is thrown away, the collections that changed since the beginning are looked at again. A block
+that was put again meanwhile is left alone by its volume, which compares the time of the last put. And what was thrown
+away wrongly after all is still in the bin: it is read from there, and the next look brings it back.
+
+A volume or a record that cannot be read ends the look: what is not seen is not garbage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final
+
+from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.references import References
+from lading.core import garbage
+from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
+from lading.core.garbage import Holder, Kind, Plan, Replica, Sight, Step, Terms
+from lading.core.placement import Place
+from lading.telemetry import event
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, and how much of how much is done (0: unknown)."""
+
+_ORDER: Final = (Kind.UNTRASH, Kind.PULL, Kind.TRASH, Kind.DELETE)
+_MARGIN: Final = 60.0
+_BATCH: Final = 256
+_SHOWN: Final = 100
+_logger = logging.getLogger("lading.blobs.collector")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A plan, what it was made from, and when the look began (Unix seconds)."""
+
+    plan: Plan
+    began: float
+    blocks: int
+    bytes: int
+    named: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """How many steps of each kind were done, with their bytes; what was left because of a change; what failed."""
+
+    done: Counter[str] = field(default_factory=Counter)
+    bytes: Counter[str] = field(default_factory=Counter)
+    left: int = 0
+    failures: list[str] = field(default_factory=list)
+
+
+class Collector:
+    """One garbage collector. `grace` and `lifetime` in seconds (`core.garbage`); `clock` gives Unix seconds."""
+
+    def __init__(
+        self,
+        mounts: Mounts,
+        references: References,
+        *,
+        grace: float,
+        lifetime: float,
+        may_trash: bool = True,
+        at_once: int = 4,
+        clock: Callable[[], float],
+    ) -> None:
+        self._mounts = mounts
+        self._references = references
+        self._grace, self._lifetime = grace, lifetime
+        self._may_trash = may_trash
+        self._at_once = max(1, at_once)
+        self._clock = clock
+
+    async def look(self, *, progress: Progress) -> Look:
+        """See what there is and decide.
+
+        Raises Unavailable when something cannot be seen, Invalid when what is seen makes no sense.
+        """
+        began = self._clock()
+        volumes = garbage.distinct([await self._holder(mount) for mount in self._mounts.all])
+        sight, size = Sight(volumes), 0
+        for number, uuid in enumerate(volumes):
+            progress("volumes", number, len(volumes))
+            size += await self._see(self._mounts.find(uuid), sight)
+        count = 0
+        async with aclosing(self._references.all()) as found:  # type: ignore[type-var]
+            async for named in found:
+                count += 1
+                progress("collections", count, 0)
+                for hash in named.hashes:
+                    garbage.add_need(sight.needs, hash, copies=named.copies, classes=named.classes)
+        if sight.held and not sight.needs:
+            raise Invalid(
+                "no collection names any block: is this the right database? Nothing is thrown away until one does"
+            )
+        terms = Terms(
+            now_ns=int(began * 1e9),
+            grace_ns=int(self._grace * 1e9),
+            lifetime_ns=int(self._lifetime * 1e9),
+            may_trash=self._may_trash,
+        )
+        plan = await asyncio.to_thread(garbage.make_plan, sight, terms)
+        return Look(plan=plan, began=began, blocks=len(sight.held), bytes=size, named=len(sight.needs))
+
+    async def carry_out(self, look: Look, *, progress: Progress) -> Outcome:
+        """Do what was decided, as far as it is still right. Raises Unavailable when collections cannot be read."""
+        named = await self._named_since(look.began - _MARGIN)
+        outcome, done, total = Outcome(), 0, len(look.plan.steps)
+        for kind in _ORDER:
+            steps = [step for step in look.plan.steps if step.kind is kind]
+            for start in range(0, len(steps), _BATCH):
+                batch = steps[start : start + _BATCH]
+                await self._do_all([step for step in batch if not _is_hindered(step, named)], outcome)
+                outcome.left += sum(_is_hindered(step, named) for step in batch)
+                done += len(batch)
+                progress(kind, done, total)
+        event(_logger, "balanced", **{kind: outcome.done[kind] for kind in Kind}, left=outcome.left,
+              failed=len(outcome.failures), lost=len(look.plan.lost), lacking=len(look.plan.lacking))  # fmt: skip
+        for hash in look.plan.lost[:_SHOWN]:
+            event(_logger, "block lost", block=hash)
+        return outcome
+
+    async def _holder(self, mount: Mount) -> Holder:
+        free = (await self._mounts.space(mount)).free
+        place = Place(uuid=mount.uuid, device=mount.device, copies=mount.copies, classes=mount.classes, free=free)
+        return Holder(place=place, is_read_only=mount.is_read_only)
+
+    async def _see(self, mount: Mount, sight: Sight) -> int:
+        size = 0
+        async with aclosing(mount.volume.index()) as found:  # type: ignore[type-var]
+            async for stored in found:
+                size += stored.size
+                replica = Replica(mount.uuid, stored.size, stored.mtime_ns)
+                sight.held.setdefault(stored.hash, []).append(replica)
+        async with aclosing(mount.volume.discarded()) as thrown:  # type: ignore[type-var]
+            async for one in thrown:
+                replica = Replica(mount.uuid, one.size, one.discarded_ns)
+                sight.thrown.setdefault(one.hash, []).append(replica)
+        return size
+
+    async def _named_since(self, moment: float) -> set[str]:
+        named: set[str] = set()
+        async with aclosing(self._references.changed(moment)) as found:  # type: ignore[type-var]
+            async for one in found:
+                named.update(one.hashes)
+        return named
+
+    async def _do_all(self, steps: Iterable[Step], outcome: Outcome) -> None:
+        gate = asyncio.Semaphore(self._at_once)
+
+        async def one(step: Step) -> None:
+            async with gate:
+                try:
+                    await self._do(step)
+                except (Conflict, NotFound):
+                    # It was put again, or somebody else did the same.
+                    outcome.left += 1
+                except (Corrupt, Unavailable) as error:
+                    outcome.failures.append(f"{step.kind} {step.hash} on {step.volume}: {error.message}")
+                else:
+                    outcome.done[step.kind] += 1
+                    outcome.bytes[step.kind] += step.size
+
+        await asyncio.gather(*(one(step) for step in steps))
+
+    async def _do(self, step: Step) -> None:
+        mount = self._mounts.find(step.volume)
+        volume = mount.volume
+        match step.kind:
+            case Kind.UNTRASH:
+                await self._mounts.attempt(mount, volume.restore(step.hash))
+            case Kind.PULL:
+                data = await self._mounts.get(step.hash)
+                await self._mounts.attempt(mount, volume.put(step.hash, data))
+            case Kind.TRASH:
+                await self._mounts.attempt(mount, volume.discard(step.hash, step.moment_ns))
+            case Kind.DELETE:
+                await self._mounts.attempt(mount, volume.delete(step.hash, step.moment_ns))
+        event(_logger, step.kind, block=step.hash, volume=step.volume, reason=step.reason)
+
+
+def _is_hindered(step: Step, named: set[str]) -> bool:
+    return step.kind in (Kind.TRASH, Kind.DELETE) and step.hash in named

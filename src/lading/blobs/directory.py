@@ -1,0 +1,419 @@
+"""The volume that is a directory.
+
+    <directory>/<first three digits>/<hash>     one block; its mtime is the time of its last put
+    <directory>/tmp/                            blocks being written
+    <directory>/trash/<hash>.<nanoseconds>      blocks thrown into the bin at that time
+    <directory>/damaged/<hash>                  what is left of damaged blocks
+
+A block is written aside, synced, renamed into its place, and its folder synced, before it is acknowledged: it is there
+whole or not at all, also after kill -9 or a power cut. What is there and intact is never written again; what is there
+and damaged is replaced. Leftovers of writers that died are removed when the volume is opened: a living writer holds a
+lock on its file.
+
+Whatever changes which blocks a folder has, or when they were put, holds the lock of the folder: so no block goes into
+the bin that was put again in the meantime, whichever process did so.
+
+The threads are the volume's own: a disk that stands still keeps nobody from the other volumes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from lading.blobs.bypass import LARGE, Bypass, ReadBefore, read_past_cache
+from lading.blobs.draft import FileDraft
+from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, read_parameters
+from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
+
+_PREFIX = 3
+_STEP = 1 << 20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_RESERVE = 64 << 20
+_THREADS = 8
+_PATIENCE = 120.0
+_HASH: Final = re.compile(r"[0-9a-f]{32}")
+_BINNED: Final = re.compile(r"([0-9a-f]{32})\.([0-9]{1,20})")
+_Answer = TypeVar("_Answer")
+
+
+class DirectoryVolume:
+    """Blocks as files below a directory, which is made when absent; `reserve` bytes of its disk stay free."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        reserve: int = _RESERVE,
+        clock_ns: Callable[[], int] = time.time_ns,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._directory = directory
+        self._reserve = reserve
+        self._clock_ns = clock_ns
+        self._patience = patience
+        self._aside, self._bin, self._damaged = (directory / name for name in ("tmp", "trash", "damaged"))
+        self._synced: set[str] = set()
+        self._read_before = ReadBefore()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"volume {directory.name}")
+        for folder in (self._aside, self._bin, self._damaged):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _remove_leftovers(self._aside)
+        found = directory.stat()
+        self._device = f"directory {found.st_dev:x}-{found.st_ino:x}"
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters) -> Self:
+        """The volume of a configuration: `Root` is the directory, `Reserve` the bytes that stay free."""
+        found = read_parameters("Directory", parameters, {"Root": "", "Reserve": _RESERVE})
+        root = Path(str(found["Root"]))
+        if not root.is_absolute():
+            raise Invalid("configuration: Volumes: Directory: Root must be an absolute path")
+        try:
+            return cls(root, reserve=int(found["Reserve"]))
+        except OSError as error:
+            raise Invalid(f"configuration: Volumes: {root}: cannot be used: {error.strerror}") from error
+
+    @property
+    def device(self) -> str:
+        """The directory itself, whatever its path."""
+        return self._device
+
+    async def put(self, hash: str, data: Buffer) -> None:
+        """Keep a block; see Shelf."""
+        await self._run(self._put, hash, data)
+
+    async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
+        """The block; see Shelf."""
+        if into is not None and len(into) >= LARGE:
+            file = await self._run(self._bypass, hash, len(into))
+            if file is None:
+                return await self._run(self._get, hash, into)
+            view = into[: file.size]
+            if await read_past_cache(file, view, self._run) != hash:
+                raise self._corrupt(hash)
+            return view
+        return await self._run(self._get, hash, into)
+
+    async def head(self, hash: str) -> Stored:
+        """What is known of a block; see Shelf."""
+        found = await self._run(self._stat, hash)
+        return Stored(hash, found.st_size, found.st_mtime_ns)
+
+    async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
+        """Blocks by prefix; see Shelf."""
+        for name in await self._run(self._folders, prefix):
+            for stored in await self._run(_list_folder, self._directory / name, prefix):
+                yield stored
+
+    async def space(self) -> Space:
+        """What there is and what is left; see Shelf."""
+        return await self._run(self._space)
+
+    async def begin(self, size: int) -> FileDraft:
+        """A draft; see Drafting."""
+        return await self._run(self._begin, size)
+
+    async def touch(self, hash: str) -> None:
+        """Have a block count as put now; see Bin."""
+        await self._run(self._touch, hash)
+
+    async def discard(self, hash: str, mtime_ns: int) -> None:
+        """Move a block into the bin; see Bin."""
+        await self._run(self._move_out, hash, mtime_ns, self._bin / f"{hash}.{self._clock_ns()}")
+
+    async def restore(self, hash: str) -> None:
+        """Bring a block back; see Bin."""
+        await self._run(self._restore, hash)
+
+    async def discarded(self) -> AsyncGenerator[Discarded]:
+        """Everything in the bin; see Bin."""
+        for found in await self._run(self._list_bin):
+            yield found
+
+    async def delete(self, hash: str, discarded_ns: int) -> None:
+        """Remove a block for good; see Bin."""
+        await self._run(self._delete, hash, discarded_ns)
+
+    async def quarantine(self, hash: str, mtime_ns: int) -> None:
+        """Take a damaged block out of use; see Bin."""
+        await self._run(self._move_out, hash, mtime_ns, self._damaged / hash)
+
+    async def close(self) -> None:
+        """Let its threads end."""
+        self._threads.shutdown(wait=False)
+
+    async def run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
+        """Do some work in the volume's threads. Raises Full or Unavailable when the disk does."""
+        return await self._run(work, *arguments)
+
+    def put_in_place(self, aside: Path, hash: str) -> None:
+        """Give a synced file in `tmp` its place, durably. In a thread."""
+        folder = self._path(hash).parent
+        self._make_folder(folder)
+        with _locked(folder):
+            aside.rename(folder / hash)
+        _sync_folder(folder)
+
+    async def _run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
+        try:
+            async with asyncio.timeout(self._patience):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+        except TimeoutError as error:
+            raise Unavailable(f"{self._directory}: the disk has not answered for {self._patience:g} s") from error
+        except FileNotFoundError as error:
+            raise self._gone() from error
+        except OSError as error:
+            raise failure(error, self._directory) from error
+
+    def _path(self, hash: str) -> Path:
+        return self._directory / hash[:_PREFIX] / hash
+
+    def _put(self, hash: str, data: Buffer) -> None:
+        if self._refresh(hash, data):
+            # Another writer may have put it there and not have come to this yet.
+            _sync_folder(self._path(hash).parent)
+            return
+        draft = self._begin(len(data))
+        try:
+            draft.append(memoryview(data))
+            draft.finish(hash)
+        except BaseException:
+            draft.remove()
+            raise
+
+    def _begin(self, size: int) -> FileDraft:
+        if self._space().free < size:
+            raise Full(f"{self._directory}: no room for {size} bytes; free some space on this disk")
+        try:
+            return FileDraft(self, self._aside, size=size)
+        except FileNotFoundError as error:
+            raise self._gone() from error
+
+    def _refresh(self, hash: str, data: Buffer) -> bool:
+        """Whether the block is there and intact; if so its time of last put becomes now."""
+        path = self._path(hash)
+        try:
+            with path.open("rb", buffering=0) as file:
+                found = os.fstat(file.fileno())
+                if found.st_size != len(data) or not _equal(file.readinto, memoryview(data)):
+                    return False
+                with _locked(path.parent):
+                    # It may have gone into the bin meanwhile, or have been replaced.
+                    if path.stat().st_ino != found.st_ino:
+                        return False
+                    self._mark(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _touch(self, hash: str) -> None:
+        path = self._path(hash)
+        try:
+            with _locked(path.parent):
+                self._mark(path)
+        except FileNotFoundError as error:
+            raise self._absent(hash) from error
+
+    def _mark(self, path: Path) -> None:
+        now = self._clock_ns()
+        os.utime(path, ns=(now, now))
+
+    def _move_out(self, hash: str, mtime_ns: int, target: Path) -> None:
+        path = self._path(hash)
+        try:
+            with _locked(path.parent):
+                if path.stat().st_mtime_ns != mtime_ns:
+                    raise Conflict(f"{hash}: was put again; look at it anew")
+                path.rename(target)
+        except FileNotFoundError as error:
+            raise self._absent(hash) from error
+
+    def _restore(self, hash: str) -> None:
+        path = self._path(hash)
+        for aside in sorted(self._bin.glob(f"{hash}.*"), reverse=True):
+            self._make_folder(path.parent)
+            with suppress(FileNotFoundError), _locked(path.parent):
+                self._mark(aside)
+                aside.rename(path)
+                _sync_folder(path.parent)
+                return
+        raise NotFound(f"{hash}: not in the trash of {self._directory}")
+
+    def _delete(self, hash: str, discarded_ns: int) -> None:
+        try:
+            (self._bin / f"{hash}.{discarded_ns}").unlink()
+        except FileNotFoundError as error:
+            raise NotFound(f"{hash}: not in the trash of {self._directory}") from error
+
+    def _list_bin(self) -> list[Discarded]:
+        found = []
+        try:
+            with os.scandir(self._bin) as entries:
+                for entry in entries:
+                    match = _BINNED.fullmatch(entry.name)
+                    with suppress(FileNotFoundError):
+                        if match:
+                            found.append(Discarded(match[1], entry.stat().st_size, int(match[2])))
+        except FileNotFoundError as error:
+            raise self._gone() from error
+        return sorted(found, key=lambda one: (one.hash, one.discarded_ns))
+
+    def _make_folder(self, folder: Path) -> None:
+        if folder.name not in self._synced:
+            with suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+            # Also when it was there: its maker may not have come to this yet.
+            _sync_folder(self._directory)
+            self._synced.add(folder.name)
+
+    def _get(self, hash: str, into: memoryview | None) -> Buffer:
+        path = self._path(hash)
+        try:
+            with path.open("rb", buffering=0) as file:
+                size = os.fstat(file.fileno()).st_size
+                if into is not None and size > len(into):
+                    raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
+                if size > _STEP:
+                    # So that the disk reads on while what has come is hashed: it is seldom in the kernel's cache.
+                    os.posix_fadvise(file.fileno(), 0, size, os.POSIX_FADV_WILLNEED)
+                view = memoryview(bytearray(size)) if into is None else into[:size]
+                digest = _read_all(file.readinto, view)
+        except FileNotFoundError as error:
+            raise self._absent(hash) from error
+        if digest != hash:
+            raise self._corrupt(hash)
+        return view
+
+    def _bypass(self, hash: str, room: int) -> Bypass | None:
+        """The file of a large block that is better read past the kernel's cache."""
+        try:
+            file = Bypass(self._path(hash))
+        except OSError:
+            # Also when the file system cannot do that: whatever it is, it is met again.
+            return None
+        return None if not LARGE <= file.size <= room or self._read_before.add(hash) or file.is_cached() else file
+
+    def _corrupt(self, hash: str) -> Corrupt:
+        return Corrupt(f"{hash}: what is kept in {self._directory} does not match the hash: the block is damaged")
+
+    def _stat(self, hash: str) -> os.stat_result:
+        try:
+            return self._path(hash).stat()
+        except FileNotFoundError as error:
+            raise self._absent(hash) from error
+
+    def _absent(self, hash: str) -> NotFound | Corrupt | Unavailable:
+        # A disk that is not mounted must not look like lost data.
+        if not self._aside.is_dir():
+            return self._gone()
+        if (self._damaged / hash).exists():
+            return Corrupt(f"{hash}: was found damaged in {self._directory} and has been taken out of use")
+        return NotFound(f"{hash}: no such block")
+
+    def _gone(self) -> Unavailable:
+        return Unavailable(f"{self._directory}: the volume has gone; is its disk mounted?")
+
+    def _folders(self, prefix: str) -> list[str]:
+        if len(prefix) >= _PREFIX:
+            return [prefix[:_PREFIX]]
+        try:
+            names = [path.name for path in self._directory.iterdir()]
+        except FileNotFoundError as error:
+            raise self._gone() from error
+        return sorted(name for name in names if len(name) == _PREFIX and name.startswith(prefix) and name != "tmp")
+
+    def _space(self) -> Space:
+        try:
+            disk = os.statvfs(self._directory)
+        except FileNotFoundError as error:
+            raise self._gone() from error
+        return Space(disk.f_blocks * disk.f_frsize, max(0, disk.f_bavail * disk.f_frsize - self._reserve))
+
+
+def failure(error: OSError, where: Path) -> Full | Unavailable:
+    """What an error of a disk means."""
+    if error.errno in _NO_ROOM:
+        return Full(f"{where}: no room is left on the disk; free some space")
+    return Unavailable(f"{where}: the volume failed: {error.strerror}")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read_all(read: Callable[[memoryview], int | None], view: memoryview) -> str:
+    """Fill `view`, as far as there is something; the MD5 of what came, worked out while it is in the processor."""
+    digest, done = hashlib.md5(usedforsecurity=False), 0
+    while done < len(view):
+        count = read(view[done : done + _STEP])
+        if not count:
+            break
+        digest.update(view[done : done + count])
+        done += count
+    return digest.hexdigest()
+
+
+def _equal(read: Callable[[memoryview], int | None], data: memoryview) -> bool:
+    """Whether exactly `data` can be read."""
+    # Only a bytearray compares with a view as fast as memory can be read.
+    piece, done = bytearray(_STEP), 0
+    with memoryview(piece) as window:
+        while done < len(data):
+            count = read(window[: min(_STEP, len(data) - done)])
+            if not count or not _same(piece, data[done : done + count]):
+                return False
+            done += count
+    return True
+
+
+def _same(piece: bytearray, wanted: memoryview) -> bool:
+    return (piece if len(piece) == len(wanted) else piece[: len(wanted)]) == wanted
+
+
+def _list_folder(folder: Path, prefix: str) -> list[Stored]:
+    found = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if _HASH.fullmatch(entry.name) and entry.name.startswith(prefix):
+                    with suppress(FileNotFoundError):
+                        state = entry.stat()
+                        found.append(Stored(entry.name, state.st_size, state.st_mtime_ns))
+    except FileNotFoundError:
+        return []
+    return sorted(found, key=lambda stored: stored.hash)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError), path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            path.unlink()

@@ -1,0 +1,329 @@
+"""The volume that is a bucket of an S3 service.
+
+    <Prefix><first three digits>/<hash>         one block; LastModified is the time of its last put
+    <Prefix>trash/<hash>.<nanoseconds>          blocks thrown into the bin at that time
+    <Prefix>quarantine/<hash>                   damaged blocks
+
+An upload carries its MD5, which the service checks, and the ETag tells whether what is there is whole; so a block that
+is put again is not sent again, but copied onto itself, which makes it new. There are no locks: a block that is put
+again in the very moment in which it goes into the bin is there. That is no loss: it is read from the bin
+(`blobs.mounts`), comes back, and is not deleted from there before its signature has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import hashlib
+import importlib
+import io
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
+from datetime import datetime
+from typing import Any, Final, Self
+
+from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, read_parameters
+from lading.core.errors import Conflict, Corrupt, Full, Invalid, LadingError, NotFound, Unavailable
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.blobs.s3")
+_PARAMETERS: Final[Parameters] = {
+    "Bucket": "",
+    "Endpoint": "",
+    "Region": "us-east-1",
+    "AccessKeyID": "",
+    "SecretAccessKey": "",
+    "Prefix": "",
+    "ConnectTimeout": 10.0,
+    "ReadTimeout": 120.0,
+    "MaxConnections": 32,
+}
+_BIN: Final = "trash/"
+_QUARANTINE: Final = "quarantine/"
+_DIGITS: Final = "0123456789abcdef"
+_ABSENT: Final = ("404", "NoSuchKey", "NotFound")
+_NO_ROOM: Final = ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorageFull")
+_UNLIMITED: Final = 1 << 50
+_CHUNK: Final = 1 << 18
+_IN_THREAD: Final = 1 << 18
+
+
+class S3Volume:
+    """Blocks as objects; `parameters` are those of the configuration, `clock_ns` gives Unix nanoseconds."""
+
+    def __init__(self, parameters: Parameters, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+        self._settings = read_parameters("S3", parameters, _PARAMETERS)
+        self._bucket, self._prefix = str(self._settings["Bucket"]), str(self._settings["Prefix"])
+        if not self._bucket:
+            raise Invalid("configuration: Volumes: S3: Bucket is missing")
+        try:
+            importlib.import_module("aiobotocore")
+        except ImportError as error:
+            raise Invalid("volumes on S3 need aiobotocore; install it with: pip install 'lading[s3]'") from error
+        self._clock_ns = clock_ns
+        self._stack = AsyncExitStack()
+        self._opening = asyncio.Lock()
+        self._client: Any = None
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters) -> Self:
+        """The volume of a configuration."""
+        return cls(parameters)
+
+    @property
+    def device(self) -> str:
+        """The bucket, and where in it."""
+        return f"{self._settings['Endpoint'] or 's3'}/{self._bucket}/{self._prefix}"
+
+    async def put(self, hash: str, data: Buffer) -> None:
+        """Keep a block; see Shelf."""
+        try:
+            found = await self._head(hash, self._key(hash))
+        except NotFound:
+            found = {}
+        if found.get("ETag", "").strip('"') == hash and found["ContentLength"] == len(data):
+            try:
+                await self.touch(hash)
+            except NotFound:
+                event(_logger, "block went into the bin while it was put", block=hash)
+            else:
+                return
+        checksum = base64.b64encode(bytes.fromhex(hash)).decode()
+        body = _Window(data)
+        with self._translated(hash):
+            await (await self._open()).put_object(
+                Bucket=self._bucket, Key=self._key(hash), Body=body, ContentLength=len(data), ContentMD5=checksum
+            )
+
+    async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
+        """The block; see Shelf."""
+        try:
+            with self._translated(hash):
+                answer = await (await self._open()).get_object(Bucket=self._bucket, Key=self._key(hash))
+                async with answer["Body"] as body:
+                    size = int(answer["ContentLength"])
+                    if into is not None and size > len(into):
+                        raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
+                    view = memoryview(bytearray(size)) if into is None else into[:size]
+                    done = 0
+                    while chunk := await body.read(min(_CHUNK, size - done)) if done < size else b"":
+                        view[done : done + len(chunk)] = chunk
+                        done += len(chunk)
+        except NotFound as error:
+            raise await self._why_absent(hash, error) from error
+        if done < size or await _md5(view) != hash:
+            raise Corrupt(f"{hash}: what is kept in the bucket {self._bucket} does not match the hash: it is damaged")
+        return view
+
+    async def head(self, hash: str) -> Stored:
+        """What is known of a block; see Shelf."""
+        try:
+            found = await self._head(hash, self._key(hash))
+        except NotFound as error:
+            raise await self._why_absent(hash, error) from error
+        return Stored(hash, int(found["ContentLength"]), _nanoseconds(found["LastModified"]))
+
+    async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
+        """Blocks by prefix; see Shelf."""
+        # One digit at a time, so that neither the bin nor the quarantine is listed.
+        starts = [f"{prefix[:3]}/{prefix}"] if len(prefix) >= 3 else [prefix] if prefix else list(_DIGITS)
+        for start in starts:
+            async for key, size, moment in self._list(start):
+                name = key.rpartition("/")[2]
+                if len(name) == 32 and name.startswith(prefix):
+                    yield Stored(name, size, moment)
+
+    async def space(self) -> Space:
+        """Unlimited, as far as anybody can tell; see Shelf."""
+        with self._translated(self._bucket):
+            await (await self._open()).head_bucket(Bucket=self._bucket)
+        return Space(0, _UNLIMITED)
+
+    async def close(self) -> None:
+        """End its connections."""
+        self._client = None
+        await self._stack.aclose()
+
+    async def touch(self, hash: str) -> None:
+        """Have a block count as put now; see Bin."""
+        await self._copy(hash, self._key(hash), self._key(hash))
+
+    async def discard(self, hash: str, mtime_ns: int) -> None:
+        """Move a block into the bin; see Bin."""
+        await self._move_out(hash, mtime_ns, f"{self._prefix}{_BIN}{hash}.{self._clock_ns()}")
+
+    async def restore(self, hash: str) -> None:
+        """Bring a block back; see Bin."""
+        found = [key async for key, _, _ in self._list(f"{_BIN}{hash}.")]
+        if not found:
+            raise NotFound(f"{hash}: not in the trash of the bucket {self._bucket}")
+        await self._copy(hash, found[-1], self._key(hash))
+        await self._delete(hash, found[-1])
+
+    async def discarded(self) -> AsyncGenerator[Discarded]:
+        """Everything in the bin; see Bin."""
+        async for key, size, _ in self._list(_BIN):
+            name, _, moment = key.rpartition("/")[2].partition(".")
+            if len(name) == 32 and moment.isdigit():
+                yield Discarded(name, size, int(moment))
+
+    async def delete(self, hash: str, discarded_ns: int) -> None:
+        """Remove a block for good; see Bin."""
+        key = f"{self._prefix}{_BIN}{hash}.{discarded_ns}"
+        await self._head(hash, key)
+        await self._delete(hash, key)
+
+    async def quarantine(self, hash: str, mtime_ns: int) -> None:
+        """Take a damaged block out of use; see Bin."""
+        await self._move_out(hash, mtime_ns, f"{self._prefix}{_QUARANTINE}{hash}")
+
+    def _key(self, hash: str) -> str:
+        return f"{self._prefix}{hash[:3]}/{hash}"
+
+    async def _move_out(self, hash: str, mtime_ns: int, target: str) -> None:
+        if (await self.head(hash)).mtime_ns != mtime_ns:
+            raise Conflict(f"{hash}: was put again; look at it anew")
+        await self._copy(hash, self._key(hash), target)
+        await self._delete(hash, self._key(hash))
+
+    async def _why_absent(self, hash: str, error: NotFound) -> LadingError:
+        try:
+            await self._head(hash, f"{self._prefix}{_QUARANTINE}{hash}")
+        except NotFound:
+            return error
+        return Corrupt(f"{hash}: was found damaged in the bucket {self._bucket} and has been taken out of use")
+
+    async def _head(self, hash: str, key: str) -> dict[str, Any]:
+        with self._translated(hash):
+            found: dict[str, Any] = await (await self._open()).head_object(Bucket=self._bucket, Key=key)
+        return found
+
+    async def _copy(self, hash: str, source: str, target: str) -> None:
+        with self._translated(hash):
+            await (await self._open()).copy_object(
+                Bucket=self._bucket,
+                Key=target,
+                CopySource={"Bucket": self._bucket, "Key": source},
+                MetadataDirective="REPLACE",
+                ContentType="application/octet-stream",
+            )
+
+    async def _delete(self, hash: str, key: str) -> None:
+        with self._translated(hash):
+            await (await self._open()).delete_object(Bucket=self._bucket, Key=key)
+
+    async def _list(self, prefix: str) -> AsyncGenerator[tuple[str, int, int]]:
+        """Key, size and time of every object whose key begins so, in the order of the keys."""
+        with self._translated(self._bucket):
+            pages = (await self._open()).get_paginator("list_objects_v2")
+            async for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
+                for found in page.get("Contents", ()):
+                    yield found["Key"], int(found["Size"]), _nanoseconds(found["LastModified"])
+
+    async def _open(self) -> Any:
+        async with self._opening:
+            if self._client is None:
+                self._client = await self._stack.enter_async_context(_make_client(self._settings))
+        return self._client
+
+    @contextmanager
+    def _translated(self, what: str) -> Generator[None]:
+        """Errors of the service as ours."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            yield
+        except ClientError as error:
+            raise _failure(error.response, what, self._bucket) from error
+        except (BotoCoreError, OSError, TimeoutError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise Unavailable(f"the bucket {self._bucket}: S3 does not answer: {reason}") from error
+
+
+class _Window(io.RawIOBase):
+    """A file over memory, without a copy of it."""
+
+    def __init__(self, data: Buffer) -> None:
+        super().__init__()
+        self._view = memoryview(data)
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._view)}[whence]
+        self._at = min(max(0, start + offset), len(self._view))
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._view[self._at : self._at + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+
+@functools.cache
+def _session() -> Any:
+    """What all clients are made of: it reads large tables, which do not change."""
+    from aiobotocore.session import get_session
+
+    return get_session()
+
+
+def _make_client(settings: Parameters) -> Any:
+    from aiobotocore.config import AioConfig
+
+    config = AioConfig(
+        connect_timeout=float(settings["ConnectTimeout"]),
+        read_timeout=float(settings["ReadTimeout"]),
+        max_pool_connections=int(settings["MaxConnections"]),
+        retries={"mode": "standard", "total_max_attempts": 3},
+        # Checksums of other kinds are not known to every service; ours is sent and checked anyhow.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        s3={"addressing_style": "path" if settings["Endpoint"] else "auto"},
+    )
+    return _session().create_client(
+        "s3",
+        region_name=str(settings["Region"]),
+        endpoint_url=str(settings["Endpoint"]) or None,
+        aws_access_key_id=str(settings["AccessKeyID"]) or None,
+        aws_secret_access_key=str(settings["SecretAccessKey"]) or None,
+        config=config,
+    )
+
+
+def _failure(response: Any, what: str, bucket: str) -> LadingError:
+    code = str(response.get("Error", {}).get("Code", ""))
+    status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
+    if code == "NoSuchBucket" or (what == bucket and code in _ABSENT):
+        return Unavailable(f"the bucket {bucket} is not there; make it, or correct Bucket in the configuration")
+    if code in _ABSENT:
+        return NotFound(f"{what}: no such block")
+    if code in _NO_ROOM or status in _NO_ROOM:
+        return Full(f"the bucket {bucket}: S3 has no room left ({code})")
+    return Unavailable(f"the bucket {bucket}: S3 refused with {code or status}")
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000) * 1_000_000
+
+
+async def _md5(view: memoryview) -> str:
+    if len(view) > _IN_THREAD:
+        return await asyncio.to_thread(_hexdigest, view)
+    return _hexdigest(view)
+
+
+def _hexdigest(view: memoryview) -> str:
+    return hashlib.md5(view, usedforsecurity=False).hexdigest()

@@ -1,0 +1,153 @@
+"""The scrubber: reads every block at a bounded rate, and does something about those that are damaged.
+
+A damaged block is written anew from another volume that has it whole. Where none has, it is taken out of use, so that
+the next put of the same data brings it back, and the collections and files that have lost bytes are told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.references import Hit, References
+from lading.blobs.volume import Buffer, Stored
+from lading.core.errors import Conflict, Corrupt, NotFound, Unavailable
+from lading.core.locator import MAX_BLOCK
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.blobs.scrubber")
+_STRETCH: Final = 1 << 20
+
+
+class Remedy(StrEnum):
+    """What was done about a damaged block."""
+
+    REPAIRED = "repaired"
+    QUARANTINED = "quarantined"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """A damaged block, what was done about it, and the files that have lost bytes if it was not repaired."""
+
+    hash: str
+    size: int
+    volume: str
+    remedy: Remedy
+    hits: Sequence[Hit] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class Findings:
+    """What a scrub has found so far; `position` is "<volume> <hash>" of the block that was checked last."""
+
+    blocks: int = 0
+    bytes: int = 0
+    position: str = ""
+    damaged: list[Damage] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+
+
+Progress = Callable[[Findings], Awaitable[None]]
+
+
+class Scrubber:
+    """Checks blocks at most at `rate` bytes a second (0: as fast as it goes); `clock` counts seconds."""
+
+    def __init__(
+        self,
+        mounts: Mounts,
+        references: References,
+        *,
+        rate: int,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._mounts = mounts
+        self._references = references
+        self._rate = rate
+        self._clock = clock
+        self._sleep = sleep
+        self._room = bytearray()
+
+    async def run(self, *, after: str = "", volume: str = "", progress: Progress) -> Findings:
+        """Check every block of every volume, or of one, that comes after a position."""
+        findings = Findings(position=after)
+        began = self._clock()
+        for mount in sorted(self._mounts.all, key=lambda one: one.uuid):
+            if volume in ("", mount.uuid):
+                try:
+                    await self._check_volume(mount, after, findings, began, progress)
+                except Unavailable as error:
+                    findings.failures.append(f"{mount.uuid}: {error.message}")
+        event(_logger, "scrubbed", blocks=findings.blocks, bytes=findings.bytes, damaged=len(findings.damaged),
+              failed=len(findings.failures))  # fmt: skip
+        return findings
+
+    async def _check_volume(
+        self, mount: Mount, after: str, findings: Findings, began: float, progress: Progress
+    ) -> None:
+        async with aclosing(mount.volume.index()) as found:  # type: ignore[type-var]
+            async for stored in found:
+                position = f"{mount.uuid} {stored.hash}"
+                if position <= after:
+                    continue
+                damage = await self._check(mount, stored)
+                if damage is not None:
+                    findings.damaged.append(damage)
+                findings.blocks += 1
+                findings.bytes += stored.size
+                findings.position = position
+                await progress(findings)
+                if self._rate:
+                    await self._sleep(max(0.0, findings.bytes / self._rate - (self._clock() - began)))
+
+    async def _check(self, mount: Mount, stored: Stored) -> Damage | None:
+        # One piece of memory for all blocks, as large as the largest yet.
+        if stored.size > len(self._room):
+            self._room = bytearray(min(MAX_BLOCK, max(_STRETCH, stored.size)))
+        try:
+            await self._mounts.attempt(mount, mount.volume.get(stored.hash, memoryview(self._room)))
+        except NotFound:
+            return None
+        except Corrupt:
+            return await self._mend(mount, stored)
+        return None
+
+    async def _mend(self, mount: Mount, stored: Stored) -> Damage:
+        whole = await self._find_whole(mount, stored.hash)
+        remedy, hits = Remedy.LEFT, list[Hit]()
+        if whole is not None and not mount.is_read_only:
+            await self._mounts.attempt(mount, mount.volume.put(stored.hash, whole))
+            remedy = Remedy.REPAIRED
+        elif whole is None:
+            hits = await self._references.naming(stored.hash)
+            if not mount.is_read_only and await self._take_away(mount, stored):
+                remedy = Remedy.QUARANTINED
+        event(_logger, "block damaged", block=stored.hash, volume=mount.uuid, remedy=remedy,
+              collections=",".join(hit.uuid for hit in hits))  # fmt: skip
+        return Damage(hash=stored.hash, size=stored.size, volume=mount.uuid, remedy=remedy, hits=hits)
+
+    async def _find_whole(self, damaged: Mount, hash: str) -> Buffer | None:
+        for mount in self._mounts.all:
+            if mount is not damaged:
+                try:
+                    return await self._mounts.attempt(mount, mount.volume.get(hash))
+                except (NotFound, Corrupt, Unavailable):
+                    continue
+        return None
+
+    async def _take_away(self, mount: Mount, stored: Stored) -> bool:
+        try:
+            await self._mounts.attempt(mount, mount.volume.quarantine(stored.hash, stored.mtime_ns))
+        except (Conflict, NotFound):
+            # It was put again: it is whole now.
+            return False
+        return True
