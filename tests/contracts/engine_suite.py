@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import tarfile
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,16 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.engines import Bind, Engine, EngineSettings, Exit, Spec
+from lading.supervisor.cgroup import MOST_PROCESSES, find_hierarchy
+from lading.supervisor.counters import Folders, find_folders
+from lading.supervisor.engines import Bind, Device, Engine, EngineSettings, Exec, Execution, Exit, Size, Spec
+from lading.supervisor.machine import mount_table
+from lading.testing.devices import make_devices
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
 from tests.bell import Bell
 
 CONTAINER = "zzzzz-dz642-engine000000000"
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @dataclass
@@ -65,12 +71,63 @@ class Kit:
             self.stop.set()
             return (await task)[0].code
 
+    @asynccontextmanager
+    async def running(self, **more: Any) -> AsyncGenerator[Engine]:
+        """An engine whose container waits for its end."""
+        engine, made = self.make(self.settings), self.bind("/made")
+        try:
+            await engine.prepare(self.image)
+            with Bell(Path(made.source) / "bell") as bell:
+                await engine.create(
+                    Spec(command=("sh", "-c", "echo > /made/bell; exec sleep 60"), binds=(made,), **more)
+                )
+                task = asyncio.create_task(engine.run(stop=self.stop, stop_grace=0.1))
+                await bell.rung()
+            async with asyncio.timeout(PATIENCE):
+                while engine.first is None:
+                    await asyncio.sleep(0)
+            yield engine
+            self.stop.set()
+            await asyncio.wait_for(task, PATIENCE)
+        finally:
+            await engine.remove()
+
     def bind(self, target: str, *, readonly: bool = False) -> Bind:
         """A bind of a fresh host directory."""
         source = self.directory / target.strip("/")
         source.mkdir(exist_ok=True)
         source.chmod(0o777)
         return Bind(str(source), target, readonly)
+
+
+async def heard(execution: Execution) -> tuple[int, str, str]:
+    """How it ends, and what it writes to output and error."""
+    said = {1: b"", 2: b""}
+    async with asyncio.timeout(PATIENCE):
+        while (piece := await execution.read())[1]:
+            said[piece[0]] += piece[1]
+        code = await execution.wait()
+    await execution.close()
+    await execution.close()
+    return code, said[1].decode(), said[2].decode()
+
+
+async def until(execution: Execution, word: str) -> str:
+    """What it writes, up to a word."""
+    said = b""
+    async with asyncio.timeout(PATIENCE):
+        while word.encode() not in said:
+            _, data = await execution.read()
+            assert data, said
+            said += data
+    return said.decode()
+
+
+async def feed(execution: Execution, data: bytes) -> None:
+    """Write all of it, and the end."""
+    for at in range(0, len(data), 10_000):
+        await execution.write(data[at : at + 10_000])
+    await execution.write(b"")
 
 
 class EngineSuite:
@@ -134,6 +191,80 @@ class EngineSuite:
         kit.grace = 0.1
         assert await kit.run_and_stop("trap '' TERM; echo > /made/bell; while :; do sleep 0.01; done") == 137
 
+    async def test_a_command_beside_the_containers_own(self, kit: Kit) -> None:
+        async with kit.running(environment=(("NAME", "value"),)) as engine:
+            script = "read line; echo $line $NAME $MORE; echo error >&2; exit 7"
+            order = Exec(command=("sh", "-c", script), environment=(("MORE", "added"),))
+            execution = await engine.execute(order)
+            await execution.write(b"typed\n")
+            assert await heard(execution) == (7, "typed value added\n", "error\n")
+
+    async def test_the_end_of_its_input_reaches_it(self, kit: Kit) -> None:
+        data = b"0123456789abcdef" * 20_000
+        async with kit.running() as engine:
+            execution = await engine.execute(Exec(command=("cat",)))
+            feeding = asyncio.create_task(feed(execution, data))
+            assert await heard(execution) == (0, data.decode(), "")
+            await feeding
+
+    async def test_it_sees_nothing_of_the_supervisors_environment(
+        self, kit: Kit, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("ARVADOS_API_TOKEN", "of-the-supervisor")
+        async with kit.running() as engine:
+            code, out, _ = await heard(await engine.execute(Exec(command=("env",))))
+        assert code == 0
+        assert "of-the-supervisor" not in out
+        assert "PATH=" in out
+
+    async def test_a_terminal_has_a_size_and_is_interrupted(self, kit: Kit) -> None:
+        script = "trap 'echo interrupted; exit 3' INT; [ -t 0 ] && [ -t 1 ] && echo ready; while :; do sleep 0.1; done"
+        async with kit.running() as engine:
+            execution = await engine.execute(Exec(command=("sh", "-c", script), terminal=Size(101, 33)))
+            await until(execution, "ready")
+            await execution.resize(Size(90, 20))
+            await execution.write(b"\x03")
+            code, out, _ = await heard(execution)
+        assert code == 3
+        assert "interrupted" in out
+
+    async def test_what_is_closed_ends(self, kit: Kit) -> None:
+        async with kit.running() as engine:
+            execution = await engine.execute(Exec(command=("sleep", "50")))
+            await execution.close()
+            assert await asyncio.wait_for(execution.wait(), PATIENCE) != 0
+
+    async def test_a_command_that_is_not_there_fails(self, kit: Kit) -> None:
+        async with kit.running() as engine:
+            try:
+                code, out, err = await heard(await engine.execute(Exec(command=("no-such-program",))))
+            except ExecutionError as error:
+                code, out, err = 1, "", error.message
+        assert code != 0
+        assert any(word in out + err for word in ("not found", "No such file")), (out, err)
+
+    async def test_a_container_whose_command_has_failed_can_be_kept(self, kit: Kit) -> None:
+        engine, made = kit.make(kit.settings), kit.bind("/made")
+        try:
+            await engine.prepare(kit.image)
+            script = "echo left > /made/file; exit 5"
+            await engine.create(Spec(command=("sh", "-c", script), binds=(made,), environment=(("NAME", "value"),)))
+            ended = await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
+            assert ended.code == 5
+            await engine.hold()
+            assert engine.first is not None
+            order = Exec(command=("sh", "-c", "cat /made/file; echo $NAME"))
+            assert await heard(await engine.execute(order)) == (0, "left\nvalue\n", "")
+        finally:
+            await engine.remove()
+
+    async def test_the_first_process_is_known_while_it_runs(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        assert engine.first is None
+        async with kit.running() as engine:
+            assert engine.first is not None
+            assert Path(f"/proc/{engine.first}/ns/net").exists()
+
     async def test_removing_twice_and_nothing_is_no_error(self, kit: Kit) -> None:
         engine = kit.make(kit.settings)
         await engine.remove()
@@ -162,6 +293,27 @@ def first_layer(archive: bytes) -> bytes:
         member = tar.extractfile("0/layer.tar")
         assert member is not None
         return member.read()
+
+
+def command_lines() -> list[bytes]:
+    """Of all processes of this machine."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes())
+    return found
+
+
+def read_limits(folders: Folders) -> dict[str, int]:
+    """Bytes of RAM, microseconds of CPU in a tenth of a second, processes."""
+    first = folders.version == 1
+    files = {
+        "ram": ("memory", "memory.limit_in_bytes" if first else "memory.max"),
+        "cpu": ("cpu", "cpu.cfs_quota_us" if first else "cpu.max"),
+        "pids": ("pids", "pids.max"),
+    }
+    texts = {name: (folders.paths[controller] / file).read_text() for name, (controller, file) in files.items()}
+    return {name: int(text.split()[0]) for name, text in texts.items()}
 
 
 class IsolatingEngineSuite(EngineSuite):
@@ -226,6 +378,47 @@ class IsolatingEngineSuite(EngineSuite):
     async def test_the_entry_point_stands_before_the_command(self, kit: Kit) -> None:
         kit.image = ArchiveImage(*tiny_image(settings={"Entrypoint": ["sh", "-c"]}))
         assert (await kit.run_command(("echo $0", "x")))[1] == "x\n"
+
+    async def test_a_hundred_megabytes_of_output_arrive_whole(self, kit: Kit) -> None:
+        ended, out, err = await kit.run("dd if=/dev/zero bs=1M count=100; echo end >&2; exit 4")
+        assert (ended, len(out), err.splitlines()[-1]) == (Exit(code=4), 100 << 20, "end")
+
+    async def test_what_lingers_ends_with_the_command(self, kit: Kit) -> None:
+        ended, out, _ = await kit.run("sleep 987.654 & (sleep 987.654; echo late) & echo done; exit 5")
+        assert (ended, out) == (Exit(code=5), "done\n")
+        assert [one for one in command_lines() if b"987.654" in one] == []
+
+    @pytest.mark.parametrize(("signal", "code"), [("KILL", 137), ("TERM", 143), ("SEGV", 139)])
+    async def test_the_end_by_a_signal_is_told_as_a_shell_does(self, kit: Kit, signal: str, code: int) -> None:
+        ended, _, _ = await kit.run(f"sh -c 'kill -{signal} $$'; exit $?")
+        assert ended == Exit(code=code)
+
+    async def test_the_limits_are_those_of_the_record(self, kit: Kit) -> None:
+        engine, hierarchy = kit.make(kit.settings), find_hierarchy(mount_table())
+        made = kit.bind("/made")
+        await engine.prepare(kit.image)
+        command = ("sh", "-c", "trap 'exit 0' TERM; echo > /made/bell; while :; do sleep 0.01; done")
+        with Bell(Path(made.source) / "bell") as bell:
+            await engine.create(Spec(command=command, binds=(made,), ram=64 << 20, vcpus=2))
+            running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
+            await bell.rung()
+            while engine.pid is None:
+                await asyncio.sleep(0)
+            folders = find_folders(engine.pid, hierarchy)
+            assert folders is not None
+            found = read_limits(folders)
+            kit.stop.set()
+            await asyncio.wait_for(running, PATIENCE)
+        await engine.remove()
+        assert found == {"ram": 64 << 20, "cpu": 200_000, "pids": MOST_PROCESSES}
+
+    async def test_devices_are_there_for_who_was_given_them(self, kit: Kit) -> None:
+        tree = make_devices(kit.directory / "tree", rocm=2)
+        devices = tuple(Device(f"{tree}/dev/{name}", f"/dev/{name}") for name in ("kfd", "dri/renderD129"))
+        _, out, _ = await kit.run(
+            "ls /dev/dri; echo x > /dev/kfd && cat /dev/dri/renderD129 && echo used", devices=devices
+        )
+        assert out.split() == ["renderD129", "used"]
 
     async def test_upper_layers_hide_lower_ones(self, kit: Kit) -> None:
         kit.image = ArchiveImage(*layered_image())

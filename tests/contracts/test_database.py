@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.errors import Invalid
+from lading.core.errors import Conflict, Invalid
 from lading.core.filters import check_filters, check_order, check_query
 from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
 from lading.core.schema import JSON, Record
 from lading.store import records
-from lading.store.database import Database
+from lading.store.database import Database, Interrupted
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 from tests.databases import a_database
@@ -295,3 +295,71 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         rows = await records.matching(tx, LINKS, owner_uuid="") + await records.find(tx, database.dialect, LINKS, ())
     await database.close()
     assert {int(line) for line in acknowledged if line.endswith("\n")} <= {int(row["uuid"]) for row in rows}
+
+
+async def test_one_that_fails_is_undone_alone_or_the_others_are_told_to_try_again(database: Database) -> None:
+    async def add(uuid: str, *, fail: bool) -> str:
+        while True:
+            try:
+                async with database.writing() as tx:
+                    await records.insert(tx, LINKS, {"uuid": uuid})
+                    if fail:
+                        raise ZeroDivisionError
+            except Interrupted:
+                continue
+            except ZeroDivisionError:
+                return "failed"
+            return "added"
+
+    ends = await asyncio.gather(*(add(str(number), fail=number % 5 == 3) for number in range(20)))
+    assert [number for number, end in enumerate(ends) if end == "failed"] == [3, 8, 13, 18]
+    async with database.reading() as tx:
+        found = {row["uuid"] for row in await records.find(tx, database.dialect, LINKS, ())}
+    assert found == {str(number) for number in range(20) if number % 5 != 3}
+
+
+async def test_a_refusal_disturbs_nobody(database: Database) -> None:
+    told: list[str] = []
+
+    async def write(uuid: str) -> None:
+        async with database.writing() as tx:
+            if uuid == "refused":
+                raise Invalid(uuid)
+            tx.after_commit(lambda: told.append(uuid))
+            await records.add(tx, LINKS, {"uuid": uuid})
+
+    ends = await asyncio.gather(*map(write, ("a", "refused", "b")), return_exceptions=True)
+    assert [type(one) for one in ends] == [type(None), Invalid, type(None)]
+    assert told == ["a", "b"]
+
+
+async def test_what_is_deferred_is_done_before_what_follows(database: Database) -> None:
+    async with database.writing() as tx:
+        await records.add(tx, CONTAINERS, {"uuid": "c", "state": "Queued"})
+        await records.change(tx, CONTAINERS, "c", {"state": "Locked"}, expected={"state": "Queued"})
+        await records.change(tx, CONTAINERS, "c", {"lock_count": 1}, expected={"state": "Locked"})
+        found = await records.get(tx, CONTAINERS, "c")
+        assert found is not None
+        assert (found["state"], found["lock_count"]) == ("Locked", 1)
+        await records.add(tx, LOGS, {"uuid": "first"})
+        assert await records.delete(tx, LOGS, "first")
+        for number in range(3):
+            await records.add(tx, LOGS, {"uuid": str(number)})
+    query = check_query({"order": "id"}, LOGS, max_limit=9)
+    async with database.reading() as tx:
+        rows = await records.search(tx, database.dialect, LOGS, query)
+    assert [row["uuid"] for row in rows] == ["0", "1", "2"]
+
+
+async def test_a_deferred_change_that_comes_too_late_changes_nothing(database: Database) -> None:
+    with pytest.raises(Conflict, match="c: somebody else changed it first"):
+        async with database.writing() as tx:
+            await records.add(tx, CONTAINERS, {"uuid": "c", "state": "Queued"})
+            await records.change(tx, CONTAINERS, "c", {"priority": 1}, expected={"state": "Locked"})
+    with pytest.raises(Invalid, match="duplicate key|UNIQUE|unique"):
+        async with database.writing() as tx:
+            await records.add(tx, CONTAINERS, {"uuid": "c"})
+            await records.add(tx, LINKS, {"uuid": "l"})
+            await records.add(tx, CONTAINERS, {"uuid": "c"})
+    async with database.reading() as tx:
+        assert await records.get(tx, CONTAINERS, "c") is await records.get(tx, LINKS, "l") is None

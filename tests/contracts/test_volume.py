@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from lading.blobs.volume import DirectoryVolume, Volume
-from lading.core.errors import Corrupt, NotFound
+from lading.blobs.app import make_app
+from lading.blobs.directory import DirectoryVolume
+from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.remote import RemoteVolume
+from lading.blobs.s3 import S3Volume
+from lading.blobs.volume import Volume
+from lading.config import Config
+from lading.core.errors import Conflict, Corrupt, NotFound
+from lading.testing.asgi import AsgiTransport
 from lading.testing.volume import MemoryVolume
+from tests.s3 import make_bucket
 
 Rot = Callable[[str], None]
 
@@ -25,12 +35,33 @@ def _rot_file(root: Path, hash: str) -> None:
     path.write_bytes(b"!" + path.read_bytes()[1:])
 
 
-@pytest.fixture(params=["directory", "memory"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Volume, Rot]:
+async def _any_token(_: str) -> None:
+    """Every token may use the store."""
+
+
+def _served(volume: Volume) -> RemoteVolume:
+    """A volume as another server reaches it."""
+    uuid, config = "zzzzz-nyw5e-000000000000000", Config(SystemRootToken="root")
+    app = make_app(Mounts([Mount(uuid=uuid, volume=volume)]), config, clock=time.time, check_token=_any_token)
+    return RemoteVolume(uuid, AsgiTransport(app), "root")
+
+
+@pytest.fixture(params=["directory", "s3", "remote", "memory"])
+async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Volume, Rot]]:
+    volume: Volume
     if request.param == "memory":
-        memory = MemoryVolume()
-        return memory, memory.rot
-    return DirectoryVolume(tmp_path / "blocks"), lambda hash: _rot_file(tmp_path / "blocks", hash)
+        volume = MemoryVolume()
+        rot = volume.rot
+    elif request.param == "remote":
+        directory = DirectoryVolume(tmp_path / "blocks")
+        volume, rot = _served(directory), lambda hash: _rot_file(tmp_path / "blocks", hash)
+    elif request.param == "s3":
+        bucket = make_bucket()
+        volume, rot = S3Volume(bucket.parameters), lambda hash: bucket.write(f"{hash[:3]}/{hash}", b"!!!")
+    else:
+        volume, rot = DirectoryVolume(tmp_path / "blocks"), lambda hash: _rot_file(tmp_path / "blocks", hash)
+    yield volume, rot
+    await volume.close()
 
 
 @pytest.fixture
@@ -90,5 +121,100 @@ async def test_the_index_is_sorted_and_keeps_to_its_prefix(volume: Volume) -> No
         assert listed == [hash for hash in hashes if hash.startswith(prefix)]
 
 
-async def test_free_space_is_a_number(volume: Volume) -> None:
-    assert await volume.free() > 1 << 20
+async def test_space_is_known(volume: Volume) -> None:
+    space = await volume.space()
+    assert space.free > 1 << 20
+    assert space.total == 0 or space.total >= space.free
+
+
+async def test_a_block_is_read_into_memory_that_is_given(volume: Volume) -> None:
+    await volume.put(_hash(b"foo"), b"foo")
+    room = bytearray(5)
+    assert bytes(await volume.get(_hash(b"foo"), memoryview(room))) == b"foo"
+    assert room[:3] == b"foo"
+    with pytest.raises(NotFound):
+        await volume.get(_hash(b"foo"), memoryview(bytearray(2)))
+
+
+async def test_touch_counts_as_a_put(volume: Volume) -> None:
+    with pytest.raises(NotFound):
+        await volume.touch(_hash(b"foo"))
+    await volume.put(_hash(b"foo"), b"foo")
+    first = await volume.head(_hash(b"foo"))
+    await volume.touch(_hash(b"foo"))
+    assert (await volume.head(_hash(b"foo"))).mtime_ns >= first.mtime_ns
+    assert await volume.get(_hash(b"foo")) == b"foo"
+
+
+async def test_into_the_bin_and_back(volume: Volume) -> None:
+    await volume.put(_hash(b"foo"), b"foo")
+    stored = await volume.head(_hash(b"foo"))
+    await volume.discard(_hash(b"foo"), stored.mtime_ns)
+    assert [one async for one in volume.index()] == []
+    with pytest.raises(NotFound):
+        await volume.get(_hash(b"foo"))
+    (thrown,) = [one async for one in volume.discarded()]
+    assert (thrown.hash, thrown.size) == (_hash(b"foo"), 3)
+    assert thrown.discarded_ns >= stored.mtime_ns
+    await volume.restore(_hash(b"foo"))
+    assert await volume.get(_hash(b"foo")) == b"foo"
+    assert [one async for one in volume.discarded()] == []
+    with pytest.raises(NotFound):
+        await volume.restore(_hash(b"foo"))
+
+
+async def test_what_was_put_again_does_not_go_into_the_bin(volume: Volume) -> None:
+    await volume.put(_hash(b"foo"), b"foo")
+    stored = await volume.head(_hash(b"foo"))
+    for move in (volume.discard, volume.quarantine):
+        with pytest.raises(Conflict):
+            await move(_hash(b"foo"), stored.mtime_ns - 5_000_000_000)
+        with pytest.raises(NotFound):
+            await move(_hash(b"bar"), stored.mtime_ns)
+    assert await volume.get(_hash(b"foo")) == b"foo"
+
+
+async def test_what_is_deleted_from_the_bin_does_not_come_back(volume: Volume) -> None:
+    await volume.put(_hash(b"foo"), b"foo")
+    await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
+    (thrown,) = [one async for one in volume.discarded()]
+    with pytest.raises(NotFound):
+        await volume.delete(_hash(b"bar"), thrown.discarded_ns)
+    await volume.delete(_hash(b"foo"), thrown.discarded_ns)
+    with pytest.raises(NotFound):
+        await volume.restore(_hash(b"foo"))
+
+
+async def test_a_block_in_the_bin_can_be_put_anew(volume: Volume) -> None:
+    await volume.put(_hash(b"foo"), b"foo")
+    await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
+    await volume.put(_hash(b"foo"), b"foo")
+    assert await volume.get(_hash(b"foo")) == b"foo"
+    assert len([one async for one in volume.discarded()]) == 1
+
+
+async def test_a_quarantined_block_is_said_to_be_damaged_until_it_is_put_again(kept: tuple[Volume, Rot]) -> None:
+    volume, rot = kept
+    await volume.put(_hash(b"foo"), b"foo")
+    rot(_hash(b"foo"))
+    await volume.quarantine(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
+    assert [one async for one in volume.index()] == []
+    for look in (volume.get, volume.head):
+        with pytest.raises(Corrupt):
+            await look(_hash(b"foo"))
+    await volume.put(_hash(b"foo"), b"foo")
+    assert await volume.get(_hash(b"foo")) == b"foo"
+
+
+async def test_many_puts_and_discards_at_once_lose_nothing_acknowledged(volume: Volume) -> None:
+    async def throw_away() -> None:
+        with suppress(Conflict, NotFound):
+            await volume.discard(_hash(b"foo"), (await volume.head(_hash(b"foo"))).mtime_ns)
+
+    async def put() -> None:
+        await volume.put(_hash(b"foo"), b"foo")
+
+    for _ in range(5):
+        await asyncio.gather(*(one() for one in (throw_away, put) * 4))
+        await volume.put(_hash(b"foo"), b"foo")
+        assert await volume.get(_hash(b"foo")) == b"foo"

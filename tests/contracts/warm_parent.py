@@ -7,6 +7,7 @@ Its processes end by TERM, leaving their run directory behind, or by USR1, clear
 from __future__ import annotations
 
 import argparse
+import ctypes
 import fcntl
 import json
 import os
@@ -33,7 +34,7 @@ def main() -> None:
         if options.behave == "babble":
             sock.send(b"not JSON")
         request = json.loads(data)
-        handle = {"start": start, "list": listing, "clean": clean}[request["op"]]
+        handle = {"start": start, "list": listing, "clean": clean, "signal": send}[request["op"]]
         if options.behave != f"silent {request['op']}":
             handle(sock, request, options)
 
@@ -50,7 +51,8 @@ def start(sock: socket.socket, request: dict[str, Any], options: argparse.Namesp
     if behave == "refuse":
         answer(sock, request, op="refused", uuid=uuid, error="told to refuse")
         return
-    pid = fork(sock, Path(assignment["run_directory"]))
+    # One that is said to have ended is heard of by nobody any more: it goes with this process.
+    pid = fork(sock, Path(assignment["run_directory"]), tied=str(behave).startswith("end"))
     if behave == "die":
         sys.exit(1)
     if behave == "forget the descriptor":
@@ -58,10 +60,15 @@ def start(sock: socket.socket, request: dict[str, Any], options: argparse.Namesp
         return
     if behave == "late":
         sock.recv(1 << 20)
+    told = json.dumps({"op": "ended", "uuid": uuid}).encode()
+    if behave == "end at once":
+        sock.send(told)
     answer(sock, request, op="started", uuid=uuid, pid=pid, fds=(os.pidfd_open(pid),))
+    if behave == "end":
+        sock.send(told)
 
 
-def fork(sock: socket.socket, folder: Path) -> int:
+def fork(sock: socket.socket, folder: Path, *, tied: bool) -> int:
     folder.mkdir(parents=True)
     lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -70,12 +77,21 @@ def fork(sock: socket.socket, folder: Path) -> int:
     if pid == 0:
         os.setsid()
         sock.close()
-        os.write(lock, str(os.getpid()).encode())
+        if tied:
+            ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
         signal.sigwait({signal.SIGUSR1})
         shutil.rmtree(folder)
         os._exit(0)
+    os.write(lock, str(pid).encode())
     os.close(lock)
     return pid
+
+
+def send(sock: socket.socket, request: dict[str, Any], options: argparse.Namespace) -> None:
+    folder = options.run / request["uuid"]
+    if delivered := folder.exists() and held(folder):
+        os.kill(int((folder / "lock").read_text()), signal.Signals[f"SIG{request['signal']}"])
+    answer(sock, request, op="signalled", uuid=request["uuid"], delivered=delivered)
 
 
 def listing(sock: socket.socket, request: dict[str, Any], options: argparse.Namespace) -> None:

@@ -29,6 +29,7 @@ class Bench:
     server: FakeServer = field(default_factory=FakeServer)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     flush: asyncio.Event = field(default_factory=asyncio.Event)
+    reprice: asyncio.Event = field(default_factory=asyncio.Event)
     faults: dict[str, LadingError] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     out_of_memory: bool = False
@@ -65,6 +66,7 @@ class Bench:
             engines=self._make_engine,
             stop=self.stop,
             flush=self.flush,
+            reprice=self.reprice,
         )
 
     def _make_engine(self, name: str, settings: EngineSettings) -> Engine:

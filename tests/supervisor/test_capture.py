@@ -10,12 +10,14 @@ from lading.client.retry import NO_RETRY
 from lading.client.trees import TreeCache
 from lading.core.errors import ExecutionError, Failure
 from lading.core.manifest import portable_data_hash
-from lading.core.mountplan import Collection, plan
+from lading.core.mountplan import Collection, GitTree, Host, Source, plan
 from lading.core.output import CopyFile, Mark, OutputPlan, Refer
-from lading.supervisor.capture import plan_capture, save_files, save_output
+from lading.supervisor.capture import plan_capture, save_log, save_output
+from lading.supervisor.logs import Log
 from lading.supervisor.staging import Inputs, Stage
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import FakeServer
+from tests.supervisor.supervised import MOMENT
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def server() -> FakeServer:
 def inputs(server: FakeServer, tmp_path: Path) -> Inputs:
     transport = AsgiTransport(server)
     api = ApiClient(transport, "t", retry=NO_RETRY)
-    return Inputs(api, BlockClient(transport, "t", retry=NO_RETRY), TreeCache(tmp_path / "trees", 1 << 30))
+    return Inputs(api, BlockClient(transport, "t", retry=NO_RETRY), TreeCache(tmp_path / "trees", 1 << 30), no_git)
 
 
 async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_path: Path) -> None:
@@ -35,14 +37,14 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
     (tmp_path / "small").write_bytes(b"small")
     (tmp_path / "large").write_bytes(b"l" * 300_000)
     items = (
-        CopyFile("a/small", str(tmp_path / "small")),
-        CopyFile("large", str(tmp_path / "large")),
+        CopyFile("a/small", Host(str(tmp_path / "small"))),
+        CopyFile("large", Host(str(tmp_path / "large"))),
         Mark("e/.keep"),
         Refer("all", Collection(pdh)),
         Refer("one", Collection(pdh, "d/x")),
         Refer("sub", Collection(pdh, "d")),
     )
-    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks)
+    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, find=at)
     server._store(manifest)
     assert server.files(portable_data_hash(manifest)) == {
         "a/small": b"small",
@@ -58,9 +60,9 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
 
 
 async def test_a_file_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path) -> None:
-    items = OutputPlan((CopyFile("a", str(tmp_path / "none")),))
+    items = OutputPlan((CopyFile("a", Host(str(tmp_path / "none"))),))
     with pytest.raises(ExecutionError, match="a cannot be read") as caught:
-        await save_output(items, inputs=inputs, blocks=inputs.blocks)
+        await save_output(items, inputs=inputs, blocks=inputs.blocks, find=at)
     assert caught.value.failure is Failure.NODE
 
 
@@ -76,10 +78,30 @@ async def test_few_files_and_many(inputs: Inputs, tmp_path: Path, count: int) ->
     await stage.close()
 
 
-async def test_a_flat_directory(server: FakeServer, inputs: Inputs, tmp_path: Path) -> None:
-    directory = tmp_path / "log"
-    directory.mkdir()
-    (directory / "b").write_bytes(b"2")
-    (directory / "a").write_bytes(b"1")
-    manifest = await save_files(directory, blocks=inputs.blocks)
-    assert manifest.endswith(" 0:1:a 1:1:b\n")
+async def test_a_log_is_saved_with_what_the_disk_did_not_take(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    log = Log(tmp_path / "log", lambda: MOMENT)
+    log.put("b", b"2")
+    log.put("a", b"1")
+    assert (await save_log(log, blocks=inputs.blocks)).endswith(" 0:1:a 1:1:b\n")
+    log.stream("c").write(b"c\n")
+    log.stream("c").tail = b"and more\n"
+    server._store(manifest := await save_log(log, blocks=inputs.blocks))
+    assert server.files(portable_data_hash(manifest))["c"].endswith(b" c\nand more\n")
+    log.close()
+
+
+async def test_an_output_directory_that_is_gone(inputs: Inputs, tmp_path: Path) -> None:
+    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    with pytest.raises(ExecutionError, match="/out is gone"):
+        await plan_capture(Stage(made), [])
+
+
+def at(source: Source) -> str:
+    """Where a file of the host is."""
+    return source.path
+
+
+async def no_git(tree: GitTree, directory: Path) -> None:
+    raise AssertionError(f"{tree} is not wanted in {directory}")

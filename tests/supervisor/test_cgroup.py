@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,3 +92,24 @@ def test_a_real_group_holds_limits_and_processes(group: Cgroup) -> None:
         assert process.wait() == -9
     assert not any(Path(file).exists() for file in group.join_files)
     assert group.out_of_memory_kills() == 0
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_thread_joins_without_the_rest_of_its_process(group: Cgroup) -> None:
+    need(bool(ROOT.roots) and group.takes_threads, "cgroups of version 1")
+    group.make()
+    started: list[subprocess.Popen[bytes]] = []
+
+    def join() -> None:
+        group.join()
+        started.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE))
+
+    thread = threading.Thread(target=join)
+    thread.start()
+    thread.join()
+    with started[0] as child:
+        assert group.processes() == {child.pid}
+        assert not group.remove_empty()
+        child.communicate()
+    assert group.remove_empty()
+    assert group.remove_empty()

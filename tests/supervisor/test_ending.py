@@ -4,7 +4,7 @@ import pytest
 
 from lading.core.container import Container, State
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.ending import Ending, failed, judge, runtime_status, signal_name
+from lading.supervisor.ending import Circumstances, Ending, failed, judge, runtime_status, signal_name
 from lading.supervisor.engines import Exit
 
 CONTAINER = Container(
@@ -25,14 +25,29 @@ CONTAINER = Container(
     ],
 )
 def test_what_an_end_means(exit_: Exit, stopped: bool, timed_out: bool, state: State, failure: Failure | None) -> None:
-    ending = judge(exit_, CONTAINER, stopped=stopped, timed_out=timed_out)
+    ending = judge(exit_, CONTAINER, Circumstances(stopped=stopped, timed_out=timed_out))
     assert (ending.state, ending.failure, ending.exit_code) == (state, failure, exit_.code)
 
 
 def test_a_command_that_survives_the_lack_of_memory_is_warned_about() -> None:
-    ending = judge(Exit(code=0, out_of_memory=True), CONTAINER, stopped=False, timed_out=False)
+    ending = judge(Exit(code=0, out_of_memory=True), CONTAINER, Circumstances())
     assert (ending.error, ending.failure) == ("", None)
     assert "all of its 5 bytes" in ending.warning
+
+
+@pytest.mark.parametrize(("code", "stopped", "failure"), [(0, True, True), (143, False, True), (1, False, False)])
+def test_who_ends_after_a_notice_was_preempted(code: int, stopped: bool, failure: bool) -> None:
+    known = Circumstances(stopped=stopped, preempted="EC2 will terminate this instance")
+    ending = judge(Exit(code=code), CONTAINER, known)
+    assert ending.failure is (Failure.PREEMPTED if failure else None)
+    assert ending.state is (State.CANCELLED if failure else State.COMPLETE)
+
+
+@pytest.mark.parametrize(("code", "failure"), [(0, None), (1, Failure.DISK)])
+def test_a_command_that_fails_on_a_full_disk(code: int, failure: Failure | None) -> None:
+    ending = judge(Exit(code=code), CONTAINER, Circumstances(full="the disk was full"))
+    assert (ending.state, ending.failure) == (State.COMPLETE, failure)
+    assert ("when the disk was full" in ending.error) is bool(failure)
 
 
 def test_a_failure_keeps_its_class() -> None:

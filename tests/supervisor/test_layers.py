@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gzip
+import io
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -110,6 +113,46 @@ async def test_what_is_no_image_is_refused(store: LayerStore, tmp_path: Path, ar
     assert list((tmp_path / "images").glob(".*.tar")) == []
 
 
+def links(*pairs: tuple[str, str], kind: bytes = tarfile.SYMTYPE) -> bytes:
+    """An archive of links: pairs of name and target."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, target in pairs:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, target
+            tar.addfile(member)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("archive", "fault"),
+    [
+        (links(("manifest.json", "manifest.json")), r"no manifest\.json"),
+        (links(("manifest.json", "b"), ("b", "manifest.json")), r"no manifest\.json"),
+        (links(("manifest.json", "/etc/passwd")), r"no manifest\.json"),
+        (links(("manifest.json", "../../../../../etc/passwd")), r"no manifest\.json"),
+        (links(("manifest.json", "/etc/passwd"), kind=tarfile.LNKTYPE), r"no manifest\.json"),
+        (make_layer({"manifest.json": b" " * 3000}), r"more than 1000 bytes"),
+        (make_layer({"manifest.json": b'[{"Config":"%s","Layers":[]}]' % (b"../" * 100)}), r"no \.\./"),
+    ],
+)
+async def test_what_is_hostile_is_refused(
+    store: LayerStore, tmp_path: Path, archive: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lading.supervisor.layers._MOST_DOCUMENT", 1000)
+    with pytest.raises(ExecutionError, match=fault) as caught:
+        await store.lease(ArchiveImage("sha256:0", archive))
+    assert (caught.value.failure, len(caught.value.message) < 400) == (Failure.IMAGE, True)
+    assert layers_in(tmp_path) == 0
+
+
+async def test_a_layer_that_grows_is_refused(tmp_path: Path) -> None:
+    name, archive = make_archive([gzip.compress(make_layer({"zeros": bytes(1 << 20)}))])
+    with pytest.raises(ExecutionError, match="larger than the cache"):
+        await LayerStore(tmp_path, limit=1 << 18).lease(ArchiveImage(name, archive))
+    assert list((tmp_path / "layers").glob(".new*")) == []
+
+
 async def test_a_layer_with_another_hash_is_refused(store: LayerStore, tmp_path: Path) -> None:
     name, archive = make_archive([A])
     with pytest.raises(ExecutionError, match="configuration says"):
@@ -122,7 +165,7 @@ async def test_a_layer_with_another_hash_is_refused(store: LayerStore, tmp_path:
 async def test_what_the_disk_refuses_is_told(
     store: LayerStore, monkeypatch: pytest.MonkeyPatch, number: int, failure: Failure
 ) -> None:
-    def refuse(*_: object) -> str:
+    def refuse(*_: object, **__: object) -> str:
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("lading.supervisor.layers.unpack_layer", refuse)

@@ -78,3 +78,30 @@ async def test_much_output_is_posted_at_once(view: LiveView, server: FakeServer,
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert set(server.live) == {"stdout.txt", "stderr.txt"}
+
+
+async def test_a_flood_is_posted_in_parts(
+    view: LiveView, server: FakeServer, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lading.supervisor.live._MOST", 10)
+    log.stream("stdout.txt").write(b"x" * 100)
+    await view.post()
+    assert len(server.live["stdout.txt"]) == 40
+    task = asyncio.create_task(view.run(period=0.0, size=1, first=0.0))
+    while len(server.live["stdout.txt"]) < log.size("stdout.txt"):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_file_that_is_too_long_is_left_out_and_the_others_are_not(
+    view: LiveView, server: FakeServer, log: Log
+) -> None:
+    server.faults = {"POST live": [0, 413]}
+    log.say("one")
+    log.stream("stdout.txt").write(b"two\n")
+    await view.post()
+    log.say("three")
+    await view.post()
+    assert set(server.live) == {"crunch-run.txt"}
+    assert server.calls.count("POST live") == 3

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -71,3 +72,59 @@ async def test_a_pipe_that_stays_open_is_given_up(log: Log) -> None:
     os.close(other)
     log.put("x", b"y")
     assert (log.directory / "x").read_bytes() == b"y"
+
+
+async def test_output_beyond_the_limit_is_read_and_dropped(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", lambda: MOMENT, limit=100)
+    pump = Pump(log, "stdout.txt")
+    os.write(pump.writing, b"x" * 200)
+    while not log.no_room("stdout.txt"):
+        await asyncio.sleep(0)
+    for _ in range(40):
+        os.write(pump.writing, b"y" * 1000)
+        await asyncio.sleep(0)
+    assert await pump.finish(5.0)
+    log.say("still here")
+    log.close()
+    kept = (tmp_path / "log" / "stdout.txt").read_text().splitlines()
+    assert kept == [
+        f"{STAMP} " + "x" * 200,
+        f"{STAMP} [the log keeps 100 bytes of this: what follows is not kept]",
+    ]
+    said = (tmp_path / "log" / "crunch-run.txt").read_text()
+    assert said == f"{STAMP} 40000 bytes of stdout.txt were not kept\n{STAMP} still here\n"
+
+
+async def test_a_disk_that_fills_up_ends_the_log_and_not_the_container(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", lambda: MOMENT)
+    pump = Pump(log, "stdout.txt")
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, pump._stream._file.fileno())
+    os.close(full)
+    os.write(pump.writing, b"x\n")
+    while not pump._stream.tail:
+        await asyncio.sleep(0)
+    assert log.tails() == {"stdout.txt": f"{STAMP} x\n".encode()}
+    os.write(pump.writing, b"y" * 65_536)
+    while not pump._stream.closed:
+        await asyncio.sleep(0)
+    os.write(pump.writing, b"z")
+    assert await pump.finish(5.0)
+    assert (pump._stream.size, pump.dropped) == (0, 1)
+    log.close()
+
+
+def test_room_is_looked_at_now_and_then(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lading.supervisor.logs._LOOK_EVERY", 1)
+    assert log.no_room("stdout.txt") == ""
+    log.stream("stdout.txt").write(b"x")
+    assert log.no_room("stdout.txt") == ""
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((1, 1, 100, 1, 1, 1, 1, 1, 1, 1)))
+    log.stream("stdout.txt").write(b"x")
+    assert "the disk has no room" in log.no_room("stdout.txt")
+
+
+def test_a_file_that_cannot_be_written_is_left_out(log: Log) -> None:
+    (log.directory / "x").mkdir()
+    log.put("x", b"y")
+    assert (log.directory / "x").is_dir()

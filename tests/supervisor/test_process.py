@@ -42,7 +42,7 @@ async def test_one_container_in_a_process_of_its_own(bench: Bench, tmp_path: Pat
     bench.settings = {"engine": "docker", "docker_socket": "/none"}
     told = {**msgspec.to_builtins(bench.assignment()), "api_socket": str(socket)}
     async with serving(bench.server, uds=str(socket)):
-        process = await asyncio_run(SUPERVISOR, msgspec.json.encode(told))
+        process = await asyncio_run([*SUPERVISOR, "--lock-directory", str(tmp_path)], msgspec.json.encode(told))
     socket.unlink(missing_ok=True)
     assert process == 1
     assert record["state"] == "Complete"

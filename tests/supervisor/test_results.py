@@ -1,22 +1,82 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.supervisor.supervised import STAMP, Bench
 
 
 async def test_an_output_that_the_store_refuses_is_said_and_the_log_saved_anew(bench: Bench) -> None:
     record = bench.add("echo x > /out/file")
-    bench.server.faults = {"POST collections": [422]}
+    bench.server.faults = {"POST finish": [404], "POST collections": [422]}
     await bench.run()
     assert record["state"] == "Cancelled"
     assert "the output cannot be saved" in record["runtime_status"]["error"]
     assert bench.log().splitlines()[-1] == f"{STAMP} Cancelled"
 
 
-async def test_a_store_that_is_away_leaves_the_end_unreported(bench: Bench) -> None:
+@pytest.mark.parametrize("status", [503, 507])
+async def test_a_store_that_cannot_take_it_is_the_end_of_the_container(bench: Bench, status: int) -> None:
     record = bench.add("echo x > /out/file")
-    bench.server.faults = {"PUT block": [503, 503]}
+    bench.server.faults = {"POST finish": [status], "POST block": [status] * 3}
+    assert await bench.run() == 0
+    assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "infrastructure")
+    assert "the output cannot be saved" in record["runtime_status"]["error"]
+    assert record.get("log") is None
+
+
+async def test_a_log_that_cannot_be_stored_is_said(bench: Bench) -> None:
+    record = bench.add("true")
+    bench.server.faults = {"POST finish": [507], "POST block": [507]}
+    await bench.run()
+    assert "the log cannot be saved" in record["runtime_status"]["error"]
+
+
+async def test_a_server_that_is_away_leaves_the_end_unreported(bench: Bench) -> None:
+    record = bench.add("true")
+    bench.server.faults = {"POST finish": [503], "PUT containers": [0, 503]}
     assert await bench.run() == 1
     assert record["state"] == "Running"
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 413, 422, 503])
+async def test_what_cannot_be_reported_in_one_call_is_done_step_by_step(bench: Bench, status: int) -> None:
+    record = bench.add("echo x > /out/file")
+    bench.server.faults = {"POST finish": [status]}
+    assert await bench.run() == 0
+    assert (record["state"], bench.output()) == ("Complete", {"file": b"x\n"})
+    assert bench.server.calls[-1] == "PUT containers"
+
+
+@pytest.mark.parametrize("script", ["head -c 70000 /dev/zero > /out/file", "cd /out; touch $(seq 100)"])
+async def test_large_results_are_stored_step_by_step(bench: Bench, script: str) -> None:
+    record = bench.add(script)
+    assert await bench.run() == 0
+    assert record["state"] == "Complete"
+    assert "POST finish" not in bench.server.calls
+
+
+async def test_a_large_log_is_stored_step_by_step(bench: Bench) -> None:
+    bench.add("head -c 200000 /dev/zero | tr '\\0' x")
+    assert await bench.run() == 0
+    assert len(bench.log("stdout.txt")) > 200000
+    assert "POST finish" not in bench.server.calls
+
+
+async def test_a_supervisor_that_lost_its_container_stores_nothing_more(bench: Bench) -> None:
+    bench.add("true")
+    bench.server.faults = {"POST finish": [401]}
+    assert await bench.run() == 1
+    assert bench.server.calls[-1] == "POST finish"
+
+
+async def test_the_cost_is_reported_only_where_there_is_a_price(bench: Bench) -> None:
+    record = bench.add("true")
+    await bench.run()
+    assert "cost" not in record
+    bench.settings = {"instance_type": {"Price": 3600.0}}
+    record = bench.add("true")
+    await bench.run()
+    assert record["cost"] == 0.0
 
 
 async def test_a_cancelled_container_keeps_its_reason_when_its_output_fails_too(bench: Bench) -> None:

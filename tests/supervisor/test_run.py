@@ -33,9 +33,7 @@ async def test_few_calls(bench: Bench) -> None:
     bench.add("true", secret_mounts_md5="99914b932bd37a50b983c5e7c90ae93b")
     await bench.run()
     assert sorted(bench.server.calls[:2]) == ["GET auth", "GET containers"]
-    assert bench.server.calls[2:4] == ["GET collections", "PUT containers"]
-    assert sorted(bench.server.calls[4:-1]) == ["POST collections", "POST collections", "PUT block"]
-    assert bench.server.calls[-1] == "PUT containers"
+    assert bench.server.calls[2:] == ["GET collections", "PUT containers", "POST finish"]
 
 
 async def test_running_is_reported_before_any_code_of_the_user_starts(bench: Bench) -> None:
@@ -67,7 +65,7 @@ async def test_a_container_that_is_not_locked_is_left_alone(bench: Bench, state:
 async def test_what_is_tried_again(bench: Bench) -> None:
     bench.settings = {"unreachable_timeout": 60.0}
     record = bench.add("echo data > /out/file")
-    kinds = ("GET containers", "GET auth", "PUT containers", "PUT block", "POST collections")
+    kinds = ("GET containers", "GET auth", "PUT containers", "POST block", "POST collections")
     bench.server.faults = {kind: [503] for kind in kinds}
     assert await bench.run() == 0
     assert record["state"] == "Complete"
@@ -82,14 +80,14 @@ async def test_a_record_that_cannot_be_read_is_left_to_the_dispatcher(bench: Ben
 
 async def test_an_end_that_cannot_be_reported_is_a_failure(bench: Bench) -> None:
     record = bench.add("true")
-    bench.server.faults = {"PUT containers": [0, 503]}
+    bench.server.faults = {"POST finish": [503], "PUT containers": [0, 503]}
     assert await bench.run() == 1
     assert record["state"] == "Running"
 
 
 async def test_an_end_that_is_refused_becomes_cancelled(bench: Bench) -> None:
     record = bench.add("true")
-    bench.server.faults = {"PUT containers": [0, 422]}
+    bench.server.faults = {"POST finish": [422], "PUT containers": [0, 422]}
     assert await bench.run() == 0
     assert record["state"] == "Cancelled"
     assert record["runtime_status"]["failure"] == "infrastructure"
@@ -106,6 +104,36 @@ async def test_term_cancels_and_saves(bench: Bench) -> None:
     assert any(one["name"].startswith("output") for one in bench.server.collections.values() if "name" in one)
 
 
+async def test_a_failed_container_is_kept_until_somebody_cancels(bench: Bench) -> None:
+    record = bench.add("exit 3", scheduling_parameters={"keep_on_failure": 600})
+    running = asyncio.create_task(bench.run())
+    async with asyncio.timeout(30):
+        while not (bench.engine and "hold" in bench.engine.calls and record["runtime_status"].get("activity")):
+            await asyncio.sleep(0)
+    assert record["state"] == "Running"
+    assert "failed with exit code 3; its container is kept until" in record["runtime_status"]["activity"]
+    bench.stop.set()
+    assert await running == 0
+    assert (record["state"], record["exit_code"]) == ("Complete", 3)
+
+
+@pytest.mark.parametrize(("script", "seconds"), [("exit 0", 600), ("exit 3", 0)])
+async def test_others_are_not_kept(bench: Bench, script: str, seconds: int) -> None:
+    record = bench.add(script, scheduling_parameters={"keep_on_failure": seconds})
+    assert await bench.run() == 0
+    assert record["state"] == "Complete"
+    assert bench.engine is not None
+    assert "hold" not in bench.engine.calls
+
+
+async def test_a_container_that_cannot_be_kept_ends_as_ever(bench: Bench) -> None:
+    record = bench.add("exit 3", scheduling_parameters={"keep_on_failure": 600})
+    bench.faults = {"hold": ExecutionError("no way")}
+    assert await bench.run() == 0
+    assert (record["state"], record["exit_code"]) == ("Complete", 3)
+    assert "is not kept: no way" in bench.log("crunch-run.txt")
+
+
 async def test_term_before_running_gives_the_container_back(bench: Bench) -> None:
     record = bench.add("true")
     bench.stop.set()
@@ -120,6 +148,44 @@ async def test_term_just_after_running_starts_nothing(bench: Bench) -> None:
     assert bench.engine is not None
     assert "run" not in bench.engine.calls
     assert record["state"] == "Cancelled"
+
+
+@pytest.mark.parametrize(
+    ("call", "times", "state"),
+    [
+        ("GET auth", 1, "Queued"),  # record
+        ("GET secret_mounts", 1, "Queued"),  # inputs, before anything is made
+        ("GET collections", 1, "Queued"),  # inputs, while they are fetched
+        ("PUT containers", 1, "Cancelled"),  # container: it is Running, the command is not
+        ("POST live", 1, "Cancelled"),  # command
+        ("POST finish", 1, "Complete"),  # its end: what is done is done
+        ("POST collections", 1, "Complete"),
+        ("PUT containers", 2, "Complete"),
+    ],
+)
+async def test_cancelling_at_every_step(bench: Bench, call: str, times: int, state: str) -> None:
+    """Whatever was being done: the state is final or the container given back, and log and output are saved."""
+    ending = call in ("POST collections", "POST finish") or times == 2
+    bench.server.faults = {"POST finish": [404]} if ending and call != "POST finish" else {}
+    record = bench.add("echo data > /out/file; echo said" if ending else f"echo data > /out/file; {WAIT_FOR_TERM}")
+
+    def on_call(name: str) -> None:
+        if name == call and bench.server.calls.count(name) == times:
+            bench.stop.set()
+
+    bench.server.on_call = on_call
+    assert await bench.run() == 0
+    assert record["state"] == state
+    if state == "Queued":
+        assert record.get("log") is None
+        assert bench.engine is None or "run" not in bench.engine.calls
+        return
+    assert bench.log().splitlines()[-1] == f"{STAMP} {state}"
+    saved = {one["name"].split()[0] for one in bench.server.collections.values() if "name" in one}
+    began = bench.engine is not None and "run" in bench.engine.calls
+    assert saved == ({"logs", "output"} if began else {"logs"})
+    assert bench.engine is not None
+    assert bench.engine.calls[-1] == "remove"
 
 
 async def test_time_is_limited(bench: Bench) -> None:
@@ -151,6 +217,69 @@ async def test_an_engine_that_fails_cancels_with_its_reason(bench: Bench, method
     assert bench.log().splitlines()[-2:] == [f"{STAMP} it is broken", f"{STAMP} Cancelled"]
 
 
+async def test_a_broken_machine_gives_the_container_back(bench: Bench) -> None:
+    record = bench.add("true")
+    bench.settings = {"lock_directory": str(bench.directory / "lock")}
+    bench.faults = {"prepare": ExecutionError("Cannot connect to the Docker daemon at x", Failure.NODE)}
+    assert await bench.run() == 0
+    assert (record["state"], record.get("log")) == ("Queued", None)
+    assert (bench.directory / "lock" / "crunch-run-broken").exists()
+
+
+async def test_a_machine_that_breaks_after_running_was_reported_cancels(bench: Bench) -> None:
+    record = bench.add("true")
+    bench.settings = {"lock_directory": str(bench.directory / "lock")}
+    bench.faults = {"run": ExecutionError("write x: no space left on device", Failure.NODE)}
+    await bench.run()
+    assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "node")
+    assert "marked as broken" in bench.log()
+
+
+async def test_what_the_container_provokes_does_not_break_the_machine(bench: Bench) -> None:
+    pdh = bench.server.add_collection({"x": b"x"})
+    bench.add("true", mounts={"/out": {"kind": "tmp"}, "/in": {"kind": "collection", "portable_data_hash": pdh}})
+    bench.settings = {"lock_directory": str(bench.directory / "lock")}
+    bench.server.faults = {"GET block": [422] * 9}
+    await bench.run()
+    assert not (bench.directory / "lock").exists()
+
+
+async def test_giving_back_sends_no_cost(bench: Bench) -> None:
+    """dispatch-contract A.6, step 24: the requeue is refused when the machine has a price."""
+    bench.add("true")
+    bench.settings = {"instance_type": {"Price": 1.0}, "lock_directory": str(bench.directory / "lock")}
+    bench.faults = {"prepare": ExecutionError("cannot connect to the Docker daemon", Failure.NODE)}
+    await bench.run()
+    assert msgspec.json.decode(bench.server.bodies[-1]) == {"container": {"state": "Queued"}}
+
+
+async def test_the_instance_is_described_whole(bench: Bench) -> None:
+    """dispatch-contract A.7: node.json lacks the name of the type, and its scratch."""
+    instance = {"Name": "big", "ProviderType": "t2.big", "Price": 1.5, "VCPUs": 4, "RAM": 5, "Scratch": 6}
+    bench.settings = {"instance_type": instance}
+    bench.add("true")
+    await bench.run()
+    assert msgspec.json.decode(bench.log("node.json")) == instance
+
+
+async def test_a_machine_without_a_type_has_no_node_json(bench: Bench) -> None:
+    record = bench.add("true")
+    await bench.run()
+    assert set(bench.server.files(record["log"])) == {
+        "container.json",
+        "crunch-run.txt",
+        "node-info.txt",
+    } | {name for name in bench.server.files(record["log"]) if name in ("stdout.txt", "stderr.txt", "crunchstat.txt")}
+
+
+async def test_a_full_disk_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = bench.add("exit 1")
+    monkeypatch.setattr("lading.supervisor.staging._LITTLE", 1 << 80)
+    await bench.run()
+    assert (record["state"], record["exit_code"], record["runtime_status"]["failure"]) == ("Complete", 1, "disk")
+    assert "the disk of this machine was full" in record["runtime_status"]["error"]
+
+
 async def test_a_missing_program_is_the_users_fault(bench: Bench) -> None:
     record = bench.add("", command=["no-such-program"])
     await bench.run()
@@ -164,7 +293,7 @@ async def test_a_missing_image(bench: Bench) -> None:
 
 
 async def test_mounts_that_cannot_be_made_run_nothing(bench: Bench) -> None:
-    record = bench.add("true", mounts={"/out": {"kind": "tmp"}, "/x": {"kind": "keep"}})
+    record = bench.add("true", mounts={"/out": {"kind": "tmp"}, "/x": {"kind": "file"}})
     await bench.run()
     assert record["runtime_status"]["error"].startswith("mounts[/x]")
     assert bench.server.states == ["Cancelled"]
@@ -207,6 +336,35 @@ async def test_globs_choose_from_the_output(bench: Bench) -> None:
     bench.add("echo 1 > /out/a.txt; echo 2 > /out/b.log", output_glob=["*.txt"])
     await bench.run()
     assert list(bench.output()) == ["a.txt"]
+
+
+async def test_json_as_input_is_a_stream_and_no_mount(bench: Bench) -> None:
+    """dispatch-contract A.9: a json stdin also becomes a bind to the relative target `stdin`."""
+    bench.add("cat > /out/x", mounts={"/out": {"kind": "tmp"}, "stdin": {"kind": "json", "content": [1]}})
+    await bench.run()
+    assert bench.engine is not None
+    assert bench.engine.spec is not None
+    assert [bind.target for bind in bench.engine.spec.binds] == ["/out"]
+    assert bench.output() == {"x": b"[1]"}
+
+
+async def test_a_secret_as_input_is_delivered_and_not_saved(bench: Bench) -> None:
+    """dispatch-contract A.9: a secret stdin is accepted by the API but never delivered."""
+    record = bench.add("read -r word; echo ${#word} > /out/x")
+    bench.server.secrets[CONTAINER] = {"stdin": {"kind": "text", "content": "hush\n"}}
+    await bench.run()
+    assert bench.output() == {"x": b"4\n"}
+    everything = b"".join(bench.server.files(record["log"]).values()) + b"".join(bench.server.blocks.values())
+    assert b"hush" not in everything
+
+
+async def test_a_link_into_another_mount_is_mapped_there(bench: Bench) -> None:
+    """dispatch-contract A.14: the host path is cut from the wrong mount, giving another file or a crash."""
+    mounts = {"/var/spool/cwl": {"kind": "tmp"}, "/mine": {"kind": "tmp"}}
+    script = "echo right > /mine/x; ln -s /mi''ne/x /var/spool/cwl/link"
+    bench.add(script, mounts=mounts, output_path="/var/spool/cwl")
+    await bench.run()
+    assert bench.output() == {"link": b"right\n"}
 
 
 async def test_a_container_that_may_call_the_api(bench: Bench) -> None:
@@ -255,8 +413,7 @@ async def test_the_log_is_saved_when_asked(bench: Bench) -> None:
     bench.server.on_call = on_call
     bench.on_engine = lambda engine: then(engine.started.wait(), bench.flush.set)
     await bench.run()
-    assert bench.server.calls.count("POST collections") == 2
-    assert "PUT collections" in bench.server.calls
+    assert bench.server.calls.count("POST collections") == 3
     assert "Cancelled" in bench.log()
     assert record["state"] == "Cancelled"
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from lading.supervisor.assignment import Assignment
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import AUTH_SECRET, AUTH_UUID, CONTAINER, SUPERVISOR_TOKEN, FakeServer
+from lading.testing.world import world
+
+MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def assignment(**changes: Any) -> Assignment:
@@ -45,6 +49,15 @@ async def test_opening_reads_record_and_token(server: FakeServer) -> None:
     assert opened.token == f"v2/{AUTH_UUID}/{AUTH_SECRET}/{CONTAINER}"
 
 
+async def test_what_came_with_the_assignment_is_not_asked_for(server: FakeServer) -> None:
+    auth = {"uuid": AUTH_UUID, "api_token": AUTH_SECRET}
+    opened = session(server, known={"container": server.containers[CONTAINER], "auth": auth})
+    await opened.open()
+    assert opened.container.output_path == "/out"
+    assert opened.token == f"v2/{AUTH_UUID}/{AUTH_SECRET}/{CONTAINER}"
+    assert server.calls == []
+
+
 @pytest.mark.parametrize("status", [401, 403, 404, 422])
 async def test_a_refusal_means_that_it_is_not_ours(server: FakeServer, status: int) -> None:
     server.faults = {"GET auth": [status]}
@@ -77,14 +90,15 @@ async def test_secrets_that_are_not_there(server: FakeServer) -> None:
     assert server.calls.count("GET secret_mounts") == 2
 
 
-async def test_the_log_is_one_collection(server: FakeServer) -> None:
+async def test_a_saved_log_is_a_collection_that_stays_as_it_is(server: FakeServer) -> None:
     opened = session(server)
     await opened.open()
     await opened.save_interim_log("")
     record = server.containers[CONTAINER]
     assert record["log"] == "d41d8cd98f00b204e9800998ecf8427e+0"
     pdh = await opened.save_log(". acbd18db4cc2f85cedef654fccc4a4d8+3 0:3:foo\n")
-    assert [one["portable_data_hash"] for one in server.collections.values()] == [pdh]
+    assert [one["portable_data_hash"] for one in server.collections.values()] == [record["log"], pdh]
+    assert "PUT collections" not in server.calls
 
 
 def test_ways_to_the_server(tmp_path: Path) -> None:
@@ -92,3 +106,29 @@ def test_ways_to_the_server(tmp_path: Path) -> None:
         way = open_transport(assignment(**changes))
         assert isinstance(way, HttpTransport)
         assert way.address == address
+
+
+async def test_of_two_supervisors_with_one_token_one_may_run(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        uuid = (await it.submit())["container_uuid"]
+        told = assignment(container_uuid=uuid, supervisor_token=await it.lock(uuid))
+        moments = [MOMENT.replace(microsecond=number) for number in (1, 2)]
+        first, second = (Session(told, AsgiTransport(it.app), clock=[one].pop) for one in moments)
+        for one in (first, second):
+            await one.open()
+        await first.report_running()
+        await first.report_running()
+        with pytest.raises(Lost, match="Started at cannot be modified"):
+            await second.report_running()
+
+
+async def test_who_joins_may_find_it_running(server: FakeServer) -> None:
+    for state, word in (("Locked", ""), ("Running", ""), ("Queued", "not Locked or Running")):
+        server.containers[CONTAINER]["state"] = state
+        session = Session(assignment(), AsgiTransport(server))
+        if not word:
+            await session.join()
+            assert session.container.state == state
+            continue
+        with pytest.raises(Lost):
+            await session.join()

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,11 +12,12 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.trees import TreeCache
-from lading.core.errors import ExecutionError, Failure
-from lading.core.mountplan import Collection, Host, MountPlan, plan
+from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.core.mountplan import Collection, GitTree, Host, KeepTree, MountPlan, plan
 from lading.core.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
 from lading.supervisor import linux
-from lading.supervisor.staging import Inputs, Stage
+from lading.supervisor.keepmount import KeepMount
+from lading.supervisor.staging import Inputs, Stage, full_places
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import FakeServer
 
@@ -29,7 +31,7 @@ def server() -> FakeServer:
 def inputs(server: FakeServer, tmp_path: Path) -> Inputs:
     transport = AsgiTransport(server)
     api = ApiClient(transport, "t", retry=NO_RETRY)
-    return Inputs(api, BlockClient(transport, "t", retry=NO_RETRY), TreeCache(tmp_path / "trees", 1 << 30))
+    return Inputs(api, BlockClient(transport, "t", retry=NO_RETRY), TreeCache(tmp_path / "trees", 1 << 30), no_git)
 
 
 def planned(tmp_path: Path, mounts: dict[str, Any]) -> MountPlan:
@@ -41,6 +43,102 @@ async def staged(tmp_path: Path, inputs: Inputs, mounts: dict[str, Any], *, memo
     stage = Stage(planned(tmp_path, mounts))
     await stage.set(inputs, memory=memory)
     return stage
+
+
+class Mount:
+    """Stands for a KeepMount: a directory that was filled before, under another name for the engine."""
+
+    def __init__(self, view: Path, error: Unavailable | None = None) -> None:
+        self.is_open = False
+        self.whole = False
+        self.said: list[str] = []
+        self._view, self._error = view, error
+
+    async def open(self, *, whole: bool) -> None:
+        if self._error:
+            raise self._error
+        self.is_open, self.whole = True, whole
+
+    def place(self, source: Collection | KeepTree) -> Path:
+        return self._view / (source.path if isinstance(source, KeepTree) else f"{source.pdh}/{source.path}")
+
+    def shown(self, path: Path) -> Path:
+        return Path("/shown") / path.relative_to(self._view) if path.is_relative_to(self._view) else path
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def _mounted(root: Path, pdh: str, *, error: Unavailable | None = None) -> tuple[KeepMount, Mount]:
+    (root / "view" / pdh / "d").mkdir(parents=True)
+    (root / "view" / pdh / "d" / "x").write_text("mounted")
+    mount = Mount(root / "view", error)
+    return cast(KeepMount, mount), mount
+
+
+async def test_large_collections_are_mounted(server: FakeServer, inputs: Inputs, tmp_path: Path) -> None:
+    large, small = server.add_collection({"d/x": b"x" * 100}), server.add_collection({"d/x": b"small"})
+    mounts = {
+        "/large": {"kind": "collection", "portable_data_hash": large, "path": "d"},
+        "/small": {"kind": "collection", "portable_data_hash": small},
+        "/out/copy": {"kind": "collection", "portable_data_hash": large, "writable": True},
+        "stdin": {"kind": "collection", "portable_data_hash": large, "path": "d/x"},
+    }
+    keep, mount = _mounted(tmp_path, large)
+    stage = Stage(planned(tmp_path, mounts))
+    await stage.set(replace(inputs, large=50), memory=False, keep=keep)
+    at = {bind.target: bind.source for bind in stage.binds}
+    assert at["/large"] == f"/shown/{large}/d"
+    assert Path(at["/small"], "d", "x").read_text() == "small"
+    assert Path(at["/out"], "copy", "d", "x").read_text() == "mounted"
+    assert os.read(stage.stdin, 100) == b"mounted"
+    assert stage.look(Collection(large, "d")) == DirectoryEntry(("x",), frozenset(("x",)))
+    assert (mount.is_open, mount.whole) == (True, False)
+    await stage.close()
+
+
+async def test_a_large_collection_that_is_laid_out_already_is_not_mounted(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdh = server.add_collection({"d/x": b"x" * 100})
+    mounts = {"/in": {"kind": "collection", "portable_data_hash": pdh}}
+    await (await staged(tmp_path, inputs, mounts)).close()
+    keep, mount = _mounted(tmp_path, pdh)
+    stage = Stage(planned(tmp_path, mounts))
+    await stage.set(replace(inputs, large=50), memory=False, keep=keep)
+    assert not mount.is_open
+    await stage.close()
+
+
+async def test_where_nothing_can_be_mounted_large_ones_are_laid_out(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdh = server.add_collection({"d/x": b"x" * 100})
+    keep, mount = _mounted(tmp_path, pdh, error=Unavailable("no /dev/fuse"))
+    stage = Stage(planned(tmp_path, {"/in": {"kind": "collection", "portable_data_hash": pdh}}))
+    await stage.set(replace(inputs, large=50), memory=False, keep=keep)
+    assert Path(stage.binds[0].source, "d", "x").read_bytes() == b"x" * 100
+    assert mount.said == ["large inputs are laid out on disk, as they cannot be mounted: no /dev/fuse"]
+    await stage.close()
+
+
+async def test_the_tree_of_all_collections(inputs: Inputs, tmp_path: Path) -> None:
+    keep, mount = _mounted(tmp_path, "by_id")
+    stage = Stage(planned(tmp_path, {"/keep": {"kind": "keep"}}))
+    await stage.set(inputs, memory=False, keep=keep)
+    assert {bind.target: bind.source for bind in stage.binds}["/keep"] == "/shown"
+    assert mount.whole
+    await stage.close()
+
+
+async def test_a_tree_of_all_collections_that_cannot_be_mounted(inputs: Inputs, tmp_path: Path) -> None:
+    keep, _ = _mounted(tmp_path, "by_id", error=Unavailable("no /dev/fuse"))
+    stage = Stage(planned(tmp_path, {"/keep": {"kind": "keep"}}))
+    with pytest.raises(ExecutionError, match="a keep mount cannot be made here: no /dev/fuse") as caught:
+        await stage.set(inputs, memory=False, keep=keep)
+    assert caught.value.failure is Failure.NODE
+    with pytest.raises(ExecutionError, match="the tree of all collections is not mounted"):
+        await Stage(planned(tmp_path, {"/keep": {"kind": "keep"}})).set(inputs, memory=False)
 
 
 async def test_everything_is_made(server: FakeServer, inputs: Inputs, tmp_path: Path) -> None:
@@ -112,7 +210,7 @@ async def test_looking_does_not_follow_links(server: FakeServer, inputs: Inputs,
     assert stage.look(Host(str(output / "link"))) == LinkEntry("/etc")
     assert stage.look(Host(str(output / "fifo"))) == SpecialEntry()
     assert stage.look(Host(str(output / "none"))) is None
-    assert stage.look(Collection(pdh)) == DirectoryEntry(("x",))
+    assert stage.look(Collection(pdh)) == DirectoryEntry(("x",), frozenset(("x",)))
     assert stage.look(Collection(pdh, "x")) == FileEntry()
     assert stage.look(Collection(pdh, "x/y")) is None
     await stage.close()
@@ -124,3 +222,60 @@ async def test_a_directory_in_memory(inputs: Inputs, tmp_path: Path, monkeypatch
     ram = {"kind": "tmp", "device_type": "ram"}
     await staged(tmp_path, inputs, {"/a": {**ram, "capacity": 7}, "/b": ram}, memory=True)
     assert [what[3] for what in mounted] == ["mode=2777,size=7", "mode=2777"]
+
+
+async def test_git_trees_come_once_to_this_machine(inputs: Inputs, tmp_path: Path) -> None:
+    fetched: list[GitTree] = []
+
+    async def fetch(tree: GitTree, directory: Path) -> None:
+        fetched.append(tree)
+        (directory / ("blob" if tree.kind == "blob" else "run.sh")).write_text("x")
+
+    inputs.fetch_git_tree = fetch
+    mounts = {
+        "/src": {"kind": "git_tree", "tree": "a" * 40},
+        "/out-of": {"kind": "git_tree", "tree": "a" * 40},
+        "/one": {"kind": "git_tree", "blob": "b" * 40},
+    }
+    for _ in range(2):
+        stage = await staged(tmp_path, inputs, mounts)
+        at = {bind.target: Path(bind.source) for bind in stage.binds}
+        assert (at["/src"] / "run.sh").read_text() == at["/one"].read_text() == "x"
+        assert stage.look(GitTree("a" * 40, "tree", "run.sh")) == FileEntry()
+        await stage.close()
+    assert fetched == [GitTree("b" * 40, "blob"), GitTree("a" * 40, "tree")]
+
+
+@pytest.mark.parametrize(
+    ("target", "fault"),
+    [("/in/x", "no directory 'x'"), ("/in/d", ""), ("/in/none", "no directory 'none'"), ("/in/d/e", "no directory")],
+)
+async def test_a_mount_inside_a_read_only_one_needs_a_place(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, target: str, fault: str
+) -> None:
+    pdh = server.add_collection({"x": b"x", "d/y": b"y"})
+    stage = Stage(
+        planned(tmp_path, {"/in": {"kind": "collection", "portable_data_hash": pdh}, target: {"kind": "tmp"}})
+    )
+    if not fault:
+        await stage.set(inputs, memory=False)
+    else:
+        with pytest.raises(ExecutionError, match=f"mounts\\[{target}\\]: lies inside the read-only mount /in.*{fault}"):
+            await stage.set(inputs, memory=False)
+    await stage.close()
+
+
+async def test_a_directory_in_memory_that_is_full_is_named(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linux, "mount", lambda *_: None)
+    mounts = {"/a": {"kind": "tmp", "device_type": "ram", "capacity": 7}}
+    stage = await staged(tmp_path, inputs, mounts, memory=True)
+    assert full_places(tmp_path, stage) == ""
+    assert full_places(tmp_path / "none", None) == ""
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((1, 1, 100, 1, 0, 1, 1, 1, 1, 1)))
+    assert full_places(tmp_path, stage) == "/a was full (mounts: capacity 7)"
+
+
+async def no_git(tree: GitTree, directory: Path) -> None:
+    raise AssertionError(f"{tree} is not wanted in {directory}")

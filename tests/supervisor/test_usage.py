@@ -2,127 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lading.supervisor.cgroup import Hierarchy
+from lading.supervisor.counters import Folders
 from lading.supervisor.logs import Log
-from lading.supervisor.usage import (
-    Folders,
-    Usage,
-    find_folders,
-    read_cpu,
-    read_disks,
-    read_memory,
-    read_network,
-    read_peak,
-    read_space,
-)
+from lading.supervisor.usage import Usage
 from tests.supervisor.supervised import MOMENT, STAMP
-
-CPUS = float(len(os.sched_getaffinity(0)))
-V1 = {
-    "memory.stat": "cache 1\nrss 2\ntotal_cache 10\ntotal_rss 20\ntotal_swap 30\ntotal_pgmajfault 40\n",
-    "memory.max_usage_in_bytes": "99\n",
-    "cpuacct.stat": "user 150\nsystem 50\n",
-    "cpu.cfs_quota_us": "100000\n",
-    "blkio.throttle.io_service_bytes": "8:0 Read 7\n8:0 Write 9\n8:0 Sync 1\nTotal 16\n",
-}
-V2 = {
-    "memory.stat": "anon 5\npgmajfault 4\n",
-    "memory.current": "60\n",
-    "memory.swap.current": "7\n",
-    "memory.peak": "88\n",
-    "cpu.stat": "usage_usec 3\nuser_usec 1500000\nsystem_usec 500000\n",
-    "cpu.max": "max 100000\n",
-    "io.stat": "8:0 rbytes=7 wbytes=9 rios=1 odd\n",
-}
-
-
-def folders(directory: Path, version: int, files: dict[str, str]) -> Folders:
-    for name, text in files.items():
-        (directory / name).write_text(text)
-    names = ("memory", "cpu", "cpuacct", "blkio") if version == 1 else ("memory", "cpu", "io")
-    return Folders(version, dict.fromkeys(names, directory))
-
-
-def test_counters_of_version_1(tmp_path: Path) -> None:
-    found = folders(tmp_path, 1, V1)
-    assert read_memory(found) == {"cache": 10, "swap": 30, "pgmajfault": 40, "rss": 20}
-    assert read_cpu(found) == {"user": 1.5, "sys": 0.5, "cpus": 1.0}
-    assert read_disks(found) == {"8:0": {"write": 9, "read": 7}}
-    assert read_peak(found) == 99
-
-
-def test_counters_of_version_2(tmp_path: Path) -> None:
-    found = folders(tmp_path, 2, V2)
-    assert read_memory(found) == {"swap": 7, "pgmajfault": 4, "rss": 60}
-    assert read_cpu(found) == {"user": 1.5, "sys": 0.5, "cpus": CPUS}
-    assert read_disks(found) == {"8:0": {"write": 9, "read": 7}}
-    assert read_peak(found) == 88
-
-
-def test_a_quota_of_version_2(tmp_path: Path) -> None:
-    assert read_cpu(folders(tmp_path, 2, {**V2, "cpu.max": "50000 100000\n"}))["cpus"] == 0.5
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_counters_that_are_not_there(version: int) -> None:
-    found = Folders(version, {"pids": Path("/none")})
-    assert (read_memory(found), read_cpu(found), read_disks(found), read_peak(found)) == ({}, {}, {}, 0)
-
-
-def processes(proc: Path, **groups: str) -> None:
-    for pid, text in groups.items():
-        folder = proc / pid.strip("_")
-        (folder / "ns").mkdir(parents=True)
-        (folder / "net").mkdir()
-        (folder / "cgroup").write_text(text)
-        (folder / "ns" / "net").symlink_to("net:[2]" if pid != "self" else "net:[1]")
-        (folder / "net" / "dev").write_text("a\nb\n lo: 1 0 0 0 0 0 0 0 1 0\neth0: 5 0 0 0 0 0 0 0 6 0\n")
-
-
-@pytest.mark.parametrize(
-    ("version", "theirs", "ours", "expected"),
-    [
-        (1, "3:memory:/m/x\n2:cpu,cpuacct:/c/x\n", "3:memory:/m\n2:cpu,cpuacct:/\n", {"memory": "m/x", "cpu": "c/x"}),
-        (1, "3:memory:/m\n2:cpu,cpuacct:/c/x\n", "3:memory:/m\n2:cpu,cpuacct:/\n", {"cpu": "c/x"}),
-        (1, "3:memory:/m\n", "3:memory:/m\n", None),
-        (2, "0::/x\n", "0::/\n", {"memory": "x", "cpu": "x"}),
-    ],
-)
-def test_where_a_process_is(
-    tmp_path: Path, version: int, theirs: str, ours: str, expected: dict[str, str] | None
-) -> None:
-    processes(tmp_path, _5=theirs, self=ours)
-    found = find_folders(5, Hierarchy(version, dict.fromkeys(("memory", "cpu"), tmp_path)), proc=tmp_path)
-    if expected is None:
-        assert found is None
-    else:
-        assert found is not None
-        assert found.paths == {name: tmp_path / path for name, path in expected.items()}
-
-
-def test_a_process_that_is_gone(tmp_path: Path) -> None:
-    assert find_folders(5, Hierarchy(1, {}), proc=tmp_path) is None
-
-
-def test_the_network_as_the_container_sees_it(tmp_path: Path) -> None:
-    processes(tmp_path, _5="", _6="", self="")
-    (tmp_path / "5" / "ns" / "net").unlink()
-    (tmp_path / "5" / "ns" / "net").symlink_to("net:[1]")
-    (tmp_path / "cgroup.procs").write_text("5\n6\n")
-    found = Folders(1, {"pids": tmp_path})
-    assert read_network(found, proc=tmp_path) == {"eth0": {"tx": 6, "rx": 5}}
-    (tmp_path / "cgroup.procs").write_text("5\n7\n")
-    assert read_network(found, proc=tmp_path) == {}
-
-
-def test_space(tmp_path: Path) -> None:
-    found = read_space(tmp_path)
-    assert 0 < found["available"] <= found["total"]
+from tests.supervisor.test_counters import V1, folders
 
 
 @pytest.fixture
@@ -157,14 +47,50 @@ def test_memory_is_warned_about_once_for_each_threshold(log: Log, tmp_path: Path
         (tmp_path / "memory.stat").write_text(f"total_rss {rss}\n")
         sampled.watch_memory()
     said = (log.directory / "crunch-run.txt").read_text()
-    assert [line.split("passed ")[1].split(" %")[0] for line in said.splitlines()] == ["90", "99"]
+    assert [line.removeprefix(f"{STAMP} ") for line in said.splitlines()] == [
+        "Container using over 90% of memory (rss 900 of 1000 bytes)",
+        "Container using over 99% of memory (rss 999 of 1000 bytes)",
+    ]
 
 
-def test_maxima_at_the_end(log: Log, tmp_path: Path) -> None:
-    usage(log, tmp_path, ram=40).finish()
-    said = (log.directory / "crunch-run.txt").read_text()
-    assert "most memory: 20 bytes rss (50 % of what was asked for)" in said
-    assert "cpu time: 2.00 s" in said
+def test_totals_and_maxima_at_the_end(log: Log, tmp_path: Path) -> None:
+    sampled = usage(log, tmp_path, ram=40)
+    sampled.report_host(Folders(1, {}))
+    sampled.finish()
+    said = (log.directory / "crunch-run.txt").read_text().replace(f"{STAMP} ", "").splitlines()
+    assert said[:2] == [
+        "Total CPU usage was 1.500000 user and 0.500000 sys on 1.00 CPUs",
+        "Total disk I/O on 8:0 was 9 bytes written and 7 bytes read",
+    ]
+    assert said[2].startswith("Maximum disk usage was ")
+    assert said[3:8] == [
+        "Maximum container memory cache usage was 10 bytes",
+        "Maximum container memory swap usage was 30 bytes",
+        "Maximum container memory pgmajfault usage was 40 bytes",
+        "Maximum container memory rss usage was 50%, 20/40 bytes",
+        "Maximum container memory usage was 99 bytes, page cache included",
+    ]
+    assert said[-1].startswith("Maximum lading-supervisor memory rss usage was ")
+
+
+def test_the_network_is_in_the_summary(log: Log, tmp_path: Path) -> None:
+    sampled = usage(log, tmp_path)
+    sampled._lines.last = {"net:eth0": {"tx": 5, "rx": 6}}
+    assert sampled._summary() == [
+        "Maximum container memory usage was 99 bytes, page cache included",
+        "Total network I/O on eth0 was 5 bytes written and 6 bytes read",
+    ]
+
+
+def test_what_serves_the_container_is_in_a_file_of_its_own(log: Log, tmp_path: Path) -> None:
+    sampled = usage(log, tmp_path)
+    sampled.helpers["mount"] = os.getpid()
+    sampled.report_host(folders(tmp_path, 1, V1))
+    sampled.report_host(folders(tmp_path, 1, V1))
+    lines = (log.directory / "hoststat.txt").read_text().splitlines()
+    assert lines[0] == f"{STAMP} mem 10 cache 30 swap 40 pgmajfault 20 rss"
+    assert re.fullmatch(rf"{STAMP} procmem \d+ lading-supervisor \d+ mount", lines[1])
+    assert any(" cpu " in line and " -- interval " in line for line in lines)
 
 
 def test_nothing_is_said_of_what_was_never_seen(log: Log, tmp_path: Path) -> None:
@@ -177,13 +103,35 @@ def test_nothing_is_said_of_what_was_never_seen(log: Log, tmp_path: Path) -> Non
 async def test_sampling_goes_on_until_cancelled(log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = folders(tmp_path, 1, V1)
     answers = iter((None, found))
-    monkeypatch.setattr("lading.supervisor.usage.find_folders", lambda pid, hierarchy: next(answers))
+    monkeypatch.setattr("lading.supervisor.counters.find_folders", lambda pid, hierarchy: next(answers))
     monkeypatch.setattr("lading.supervisor.usage._LOOK", 0.0)
     pids = iter((None, 5, 5))
     times = iter(range(100))
     sampled = Usage(log, tmp_path, 10, lambda: float(next(times)))
-    task = asyncio.create_task(sampled.run(lambda: next(pids), interval=0.0, mounts=""))
+    task = asyncio.create_task(
+        sampled.run(lambda: next(pids), interval=0.0, mounts="cgroup /sys/fs/cgroup/memory cgroup memory 0 0")
+    )
     await log.grown.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert sampled.folders is found
+
+
+async def test_without_groups_the_processes_are_sampled(
+    log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lading.supervisor.usage._LOOK", 0.0)
+    monkeypatch.setattr("lading.supervisor.usage._SAMPLE", 0.0)
+    times = iter(range(1000))
+    sampled = Usage(log, tmp_path, 1, lambda: float(next(times)))
+    pids = iter((None, os.getpid()))
+    task = asyncio.create_task(sampled.run(lambda: next(pids), interval=3.0, mounts=""))
+    while not (log.directory / "hoststat.txt").exists():
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    sampled.finish()
+    assert " pgmajfault " in (log.directory / "crunchstat.txt").read_text()
+    said = (log.directory / "crunch-run.txt").read_text()
+    assert "Container using over 99% of memory" in said
+    assert "Total CPU usage was" in said

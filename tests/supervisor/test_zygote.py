@@ -37,6 +37,23 @@ def test_a_supervisor_is_started_with_its_pidfd(parent: Parent) -> None:
     end(pidfd)
 
 
+def test_a_process_serves_the_next_container_and_ends_with_the_warm_parent(tmp_path: Path) -> None:
+    parent = start_parent(tmp_path)
+    started, (pidfd,) = parent.start(unreachable_timeout=0.01)
+    assert parent.answer() == ({"op": "ended", "uuid": CONTAINER}, [])
+    assert not (parent.run / CONTAINER).exists()
+    again, (same,) = parent.start(OTHER, unreachable_timeout=0.01)
+    assert again["pid"] == started["pid"]
+    os.close(same)
+    assert parent.answer()[0] == {"op": "ended", "uuid": OTHER}
+    assert parent.ask("signal", uuid=OTHER, signal="KILL")[0]["delivered"] is False
+    assert not select.select([pidfd], [], [], 0)[0]
+    parent.connection.close()
+    assert select.select([pidfd], [], [], PATIENCE)[0]
+    os.close(pidfd)
+    assert parent.process.wait(PATIENCE) == 0
+
+
 def test_a_second_one_is_refused(parent: Parent) -> None:
     _, (pidfd,) = parent.start()
     message, descriptors = parent.start()

@@ -15,7 +15,7 @@ from typing import Any
 
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 @dataclass
@@ -30,12 +30,15 @@ class Parent:
     def ask(self, op: str, **fields: Any) -> tuple[dict[str, Any], list[int]]:
         """One request and its answer."""
         self.connection.send(json.dumps({"op": op, "id": 7, **fields}).encode())
-        return self.answer()
+        message, descriptors = self.answer()
+        while message["op"] == "ended":
+            message, descriptors = self.answer()
+        return message, descriptors
 
     def answer(self) -> tuple[dict[str, Any], list[int]]:
         data, descriptors, _, _ = socket.recv_fds(self.connection, 1 << 18, 250)
         message = json.loads(data)
-        assert message["id"] == 7 or message["op"] == "error"
+        assert message.get("id") == 7 or message["op"] in ("error", "ended")
         return message, descriptors
 
     def start(self, uuid: str = CONTAINER, **changes: Any) -> tuple[dict[str, Any], list[int]]:

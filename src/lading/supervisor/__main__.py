@@ -1,29 +1,140 @@
-"""`python -m lading.supervisor`: run one container in this process; its assignment is JSON on standard input."""
+"""`python -m lading.supervisor`: supervisors of this machine, one at a time (dispatch-contract A.1 to A.4).
+
+    python -m lading.supervisor [--detach] [--log FILE] [UUID] < assignment    run a container
+    python -m lading.supervisor --list [--stdin-prices]                        who runs here
+    python -m lading.supervisor --kill SIGNAL UUID                             send a signal, wait a second at most
+    python -m lading.supervisor --clean UUID                                   undo what a dead one left
+    python -m lading.supervisor --annex ADDRESS                                a rank of a gang of a supervisor there
+
+All take `--lock-directory DIR`. Exit code 0 when the life cycle was completed, or what was asked is so; 1 when it is
+not; 2 for a command line or an assignment that cannot be read. `docs/supervisor.md` has it in words.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
+import signal
 import sys
 from pathlib import Path
 
 from lading import telemetry
-from lading.core.errors import LadingError
-from lading.supervisor import assignment, lockfile
-from lading.supervisor.engines import find_engines
-from lading.supervisor.process import ignore_probes, run_one
+from lading.core import ids
+from lading.core.errors import Invalid, LadingError
+from lading.supervisor.register import DEFAULT, Entry, Register
 
 
-def main() -> int:
-    """Exit code 0 when the life cycle was completed, 1 when it was not, 2 for an assignment that cannot be read."""
+def main(arguments: list[str] | None = None) -> int:
+    """Do what the command line says; see above for the exit code."""
+    given = _parser().parse_args(arguments)
     telemetry.configure()
-    ignore_probes()
     try:
-        told = assignment.parse(sys.stdin.buffer.read())
-        lock = lockfile.acquire(Path(told.run_directory))
-    except LadingError as error:
-        os.write(2, f"lading: {error.message}\n".encode())
-        return 2
-    return run_one(told, lock, engines=find_engines().make)
+        if given.uuid and not ids.is_uuid(given.uuid, ids.Infix.CONTAINER):
+            raise Invalid(f"{given.uuid!r} is not the uuid of a container")
+        if given.list:
+            return _list(given)
+        if given.kill is not None:
+            return _kill(given)
+        if given.annex:
+            return _annex(given)
+        return _clean(given) if given.clean else _run(given)
+    except (LadingError, OSError) as error:
+        text = error.message if isinstance(error, LadingError) else str(error)
+        _say(f"lading: {' '.join(text.split())}")
+        return 2 if isinstance(error, Invalid) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="lading.supervisor", description=__doc__)
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--detach", action="store_true", help="go on in the background")
+    what.add_argument("--list", action="store_true", help="print the containers that are supervised here")
+    what.add_argument("--kill", metavar="SIGNAL", type=_signal, help="send a supervisor a signal, by number or name")
+    what.add_argument("--clean", action="store_true", help="undo what a dead supervisor left")
+    parser.add_argument("--stdin-prices", action="store_true", help="with --list: read a price history")
+    parser.add_argument("--lock-directory", metavar="DIR", type=Path, default=Path(DEFAULT), help="of the lock files")
+    parser.add_argument("--log", metavar="FILE", default="", help="with --detach: where its messages go")
+    what.add_argument("--annex", metavar="ADDRESS", default="", help="prepare a rank of the gang of a supervisor there")
+    parser.add_argument("--gpus", metavar="N,N", default="", help="numbers of the GPUs that the container may use")
+    parser.add_argument("uuid", metavar="UUID", nargs="?", default="")
+    return parser
+
+
+# A listing comes every few seconds and a supervisor takes long to import: only who needs one imports it.
+
+
+def _annex(given: argparse.Namespace) -> int:
+    from lading.supervisor.annex import main
+    from lading.supervisor.engines import find_engines
+
+    return main(given.annex, engines=find_engines().make)
+
+
+def _run(given: argparse.Namespace) -> int:
+    from lading.supervisor.alone import run
+
+    text = sys.stdin.buffer.read()
+    return run(
+        text, uuid=given.uuid, register=given.lock_directory, detach=given.detach, log=given.log, gpus=given.gpus
+    )
+
+
+def _list(given: argparse.Namespace) -> int:
+    register = Register(given.lock_directory)
+    if given.stdin_prices:
+        register.write_prices(sys.stdin.buffer.read())
+    for found in register.look(_clean_up):
+        _print(found.line)
+    if register.broken:
+        _print("broken")
+    return 0
+
+
+def _kill(given: argparse.Namespace) -> int:
+    gone = Register(given.lock_directory).kill(_named(given), given.kill)
+    _say(f"{given.uuid}: {'not running' if gone else 'still running'}")
+    return 0 if gone else 1
+
+
+def _clean(given: argparse.Namespace) -> int:
+    uuid = _named(given)
+    left = [one for one in Register(given.lock_directory).look(_clean_up, only=uuid) if one.uuid == uuid]
+    if left:
+        _say(f"{uuid}: {left[0].condition}")
+    return 1 if left else 0
+
+
+def _clean_up(entry: Entry) -> None:
+    from lading.supervisor.alone import clean
+
+    try:
+        clean(entry)
+    except (LadingError, OSError) as error:
+        _say(f"{entry.UUID}: cannot be cleaned: {error}")
+        raise
+
+
+def _named(given: argparse.Namespace) -> str:
+    if not given.uuid:
+        raise Invalid("name the container by its uuid")
+    return str(given.uuid)
+
+
+def _signal(text: str) -> signal.Signals:
+    if text.isdigit():
+        return signal.Signals(int(text))
+    try:
+        return signal.Signals[f"SIG{text.upper().removeprefix('SIG')}"]
+    except KeyError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no signal") from error
+
+
+def _print(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+
+
+def _say(line: str) -> None:
+    os.write(2, f"{line}\n".encode())
 
 
 if __name__ == "__main__":

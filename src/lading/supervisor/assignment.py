@@ -7,6 +7,7 @@ It holds a token: it is never written to disk and never logged.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -38,15 +39,49 @@ class Assignment:
     """ARVADOS_API_HOST for containers with `runtime_constraints.API`."""
     api_host_insecure: bool = False
     """ARVADOS_API_HOST_INSECURE for them."""
+    lock_directory: str = ""
+    """The register of the machine (`supervisor.register`), where prices are read and the broken mark is left."""
     engine: str = "auto"
     """A name of the entry point group `lading.engines`, or `auto`: native where this machine can, else docker."""
     docker_socket: str = "/var/run/docker.sock"
+    podman_socket: str = "/run/podman/podman.sock"
+    device_root: str = "/"
+    """Where the device files of GPUs are found: `dev` is below it."""
+    device_directory: str = "/run/lading/gpus"
+    """Where the supervisors of this machine say which GPU is whose."""
+    visible_gpus: str = ""
+    """Numbers of the GPUs that may be used, such as "0,2"; empty: all."""
     cache_size: int = 20 << 30
+    large_input: int = 1 << 30
+    """Bytes from which an input collection is read through FUSE as it is needed; 0 lays all out on disk first."""
+    instance_type: dict[str, Any] = field(default_factory=dict)
+    """What this machine is, as node.json shows it; Price (dollars an hour), VCPUs and RAM count for the cost."""
+    instance_share: float = 0.0
+    """The part of the machine's price that this container pays; 0 is by its size."""
+    preemption: str = ""
+    """`ec2` or `azure`: look for notices that the cloud takes this machine away."""
+    metadata_address: str = ""
+    """Where those are asked for; empty: where the cloud has them."""
+    broken_node_hook: str = ""
+    """Program to run when this machine cannot run containers, in place of the mark in the register."""
+    log_limit: int = 2 << 30
+    """Bytes of each of the command's streams that the log keeps; 0 keeps all."""
+    log_save_interval: float = 5.0
+    """Time between two looks at whether the log should be saved."""
     log_update_period: float = 1.0
     log_update_size: int = 1 << 20
     usage_interval: float = 10.0
     stop_grace_period: float = 10.0
+    gateway: str = ""
+    """HOST:PORT where the server reaches this machine (port 0: any), `tunnel` to connect to the server instead, `none`;
+    empty: the loopback where the server is on this machine (`api_socket`), else a tunnel."""
+    tunnel_delay: float = 0.5
+    """Time that a container must run before a tunnel is made for it."""
     unreachable_timeout: float = 600.0
+    known: dict[str, Any] = field(default_factory=dict, repr=False)
+    """The `container` and the `auth` of its token as they were when it was locked; empty: the supervisor asks."""
+    annex_command: tuple[str, ...] = ()
+    """What starts an annex (`supervisor.annexes`) on machine number `{rank}`; empty: a gang is on this machine."""
 
 
 def parse(data: bytes | str) -> Assignment:

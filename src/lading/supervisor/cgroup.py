@@ -57,6 +57,12 @@ def find_hierarchy(mounts: str, *, read: bool = True) -> Hierarchy:
     return Hierarchy(2, MappingProxyType({name: unified for name in names if name in _CONTROLLERS}))
 
 
+def memory_kills(folder: Path, *, version: int) -> int:
+    """How many processes the kernel has killed in this group because its memory was used up; 0 when it is gone."""
+    file = "memory.oom_control" if version == 1 else "memory.events"
+    return _table(_read(folder / file)).get("oom_kill", 0)
+
+
 class Cgroup:
     """The control group of one container. Making the object makes nothing."""
 
@@ -70,6 +76,20 @@ class Cgroup:
         """Files to which a process writes 0 to move itself in."""
         name = "tasks" if self._hierarchy.version == 1 else "cgroup.procs"
         return [str(folder / name) for folder in self._folders]
+
+    @property
+    def takes_threads(self) -> bool:
+        """Whether a thread can be in the group while the rest of its process is not."""
+        return self._hierarchy.version == 1
+
+    def join(self) -> None:
+        """Put the calling thread in, and what it starts from now on; where the group takes threads. Raises OSError."""
+        for file in self.join_files:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, b"0")
+            finally:
+                os.close(descriptor)
 
     def make(self, *, ram: int = 0, vcpus: int = 0) -> list[str]:
         """Make the group with these limits (bytes, number; 0 is none); sentences on what cannot be enforced here."""
@@ -98,14 +118,25 @@ class Cgroup:
     def out_of_memory_kills(self) -> int:
         """How many processes the kernel has killed here because the group's memory was used up."""
         folder = self._paths.get("memory")
-        if folder is None:
-            return 0
-        file = "memory.oom_control" if self._hierarchy.version == 1 else "memory.events"
-        return _table(_read(folder / file)).get("oom_kill", 0)
+        return memory_kills(folder, version=self._hierarchy.version) if folder else 0
 
     def processes(self) -> set[int]:
-        """The processes that are in the group."""
-        return {int(one) for folder in self._folders for one in _read(folder / "cgroup.procs").split()}
+        """The processes that are in the group. This one never is: at most a thread of it was there a moment ago."""
+        found = {int(one) for folder in self._folders for one in _read(folder / "cgroup.procs").split()}
+        return found - {os.getpid()}
+
+    def remove_empty(self) -> bool:
+        """Remove the group if nothing is in it any more; whether it is gone. Takes no time."""
+        try:
+            for folder in self._folders:
+                with contextlib.suppress(FileNotFoundError):
+                    folder.rmdir()
+        except OSError:
+            return False
+        for folder in self._folders:
+            with contextlib.suppress(OSError):
+                folder.parent.rmdir()
+        return True
 
     def remove(self) -> list[int]:
         """Kill what is left and remove the group; blocks for some milliseconds, at most ten seconds.

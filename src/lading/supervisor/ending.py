@@ -28,22 +28,45 @@ def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
     return Ending(state=State.CANCELLED, exit_code=exit_code, failure=error.failure, error=error.message)
 
 
-def judge(exit_: Exit, container: Container, *, stopped: bool, timed_out: bool) -> Ending:
-    """What the end of the command means.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What else is known when a command has ended."""
 
-    `stopped`: it was told to stop; `timed_out`: because its time was over.
-    """
-    if timed_out:
+    stopped: bool = False
+    """It was told to stop."""
+    timed_out: bool = False
+    """Because its time was over."""
+    preempted: str = ""
+    """What the cloud said when it took the machine away."""
+    full: str = ""
+    """What has no room left."""
+
+
+_ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
+
+
+def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
+    """What the end of the command means."""
+    if circumstances.timed_out:
         limit = container.scheduling_parameters.get("max_run_time")
         error = f"stopped after its max_run_time of {limit} s; ask for more time"
         return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.TIMEOUT, error=error)
-    if stopped:
+    if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):
+        error = f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
+        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.PREEMPTED, error=error)
+    if circumstances.stopped:
         return Ending(state=State.CANCELLED, exit_code=exit_.code)
+    if exit_.lost:
+        error = f"{exit_.lost}; the container runs again if its request allows"
+        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.INFRASTRUCTURE, error=error)
     ram = container.runtime_constraints.get("ram")
     sentence = f"the kernel killed a process because the container used all of its {ram} bytes of ram"
     if exit_.out_of_memory and exit_.code != 0:
         error = f"{sentence}; ask for more"
         return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.OOM, error=error)
+    if circumstances.full and exit_.code != 0:
+        error = f"the command failed when {circumstances.full}; ask for more, or write less"
+        return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.DISK, error=error)
     return Ending(state=State.COMPLETE, exit_code=exit_.code, warning=sentence if exit_.out_of_memory else "")
 
 

@@ -29,7 +29,11 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.imagelayout import ImageConfig
 from lading.supervisor import linux
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.unpack import unpack_layer
+from lading.supervisor.unpack import Member, unpack_layer
+
+_MOST_DOCUMENT = 16 << 20
+# An image that is larger than the cache is used all the same; one that grows much more than that is a trap.
+_GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +117,7 @@ class LayerStore:
 
     def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
         try:
-            with tarfile.open(archive, "r:") as tar:
+            with tarfile.open(archive, "r:", tarinfo=Member) as tar:
                 saved = imagelayout.parse_manifest(_member(tar, imagelayout.MANIFEST))
                 config = imagelayout.parse_config(_member(tar, saved.config), layers=len(saved.layers))
                 size = sum(
@@ -137,7 +141,7 @@ class LayerStore:
         aside = self._layers / f".new-{os.getpid()}-{digest}"
         try:
             with source:
-                found = unpack_layer(source, aside)
+                found = unpack_layer(source, aside, limit=max(self._limit, _GROWTH * size))
             if found != digest:
                 raise ExecutionError(
                     f"the image's layer {member} has sha256:{found}, but its configuration says {diff_id}",
@@ -211,15 +215,19 @@ class LayerStore:
 
 def _member(tar: tarfile.TarFile, name: str) -> bytes:
     with _open_member(tar, name) as file:
-        return file.read()
+        data = file.read(_MOST_DOCUMENT + 1)
+    if len(data) > _MOST_DOCUMENT:
+        raise ExecutionError(f"the image archive's {name[:100]} has more than {_MOST_DOCUMENT} bytes", Failure.IMAGE)
+    return data
 
 
 def _open_member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
     """A file of the archive; links, by which docker save avoids repetition, are followed."""
     try:
         file = tar.extractfile(name)
-    except KeyError:
+    except (KeyError, RecursionError):
+        # RecursionError: links that lead to each other.
         file = None
     if file is None:
-        raise ExecutionError(f"the image archive has no {name}; is it made by docker save?", Failure.IMAGE)
+        raise ExecutionError(f"the image archive has no {name[:100]}; is it made by docker save?", Failure.IMAGE)
     return file

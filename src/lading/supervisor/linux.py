@@ -16,12 +16,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 CLONE_NEWNS = 0x20000
+MS_NODEV = 1 << 2
 MS_REC = 1 << 14
 MS_SLAVE = 1 << 19
 MNT_DETACH = 2
 _MOST_ELEMENTS = 100
 _SMALL = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
 
 
 def leave_mount_namespace() -> None:
@@ -33,6 +35,11 @@ def leave_mount_namespace() -> None:
     _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
 
 
+def open_machine_namespace() -> int:
+    """A descriptor of the mount namespace that this process was started from. Raises OSError."""
+    return os.open(f"/proc/{os.getppid()}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def has_own_mounts() -> bool:
     """Whether what this process mounts stays hidden from the process that started it."""
     try:
@@ -42,9 +49,9 @@ def has_own_mounts() -> bool:
     return Path("/proc/self/ns/mnt").readlink() != theirs
 
 
-def mount(source: str, target: str, kind: str, options: str) -> None:
+def mount(source: str, target: str, kind: str, options: str, *, flags: int = 0) -> None:
     """mount(2). Raises OSError naming the target."""
-    _check(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), 0, os.fsencode(options)), target)
+    _check(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), flags, os.fsencode(options)), target)
 
 
 def unmount(target: str) -> None:
@@ -56,16 +63,17 @@ def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -
     """Mount an overlay of the directories `lower`, topmost first, with changes going to `upper`. Raises OSError.
 
     Directories are passed by descriptor, so neither their names' characters nor their lengths matter. The upper
-    directory is thrown away with the container and need not survive a power cut ("volatile").
+    directory is thrown away with the container and need not survive a power cut ("volatile"). Device files in it open
+    nothing: containers have those of their own /dev.
     """
     opened = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*lower, upper, work)]
     try:
         *low, up, at = (f"/proc/self/fd/{descriptor}" for descriptor in opened)
         options = f"lowerdir={':'.join(low)},upperdir={up},workdir={at}"
         try:
-            mount("overlay", target, "overlay", options + ",volatile")
+            mount("overlay", target, "overlay", options + ",volatile", flags=MS_NODEV)
         except OSError:
-            mount("overlay", target, "overlay", options)
+            mount("overlay", target, "overlay", options, flags=MS_NODEV)
     finally:
         for descriptor in opened:
             os.close(descriptor)
@@ -83,17 +91,20 @@ def remove_directory(directory: Path, *, last: str = "") -> None:
 
     The file named `last` goes last. Raises OSError when something stays.
     """
+    # First of all: what a dead process has mounted cannot even be looked at.
+    for point in mounts_below(str(directory)):
+        unmount(point)
     if last and directory.is_dir():
         for one in directory.iterdir():
             if one.name != last:
-                remove_directory(one) if one.is_dir() else one.unlink()
-    for point in mounts_below(str(directory)):
-        unmount(point)
-    if directory.is_symlink():
-        directory.unlink()
-        return
+                remove_plain(one)
+    remove_plain(directory)
+
+
+def remove_plain(place: Path) -> None:
+    """Remove a file or a directory in which nothing is mounted. Nothing there is no error. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(directory)
+        shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
 
 
 def is_running(pid: int) -> bool:
@@ -116,6 +127,11 @@ async def ended(pid: int) -> None:
     finally:
         loop.remove_reader(descriptor)
         os.close(descriptor)
+
+
+def end_with_parent() -> None:
+    """Have the kernel send TERM to this process when its parent ends. Raises OSError."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0), "prctl")
 
 
 def init_catches(number: signal.Signals, processes: Iterable[int]) -> bool:

@@ -1,7 +1,8 @@
 """The live view: what the log files have grown by is posted while the container runs (design: containers/{uuid}/live).
 
 The first post comes 200 ms after the start, so a container that ends sooner costs none; then one for each file that
-has grown, every update period, or at once after a certain amount. A server that cannot take it is asked again with
+has grown, every update period, or at once after a certain amount; at most 4 MiB of each file in a period. A server
+that cannot take it is asked again with
 the next period; the saved log does not depend on it.
 """
 
@@ -12,11 +13,12 @@ import contextlib
 from collections.abc import Callable
 
 from lading.client.api import ApiClient
-from lading.core.errors import LadingError, RequestError, Unauthenticated
+from lading.core.errors import LadingError, RequestError, TooLarge, Unauthenticated
 from lading.supervisor.logs import LIVE, Log
 
 FIRST = 0.2
 _MOST = 1 << 20
+_PIECES = 4
 _TIMEOUT = 30.0
 
 
@@ -30,22 +32,30 @@ class LiveView:
         self._on_lost = on_lost
         self._sent: dict[str, int] = {}
         self._refused = False
+        self._names: tuple[str, ...] = LIVE
 
     async def run(self, *, period: float, size: int, first: float = FIRST) -> None:
         """Post until cancelled, or until the server says that it does not want this."""
         await asyncio.sleep(first)
         while not self._refused:
             await self.post()
+            if self._unsent():
+                # More than the server should get at a time: the view falls behind, the saved log does not.
+                await asyncio.sleep(period)
+                continue
             await self._growth(1)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._growth(size), period)
 
     async def post(self) -> None:
         """Post what every file has grown by."""
-        for name in LIVE:
+        for name in self._names:
             try:
-                while self._log.size(name) > self._sent.get(name, 0) and not self._refused:
-                    await self._post_piece(name)
+                for _ in range(_PIECES):
+                    if self._log.size(name) > self._sent.get(name, 0) and not self._refused:
+                        await self._post_piece(name)
+            except TooLarge:
+                self._names = tuple(one for one in self._names if one != name)
             except Unauthenticated:
                 self._refused = True
                 self._on_lost()
@@ -70,4 +80,4 @@ class LiveView:
             await self._log.grown.wait()
 
     def _unsent(self) -> int:
-        return sum(self._log.size(name) - self._sent.get(name, 0) for name in LIVE)
+        return sum(self._log.size(name) - self._sent.get(name, 0) for name in self._names)

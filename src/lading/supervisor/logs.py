@@ -1,5 +1,8 @@
 """The log of one container while it grows: files in the run directory (dispatch-contract A.7, A.8).
 
+Of what the command writes only so much is kept as the limit allows, and the disk: the rest is read and dropped, so that
+the command goes on, and the log says so. What the supervisor says is always kept if there is room.
+
 Each line starts with a UTC timestamp of nine fractional digits and a blank, put there when the line starts; parts of
 lines are written through at once. The data is on disk, so the size of a log does not matter to memory.
 """
@@ -21,11 +24,18 @@ SUPERVISOR = "crunch-run.txt"
 STDOUT = "stdout.txt"
 STDERR = "stderr.txt"
 USAGE = "crunchstat.txt"
+HOST = "hoststat.txt"
 NODE = "node-info.txt"
+INSTANCE = "node.json"
 RECORD = "container.json"
-LIVE = (SUPERVISOR, STDOUT, STDERR, USAGE)
+KEEP_MOUNT = "arv-mount.txt"
+RANKS = "ranks.txt"
+LIVE = (SUPERVISOR, STDOUT, STDERR, USAGE, HOST, RANKS)
 """The files that grow, and are shown while they do."""
 _CHUNK = 1 << 16
+_LOOK_EVERY = 1 << 20
+_TAIL = 1 << 16
+_RESERVE = 64 << 20
 
 
 class StampedFile:
@@ -36,6 +46,18 @@ class StampedFile:
         self._clock = clock
         self._at_start = True
         self.size = 0
+        self.tail = b""
+        """The beginning of what it did not take: what went wrong then is worth knowing."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more is kept, on disk or elsewhere."""
+        return len(self.tail) >= _TAIL
+
+    def end_line(self) -> None:
+        """Have the next write begin a line."""
+        if not self._at_start:
+            self.write(b"\n")
 
     def write(self, data: bytes) -> None:
         """Add bytes as they come."""
@@ -48,8 +70,13 @@ class StampedFile:
         if self._at_start:
             text = stamp + text
         self._at_start = ended
-        self._file.write(text)
-        self.size += len(text)
+        written = 0
+        if not self.tail:
+            # The log of a full disk ends early; the container need not.
+            with contextlib.suppress(OSError):
+                written = self._file.write(text) or 0
+        self.size += written
+        self.tail += text[written : written + _TAIL - len(self.tail)]
 
     def close(self) -> None:
         """Close the file."""
@@ -59,13 +86,15 @@ class StampedFile:
 class Log:
     """The log directory of one container."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: Clock, *, limit: int = 0) -> None:
         directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
         self._clock = clock
         self._streams: dict[str, StampedFile] = {}
         self.grown = asyncio.Event()
         """Set whenever one of the files has grown."""
+        self._limit = limit
+        self._looked: dict[str, int] = {}
 
     def stream(self, name: str) -> StampedFile:
         """The growing file `name`; made when it is first asked for."""
@@ -81,12 +110,30 @@ class Log:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file that does not grow."""
-        (self.directory / name).write_bytes(content)
+        with contextlib.suppress(OSError):
+            (self.directory / name).write_bytes(content)
 
     def size(self, name: str) -> int:
         """Bytes of the growing file `name` so far."""
         found = self._streams.get(name)
         return found.size if found else 0
+
+    def tails(self) -> dict[str, bytes]:
+        """What belongs at the end of files and is not on disk."""
+        return {name: one.tail for name, one in self._streams.items() if one.tail}
+
+    def no_room(self, name: str) -> str:
+        """Why no more of the command's stream `name` is kept; "" while it is."""
+        size = self.size(name)
+        if self._limit and size >= self._limit:
+            return f"the log keeps {self._limit} bytes of this"
+        if size - self._looked.get(name, 0) >= _LOOK_EVERY:
+            self._looked[name] = size
+            found = os.statvfs(self.directory)
+            if found.f_bavail * found.f_frsize < min(_RESERVE, found.f_blocks * found.f_frsize // 20):
+                self._looked[name] = 0
+                return "the disk has no room for a longer log"
+        return ""
 
     def close(self) -> None:
         """Close all files."""
@@ -99,10 +146,14 @@ class Pump:
 
     def __init__(self, log: Log, name: str) -> None:
         self._log = log
+        self.name = name
         self._stream = log.stream(name)
         self._reading, self.writing = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._reading, False)
         self._ended = asyncio.Event()
+        self._null = -1
+        self.dropped = 0
+        """Bytes that were not kept."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._reading, self._read)
 
@@ -123,6 +174,9 @@ class Pump:
         return ended
 
     def _read(self) -> None:
+        if self._null >= 0:
+            self._drop()
+            return
         try:
             data = os.read(self._reading, _CHUNK)
         except BlockingIOError:
@@ -132,8 +186,25 @@ class Pump:
             return
         self._stream.write(data)
         self._log.grown.set()
+        why = "the disk is full" if self._stream.closed else self._log.no_room(self.name)
+        if why:
+            self._stream.end_line()
+            self._stream.write(f"[{why}: what follows is not kept]\n".encode())
+            self._null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+
+    def _drop(self) -> None:
+        try:
+            count = os.splice(self._reading, self._null, _CHUNK * 16)
+        except BlockingIOError:
+            return
+        self.dropped += count
+        if not count:
+            self._end()
 
     def _end(self) -> None:
+        if self._null >= 0:
+            os.close(self._null)
+            self._log.say(f"{self.dropped} bytes of {self.name} were not kept")
         self._loop.remove_reader(self._reading)
         os.close(self._reading)
         self._ended.set()

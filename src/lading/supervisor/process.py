@@ -1,4 +1,4 @@
-"""The process of one supervisor, forked from the warm parent or started by itself: its surroundings and its end."""
+"""The process of one supervisor: its surroundings, the signals that it hears, and its end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 from pathlib import Path
 
+from lading.client.transport import Transport
 from lading.supervisor import linux, lockfile
 from lading.supervisor.assignment import Assignment
 from lading.supervisor.run import EngineMaker, supervise
@@ -24,6 +25,22 @@ def ignore_probes() -> None:
     signal.signal(signal.SIGUSR2, _do_nothing)
 
 
+class Signals:
+    """What this process was told to do with the container that it serves now. Make it in a running event loop."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.renew()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, lambda: self.stop.set())
+        loop.add_signal_handler(signal.SIGUSR1, lambda: self.flush.set())
+        loop.add_signal_handler(signal.SIGUSR2, lambda: self.reprice.set())
+
+    def renew(self) -> None:
+        """Forget what was said about an earlier container."""
+        self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+
 def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
     """Supervise one container in this process, whose run directory is locked by the descriptor `lock`.
 
@@ -37,16 +54,28 @@ def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
 
 
 async def _run(assignment: Assignment, engines: EngineMaker) -> int:
-    loop = asyncio.get_running_loop()
-    stop, flush = asyncio.Event(), asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGUSR1, flush.set)
+    return await live(assignment, Signals(), engines=engines)
+
+
+async def live(
+    assignment: Assignment, signals: Signals, *, engines: EngineMaker, transport: Transport | None = None
+) -> int:
+    """One container from its assignment until its run directory is gone; the exit code for it.
+
+    The run directory stays when something in it cannot be removed. A `transport` that is given stays open.
+    """
     try:
-        return await supervise(assignment, engines=engines, stop=stop, flush=flush)
+        return await supervise(
+            assignment,
+            engines=engines,
+            transport=transport,
+            stop=signals.stop,
+            flush=signals.flush,
+            reprice=signals.reprice,
+        )
     finally:
         try:
-            # Nothing else happens in this process any more, so this may block.
+            # Nothing else happens in this process now, so this may block.
             linux.remove_directory(Path(assignment.run_directory), last=lockfile.NAME)
         except OSError as error:
             _logger.error("container=%s run directory stays: %s", assignment.container_uuid, error)

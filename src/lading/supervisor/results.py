@@ -1,5 +1,8 @@
 """Saving output and log, and the last write to the record.
 
+Small results go with the report of the end in one call (`api.finishing`). Otherwise, and when that call is refused for
+whatever reason, it is done step by step.
+
 What is wrong with an output shows when it is planned, before the log's last line, the final state, is written. Then
 output and log are stored at the same time, as neither needs the other; should the output fail only now, the log is
 written once more with what really came of it. When the server refuses the end itself, the container is Cancelled
@@ -13,12 +16,13 @@ import logging
 from dataclasses import dataclass
 
 from lading.core.container import State
-from lading.core.errors import ExecutionError, Failure, Invalid, RequestError
+from lading.core.errors import ExecutionError, Failure, Invalid, LadingError, Unauthenticated, Unavailable
 from lading.core.output import OutputPlan
-from lading.supervisor.capture import plan_capture, save_files, save_output
+from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
+from lading.supervisor.costing import Costing
 from lading.supervisor.ending import Ending, failed, runtime_status
 from lading.supervisor.logs import Log
-from lading.supervisor.session import Session
+from lading.supervisor.session import Lost, Session
 from lading.supervisor.staging import Inputs, Stage
 
 _logger = logging.getLogger("lading.supervisor")
@@ -30,6 +34,7 @@ class Results:
 
     session: Session
     log: Log
+    costing: Costing
     stage: Stage | None = None
     inputs: Inputs | None = None
 
@@ -37,18 +42,41 @@ class Results:
         """Store everything and report the end. Raises LadingError when the server cannot be told."""
         ending, plan = await self._plan(ending, started=started)
         self._last_words(ending)
+        if await self._save_at_once(ending, plan):
+            return
         output, log = await asyncio.gather(self._store_output(plan), self._store_log(), return_exceptions=True)
-        if isinstance(output, ExecutionError | RequestError) and ending.state is State.COMPLETE:
-            ending = failed(_as_output_error(output), exit_code=ending.exit_code)
+        fault = next((one for one in (output, log) if isinstance(one, BaseException)), None)
+        if fault is not None and (isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError)):
+            raise fault
+        if fault is not None and ending.state is State.COMPLETE:
+            ending = failed(_as_output_error(fault, "output" if fault is output else "log"), exit_code=ending.exit_code)
             self._last_words(ending)
-            log = await self._store_log()
-        elif isinstance(output, BaseException):
-            if not isinstance(output, ExecutionError | RequestError):
-                raise output
-            output = None
-        if isinstance(log, BaseException):
-            raise log
-        await self._report(ending, output=output if isinstance(output, str) else None, log=log)
+            log = await self._store_log() if isinstance(log, str) else log
+        await self._report(
+            ending, output=output if isinstance(output, str) else None, log=log if isinstance(log, str) else None
+        )
+
+    async def _save_at_once(self, ending: Ending, plan: OutputPlan | str | None) -> bool:
+        """Send small results with the report of the end. False when that cannot be done: nothing is changed then.
+
+        Raises Unauthenticated when the container is not ours any more, or its end was taken and the answer lost.
+        """
+        if isinstance(plan, str) or (plan is not None and ending.state is not State.COMPLETE):
+            return False
+        parcel, manifests = Parcel(), dict[str, str]()
+        try:
+            if plan is not None and self.stage is not None and self.inputs is not None:
+                if not is_small(plan, find=self.stage.locate):
+                    return False
+                find = self.stage.locate
+                manifests["output"] = await save_output(plan, inputs=self.inputs, blocks=parcel, find=find)
+            manifests["log"] = await save_log(self.log, blocks=parcel)
+            await self.session.finish(await self._changes(ending), manifests, parcel.blocks)
+        except (Lost, Unauthenticated):
+            raise
+        except (LadingError, OSError):
+            return False
+        return True
 
     async def _plan(self, ending: Ending, *, started: bool) -> tuple[Ending, OutputPlan | str | None]:
         """What is to be saved; the portable data hash when the container has saved it itself."""
@@ -63,7 +91,7 @@ class Results:
             plan = await plan_capture(self.stage, container.output_glob)
         except (ExecutionError, OSError) as error:
             if ending.state is State.COMPLETE:
-                return failed(_as_output_error(error), exit_code=ending.exit_code), None
+                return failed(_as_output_error(error, "output"), exit_code=ending.exit_code), None
             self.log.say(str(error))
             return ending, None
         for note in plan.notes:
@@ -77,23 +105,21 @@ class Results:
         self.log.say(str(ending.state))
 
     async def _store_output(self, plan: OutputPlan | str | None) -> str | None:
-        if plan is None or self.inputs is None or isinstance(plan, str):
+        if plan is None or self.inputs is None or self.stage is None or isinstance(plan, str):
             return plan if isinstance(plan, str) else None
-        manifest = await save_output(plan, inputs=self.inputs, blocks=self.session.blocks)
+        manifest = await save_output(plan, inputs=self.inputs, blocks=self.session.blocks, find=self.stage.locate)
         return await self.session.save_output(manifest)
 
     async def _store_log(self) -> str:
-        manifest = await save_files(self.log.directory, blocks=self.session.blocks)
+        manifest = await save_log(self.log, blocks=self.session.blocks)
         return await self.session.save_log(manifest)
 
-    async def _report(self, ending: Ending, *, output: str | None, log: str) -> None:
-        changes: dict[str, object] = {"state": ending.state, "log": log}
-        if ending.exit_code is not None:
-            changes["exit_code"] = ending.exit_code
+    async def _report(self, ending: Ending, *, output: str | None, log: str | None) -> None:
+        changes = await self._changes(ending)
+        if log is not None:
+            changes["log"] = log
         if output is not None and ending.state is State.COMPLETE:
             changes["output"] = output
-        if ending.error or ending.warning:
-            changes["runtime_status"] = runtime_status(ending, await self.session.read("runtime_status") or {})
         try:
             await self.session.report_end(changes)
         except Invalid as error:
@@ -101,9 +127,22 @@ class Results:
             refused = Ending(state=State.CANCELLED, failure=Failure.INFRASTRUCTURE, error=error.message)
             await self.session.report_end({"state": State.CANCELLED, "runtime_status": runtime_status(refused, {})})
 
+    async def _changes(self, ending: Ending) -> dict[str, object]:
+        """What the record says about the end, but for output and log."""
+        changes: dict[str, object] = {"state": ending.state}
+        cost = self.costing.amount(self.session.container.runtime_constraints)
+        if cost is not None:
+            changes["cost"] = cost
+        if ending.exit_code is not None:
+            changes["exit_code"] = ending.exit_code
+        if ending.error or ending.warning:
+            changes["runtime_status"] = runtime_status(ending, await self.session.read("runtime_status") or {})
+        return changes
 
-def _as_output_error(error: BaseException) -> ExecutionError:
-    """Data that cannot be read or stored: whoever made the output is told why."""
+
+def _as_output_error(error: BaseException, what: str) -> ExecutionError:
+    """Data that cannot be read or stored: whoever made it is told why."""
     if isinstance(error, ExecutionError):
         return error
-    return ExecutionError(f"the output cannot be saved: {error}", Failure.USER)
+    failure = Failure.INFRASTRUCTURE if isinstance(error, Unavailable) else Failure.USER
+    return ExecutionError(f"the {what} cannot be saved: {error}", failure)

@@ -1,7 +1,7 @@
 """One container from Locked to its end: an ordered list of named steps, each idempotent and undoable.
 
     record     read the container and its token        nothing to undo
-    inputs     make mounts, have the image ready        let the cached collections and layers go
+    inputs     make mounts, have the image ready        let the cached collections and layers go, unmount
     container  make it, all but started; be Running     remove it: processes, cgroup, mounts
     command    let it run to its end                    nothing to undo
 
@@ -21,10 +21,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +33,32 @@ from lading import __version__
 from lading.client.transport import Transport
 from lading.client.trees import TreeCache
 from lading.core import mountplan
-from lading.core.constraints import has_network
+from lading.core.constraints import KEEP_ON_FAILURE
 from lading.core.container import State
 from lading.core.errors import ExecutionError, LadingError
+from lading.core.hpc_gang import read_gang
+from lading.supervisor.activity import Activity
+from lading.supervisor.annexes import Annexes
 from lading.supervisor.assignment import Assignment
-from lading.supervisor.capture import save_files
-from lading.supervisor.ending import Ending, failed, judge, signal_name
-from lading.supervisor.engines import Bind, Engine, EngineSettings, Exit, Spec
+from lading.supervisor.brokennode import can_tell, is_broken, tell
+from lading.supervisor.cards import CardLocks, Given
+from lading.supervisor.companions import Companions
+from lading.supervisor.costing import Costing
+from lading.supervisor.ending import Circumstances, Ending, failed, judge, signal_name
+from lading.supervisor.engines import Engine, EngineSettings, Exit, Spec
+from lading.supervisor.gateway.door import Door
 from lading.supervisor.image import CollectionImage
 from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
-from lading.supervisor.live import LiveView
-from lading.supervisor.logs import NODE, RECORD, STDERR, STDOUT, Clock, Log, Pump
-from lading.supervisor.machine import certificates, describe_machine, mount_table
+from lading.supervisor.keepmount import KeepMount, lost
+from lading.supervisor.logs import INSTANCE, NODE, RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
+from lading.supervisor.machine import describe_machine
 from lading.supervisor.results import Results
 from lading.supervisor.session import Lost, Session, open_transport
-from lading.supervisor.staging import Inputs, Stage
-from lading.supervisor.usage import Usage
+from lading.supervisor.specifying import amount, specify
+from lading.supervisor.staging import Inputs, Stage, full_places
+from lading.supervisor.together import together
 
 _DRAIN = 5.0
-_CERTIFICATES = "/etc/arvados/ca-certificates.crt"
 _logger = logging.getLogger("lading.supervisor")
 EngineMaker = Callable[[str, EngineSettings], Engine]
 
@@ -78,27 +84,31 @@ async def supervise(
     engines: EngineMaker,
     stop: asyncio.Event | None = None,
     flush: asyncio.Event | None = None,
+    reprice: asyncio.Event | None = None,
 ) -> int:
     """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not (dispatch-contract A.1).
 
     The caller holds the lock of the run directory, which is emptied here but for the lock. `stop` is set to cancel
-    the container, `flush` to have its log saved now.
+    the container, `flush` to have its log saved now, `reprice` when there may be new prices. A `transport` that is
+    given stays open.
     """
     way = transport or open_transport(assignment)
     supervisor = Supervisor(assignment, Session(assignment, way), clock=clock, engines=engines)
     supervisor.stop = stop or supervisor.stop
     supervisor.flush = flush or supervisor.flush
+    supervisor.reprice = reprice or supervisor.reprice
     try:
         return await supervisor.run()
     finally:
-        await way.close()
+        if transport is None:
+            await way.close()
 
 
 class Supervisor:
     """The life of one container."""
 
     def __init__(self, assignment: Assignment, session: Session, *, clock: Clock, engines: EngineMaker) -> None:
-        self.stop, self.flush = asyncio.Event(), asyncio.Event()
+        self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._assignment = assignment
         self._session = session
         self._directory = Path(assignment.run_directory)
@@ -107,19 +117,28 @@ class Supervisor:
             run_directory=assignment.run_directory,
             cache_directory=assignment.cache_directory,
             docker_socket=assignment.docker_socket,
+            podman_socket=assignment.podman_socket,
             cache_size=assignment.cache_size,
         )
         self._journal = Journal(self._directory)
         self._journal.open(Opening(engine=assignment.engine, settings=self._settings))
-        self._log = Log(self._directory / "log", clock)
+        self._log = Log(self._directory / "log", clock, limit=assignment.log_limit)
+        self._cards = CardLocks(assignment)
+        self._annexes = Annexes(assignment)
         self._engine = engines(assignment.engine, self._settings)
+        self._door = Door(assignment, session, self._engine, self._log.say)
+        self._activity = Activity(session.report_activity)
         self._inputs: Inputs | None = None
         self._stage: Stage | None = None
+        self._keep: KeepMount | None = None
         self._pumps: list[Pump] = []
-        self._usage: Usage | None = None
+        self._companions: Companions | None = None
+        self._costing = Costing(assignment, clock)
+        self._clock = clock
+        self._engine_fault: ExecutionError | None = None
         self._exit: Exit | None = None
-        self._running = self._timed_out = False
-        self._lost = False
+        self._running = self._timed_out = self._stopped = False
+        self._lost = self._unmounted = False
 
     async def run(self) -> int:
         """Go through all steps, report, undo; see `supervise`."""
@@ -153,7 +172,9 @@ class Supervisor:
             self._log.say("told to stop before anything was run")
             return Ending(state=State.CANCELLED if self._running else State.QUEUED)
         except ExecutionError as error:
-            return Ending(state=State.CANCELLED) if self.stop.is_set() and self._running else failed(error)
+            if self.stop.is_set() and self._running:
+                return Ending(state=State.CANCELLED)
+            return await self._blame(error)
         except (LadingError, OSError) as error:
             if not self._session.token:
                 # Nothing is known of the container: whoever locked it gives it back.
@@ -162,8 +183,39 @@ class Supervisor:
             return failed(ExecutionError(str(error)))
         if self._lost or self._exit is None:
             return Ending(state=None)
-        stopped = self.stop.is_set()
-        return judge(self._exit, self._session.container, stopped=stopped, timed_out=self._timed_out)
+        if self._unmounted:
+            return failed(lost(), exit_code=self._exit.code)
+        return judge(
+            self._exit,
+            self._session.container,
+            Circumstances(
+                stopped=self._stopped,
+                timed_out=self._timed_out,
+                preempted=self._preempted(),
+                full=full_places(self._directory, self._stage) if self._exit.code else "",
+            ),
+        )
+
+    async def _blame(self, error: ExecutionError) -> Ending:
+        """The end for an error; where it is the machine's, another one gets the container (dispatch-contract A.6)."""
+        told = self._assignment
+        if error is self._engine_fault and is_broken(error.message) and can_tell(told):
+            self._log.say(error.message)
+            self._log.say(await tell(told, error.message))
+            if not self._running:
+                return Ending(state=State.QUEUED)
+        return failed(error)
+
+    async def _by_engine(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ExecutionError as error:
+            self._engine_fault = error
+            raise
+
+    def _preempted(self) -> str:
+        notice = self._companions.notice if self._companions else None
+        return notice.text if notice is not None and notice.certain else ""
 
     async def _undo(self, step: Step) -> None:
         try:
@@ -189,19 +241,27 @@ class Supervisor:
             scratch=str(self._directory / "mounts"),
         )
         cache = TreeCache(Path(self._assignment.cache_directory) / "trees", self._assignment.cache_size)
-        self._inputs = Inputs(session.data, session.blocks, cache)
+        large = self._assignment.large_input
+        self._inputs = Inputs(session.data, session.blocks, cache, session.fetch_git_tree, large)
+        private = self._engine.sees_private_mounts
+        self._keep = KeepMount(self._assignment, self._log, token=session.token, private=private)
         self._stage = Stage(plan)
         image = CollectionImage(session.data, session.blocks, container.container_image)
         self._log.say(f"image {container.container_image}; {len(plan.collections)} input collections")
-        await self._unless_stopped(
-            together(
-                self._stage.set(self._inputs, memory=self._engine.sees_private_mounts), self._engine.prepare(image)
+        set_stage = self._stage.set(self._inputs, memory=private, keep=self._keep)
+        async with self._activity.shown():
+            await self._unless_stopped(
+                together(
+                    self._activity.doing("fetching its inputs", set_stage),
+                    self._activity.doing("unpacking its image", self._by_engine(self._engine.prepare(image))),
+                )
             )
-        )
 
     async def _drop_inputs(self) -> None:
         if self._stage is not None:
             await self._stage.close()
+        if self._keep is not None:
+            await self._keep.close()
 
     async def _make_container(self) -> None:
         stage = self._stage
@@ -209,21 +269,28 @@ class Supervisor:
             raise ExecutionError("the mounts were not made")
         if self.stop.is_set():
             raise _Stopped
-        spec = self._spec(stage)
+        given = await self._cards.take(self._session.container.runtime_constraints)
+        if given.devices:
+            self._log.say(given.sentence)
         try:
+            spec = self._spec(stage, given)
             # The engine stops short of the command, so both may go on at the same time.
-            await together(self._engine.create(spec), self._become_running())
+            await together(self._by_engine(self._engine.create(spec)), self._become_running())
         finally:
+            self._annexes.hand_over()
             stage.close_streams()
             for pump in self._pumps:
                 pump.handed_over()
 
     async def _become_running(self) -> None:
-        await self._session.report_running()
+        await self._session.report_running(clear_status=bool(self._activity.told), gateway=self._door.open())
         self._running = True
 
     async def _remove_container(self) -> None:
+        await self._door.close()
         await self._engine.remove()
+        await asyncio.to_thread(self._annexes.close)
+        self._cards.release()
         for pump in self._pumps:
             await pump.finish(0)
 
@@ -235,90 +302,91 @@ class Supervisor:
         self._log.say("starting the command")
         limit = self._session.container.scheduling_parameters.get("max_run_time")
         seconds = limit if isinstance(limit, int) and limit > 0 else None
-        async with self._accompanied():
+        companions = self._companions = self._accompany()
+        async with companions.beside(self._engine):
             running = asyncio.ensure_future(
                 self._engine.run(stop=self.stop, stop_grace=self._assignment.stop_grace_period)
             )
-            self._log.put(NODE, describe_machine(self._directory))
+            self._describe_machine()
             await asyncio.wait((running,), timeout=seconds)
             if not running.done():
                 self._timed_out = True
                 self._log.say(f"the container has run for {seconds} s, its max_run_time; stopping it")
                 self.stop.set()
-            self._exit = await running
+            try:
+                self._exit = await running
+            except ExecutionError as error:
+                self._engine_fault = error
+                raise
+            self._stopped = self.stop.is_set()
+            await self._keep_failure(self._exit)
+        await self._door.close()
         for pump in self._pumps:
             if not await pump.finish(_DRAIN):
                 self._log.say("the command has ended but something still holds its output open; the rest is not read")
         self._log.say(f"the command ended with exit code {self._exit.code}{signal_name(self._exit.code)}")
 
+    async def _keep_failure(self, ended: Exit) -> None:
+        """Keep the container of a command that has failed for as long as its request wants, to be looked into."""
+        seconds = amount(self._session.container.scheduling_parameters, KEEP_ON_FAILURE)
+        if ended.code == 0 or not seconds or self.stop.is_set():
+            return
+        try:
+            await self._engine.hold()
+            until = (self._clock() + timedelta(seconds=seconds)).strftime("%H:%M:%SZ")
+            text = f"the command failed with exit code {ended.code}; its container is kept until {until}: lading shell"
+            self._log.say(text)
+            await self._session.add_status({"activity": text})
+        except LadingError as error:
+            self._log.say(f"the container of the failed command is not kept: {error.message}")
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wait(), seconds)
+
     # What they need.
 
-    def _spec(self, stage: Stage) -> Spec:
-        container = self._session.container
-        api = container.runtime_constraints.get("API") is True
-        environment = {name: str(value) for name, value in container.environment.items()}
-        binds = list(stage.binds)
-        bundle = certificates()
-        if api:
-            environment |= {"ARVADOS_API_TOKEN": self._session.token, "ARVADOS_API_HOST": self._assignment.api_host}
-            if self._assignment.api_host_insecure:
-                environment["ARVADOS_API_HOST_INSECURE"] = "1"
-            if bundle and all(bind.target != _CERTIFICATES for bind in binds):
-                binds.append(Bind(bundle, _CERTIFICATES, True))
-        return Spec(
-            command=tuple(container.command),
-            environment=tuple(environment.items()),
-            cwd=container.cwd,
-            binds=tuple(binds),
-            network=has_network(container.runtime_constraints),
-            ram=_amount(container.runtime_constraints.get("ram")),
-            vcpus=_amount(container.runtime_constraints.get("vcpus")),
-            stdin=stage.stdin,
+    def _accompany(self) -> Companions:
+        return Companions(
+            assignment=self._assignment,
+            session=self._session,
+            log=self._log,
+            costing=self._costing,
+            ram=amount(self._session.container.runtime_constraints, "ram"),
+            flush=self.flush,
+            reprice=self.reprice,
+            on_lost=self._on_lost,
+            keep=self._keep,
+            on_unmounted=self._on_unmounted,
+        )
+
+    def _spec(self, stage: Stage, given: Given) -> Spec:
+        nodes = read_gang(self._session.container.scheduling_parameters).nodes
+        return specify(
+            self._session.container,
+            stage,
+            self._assignment,
+            token=self._session.token,
+            given=given,
             stdout=stage.stdout if stage.stdout >= 0 else self._pump(STDOUT),
             stderr=stage.stderr if stage.stderr >= 0 else self._pump(STDERR),
+            notices=self._pump(RANKS) if nodes > 1 else -1,
+            spread=self._annexes.open(nodes),
         )
+
+    def _describe_machine(self) -> None:
+        self._log.put(NODE, describe_machine(self._directory))
+        if self._assignment.instance_type:
+            self._log.put(INSTANCE, msgspec.json.format(msgspec.json.encode(self._assignment.instance_type), indent=4))
 
     def _pump(self, name: str) -> int:
         pump = Pump(self._log, name)
         self._pumps.append(pump)
         return pump.writing
 
-    @contextlib.asynccontextmanager
-    async def _accompanied(self) -> AsyncGenerator[None]:
-        """What goes on beside the command: live view, usage samples, saving the log when asked."""
-        assignment = self._assignment
-        live = LiveView(self._session.once, assignment.container_uuid, self._log, on_lost=self._on_lost)
-        ram = _amount(self._session.container.runtime_constraints.get("ram"))
-        self._usage = Usage(self._log, self._directory, ram, time.monotonic)
-        companions = (
-            live.run(period=assignment.log_update_period, size=assignment.log_update_size),
-            self._usage.run(lambda: self._engine.pid, interval=assignment.usage_interval, mounts=mount_table()),
-            self._save_when_asked(),
-        )
-        tasks = [asyncio.create_task(self._guarded(one)) for one in companions]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            self._usage.finish()
-
-    async def _guarded(self, companion: Coroutine[Any, Any, None]) -> None:
-        try:
-            await companion
-        except Exception:
-            _logger.exception("container=%s a companion task failed", self._assignment.container_uuid)
-
-    async def _save_when_asked(self) -> None:
-        while True:
-            await self.flush.wait()
-            self.flush.clear()
-            try:
-                manifest = await save_files(self._log.directory, blocks=self._session.blocks)
-                await self._session.save_interim_log(manifest)
-            except LadingError as error:
-                self._log.say(f"the log could not be saved: {error.message}")
+    def _on_unmounted(self) -> None:
+        self._unmounted = True
+        self._log.say("the mount of its collections has ended; stopping the command")
+        self.stop.set()
 
     def _on_lost(self) -> None:
         self._lost = True
@@ -344,7 +412,7 @@ class Supervisor:
             if ending.state is State.QUEUED:
                 await self._session.give_back()
             elif ending.state is not None:
-                results = Results(self._session, self._log, self._stage, self._inputs)
+                results = Results(self._session, self._log, self._costing, self._stage, self._inputs)
                 await results.save(ending, started=self._exit is not None)
         except (LadingError, OSError) as error:
             _logger.error("container=%s end not reported: %s", self._assignment.container_uuid, error)
@@ -352,19 +420,5 @@ class Supervisor:
         return ending.state is not None
 
 
-async def together(*work: Coroutine[Any, Any, None]) -> None:
-    """Do all of it at the same time; when one fails the others are cancelled, and the first failure is raised."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for one in work:
-                group.create_task(one)
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
-
-
 async def _nothing() -> None:
     """Undo nothing."""
-
-
-def _amount(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0

@@ -8,7 +8,9 @@ run directory is there: who removes the whole data directory wants nothing of it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import base64
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,11 @@ from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
 from lading.core.container import Container, State
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
+from lading.core.mountplan import GitTree
+from lading.core.timestamps import format_time
+from lading.supervisor import gittrees
 from lading.supervisor.assignment import Assignment
+from lading.supervisor.together import together
 
 _NO_SECRETS = "99914b932bd37a50b983c5e7c90ae93b"
 """md5 of `{}` (api-contract 1.6)."""
@@ -42,38 +48,64 @@ def open_transport(assignment: Assignment) -> Transport:
 class Session:
     """The API as one supervisor uses it."""
 
-    def __init__(self, assignment: Assignment, transport: Transport) -> None:
+    def __init__(
+        self, assignment: Assignment, transport: Transport, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._clock = clock
+        self._started = ""
         self._uuid = assignment.container_uuid
+        self._beside_store = bool(assignment.api_socket)
         self._transport = transport
         self._retry = RetryPolicy(attempts=_MANY, cap=_PAUSE, give_up_after=assignment.unreachable_timeout)
         self._run_directory = Path(assignment.run_directory)
         self._api = ApiClient(transport, assignment.supervisor_token, retry=self._retry, sleep=self._pause)
-        self._log_uuid = ""
         self.once = ApiClient(transport, assignment.supervisor_token, retry=NO_RETRY)
         """The supervisor's token, nothing repeated."""
-        self.record: Record = {}
+        self._known = bool(assignment.known)
+        self.record: Record = dict(assignment.known.get("container") or {})
         self.container = Container(uuid=self._uuid)
+        self._given = _token(assignment.known["auth"], self._uuid) if self._known else ""
         self.token = ""
         """The container's token."""
         self.data = self.once
         """The API with the container's token."""
         self.blocks = BlockClient(transport, "")
 
+    @property
+    def gateway_key(self) -> str:
+        """What the server and this container's gateway share; "" when the server wants none."""
+        return str(self.record.get("gateway_auth_secret") or "")
+
     async def open(self) -> None:
-        """Read the container and its token. Raises Lost unless it is Locked for us."""
+        """Read the container and its token, unless they came with the assignment. Raises Lost if it is not Locked."""
+        await self._open(State.LOCKED)
+
+    async def join(self) -> None:
+        """The same beside the supervisor that has it: it may be Running. Raises Lost."""
+        await self._open(State.LOCKED, State.RUNNING)
+
+    async def _open(self, *states: State) -> None:
         try:
-            self.record, auth = await asyncio.gather(
-                self._api.get("containers", self._uuid),
-                self._api.action("containers", self._uuid, "auth", method="GET"),
-            )
+            if not self._known:
+                await together(self._read_record(), self._read_token())
         except (Unauthenticated, Forbidden, NotFound, Invalid) as error:
             raise Lost(f"{self._uuid}: {error.message}") from error
         self.container = Container.from_record(self.record)
-        if self.container.state is not State.LOCKED:
-            raise Lost(f"{self._uuid}: is {self.container.state}, not Locked")
-        self.token = f"v2/{auth['uuid']}/{auth['api_token']}/{self._uuid}"
+        if self.container.state not in states:
+            raise Lost(f"{self._uuid}: is {self.container.state}, not {' or '.join(states)}")
+        self.token = self._given
         self.data = ApiClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
-        self.blocks = BlockClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
+        # By a socket the store is on this machine: hashing here as well would take as long as all the rest.
+        self.blocks = BlockClient(
+            self._transport, self.token, trusting=self._beside_store, retry=self._retry, sleep=self._pause
+        )
+
+    async def _read_record(self) -> None:
+        self.record = await self._api.get("containers", self._uuid)
+
+    async def _read_token(self) -> None:
+        auth = await self._api.action("containers", self._uuid, "auth", method="GET")
+        self._given = _token(auth, self._uuid)
 
     async def secrets(self) -> Mapping[str, Any]:
         """The secret mounts; asked for unless the record says that there are none."""
@@ -85,10 +117,28 @@ class Session:
             return {}
         return dict(answer.get("secret_mounts") or {})
 
-    async def report_running(self) -> None:
-        """The container is Running from now on. Raises Lost when that is refused: then nothing may run."""
+    async def report_activity(self, text: str) -> None:
+        """What is done before it is Running. Raises what the client raises."""
+        await self.once.update("containers", self._uuid, {"runtime_status": {"activity": text}})
+
+    async def fetch_git_tree(self, tree: GitTree, directory: Path) -> None:
+        """Lay a git tree or blob of the container's mounts out below `directory`. Raises as `gittrees.fetch`."""
+        await gittrees.fetch(self._api, self._uuid, tree, directory)
+
+    async def report_running(self, *, clear_status: bool = False, gateway: str = "") -> None:
+        """The container is Running from now on. Raises Lost when that is refused: then nothing may run.
+
+        A batch system that starts a job again may start a second supervisor with the same token. The moment that each
+        gives, to the microsecond, tells them apart: the API takes one, and the same again after a lost answer.
+        """
+        self._started = self._started or format_time(self._clock())
+        changes: dict[str, Any] = {"state": State.RUNNING, "started_at": self._started}
+        if clear_status:
+            changes["runtime_status"] = {}
+        if gateway:
+            changes["gateway_address"] = gateway
         try:
-            await self._api.update("containers", self._uuid, {"state": State.RUNNING})
+            await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
         except (Unauthenticated, Forbidden, NotFound, Invalid) as error:
             raise Lost(f"{self._uuid}: {error.message}") from error
 
@@ -96,9 +146,31 @@ class Session:
         """Back to Queued: nothing was run."""
         await self._api.update("containers", self._uuid, {"state": State.QUEUED})
 
+    async def report_gateway(self, address: str) -> None:
+        """Where its gateway is now."""
+        await self._api.update("containers", self._uuid, {"gateway_address": address})
+
+    async def report_cost(self, amount: float) -> None:
+        """What it has cost until now, in dollars."""
+        await self._api.update("containers", self._uuid, {"cost": amount})
+
+    async def add_status(self, said: Mapping[str, str]) -> None:
+        """Put these into `runtime_status`, beside what the container itself has put there."""
+        before = await self.read("runtime_status") or {}
+        await self._api.update("containers", self._uuid, {"runtime_status": {**before, **said}})
+
     async def report_end(self, changes: Mapping[str, Any]) -> None:
         """The final state and what belongs to it."""
         await self._api.update("containers", self._uuid, changes)
+
+    async def finish(self, changes: Mapping[str, Any], manifests: Mapping[str, str], blocks: Iterable[bytes]) -> None:
+        """The end with small results, all of it or nothing; `manifests` of output and log name these blocks unsigned.
+
+        Not repeated: whatever goes wrong shows where it is done step by step.
+        """
+        sent = [base64.b64encode(one).decode() for one in blocks]
+        body = {"container": dict(changes), "collections": dict(manifests), "blocks": sent}
+        await self.once.action("containers", self._uuid, "finish", body=body)
 
     async def read(self, name: str) -> Any:
         """One attribute of the container as it is now."""
@@ -109,10 +181,7 @@ class Session:
         return await self._create("output", manifest)
 
     async def save_log(self, manifest: str) -> str:
-        """Store the log as a collection, in place of an earlier state of it; its portable data hash."""
-        if self._log_uuid:
-            record = await self.data.update("collections", self._log_uuid, {"manifest_text": manifest})
-            return str(record["portable_data_hash"])
+        """Store the log as a collection of its own, as its token may change none; its portable data hash."""
         return await self._create("logs", manifest)
 
     async def save_interim_log(self, manifest: str) -> None:
@@ -128,6 +197,8 @@ class Session:
     async def _create(self, kind: str, manifest: str) -> str:
         attributes = {"name": f"{kind} for {self._uuid}", "manifest_text": manifest, "is_trashed": True}
         record = await self.data.create("collections", attributes, ensure_unique_name=True)
-        if kind == "logs":
-            self._log_uuid = str(record["uuid"])
         return str(record["portable_data_hash"])
+
+
+def _token(auth: Record, container_uuid: str) -> str:
+    return f"v2/{auth['uuid']}/{auth['api_token']}/{container_uuid}"

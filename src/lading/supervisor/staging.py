@@ -1,31 +1,46 @@
 """Carrying out a mount plan: directories and files are made, collections laid out, streams opened.
 
-Collections come from the cache of this machine, read-only and shared; a lease keeps them there until `close`.
+Collections come from the cache of this machine, read-only and shared; a lease keeps them there until `close`. Large
+ones that are not in it are mounted instead, and read as they are needed (`keepmount`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import os
 import shutil
 import stat
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import download
 from lading.client.trees import TreeCache
-from lading.core.errors import ExecutionError, Failure, RequestError
-from lading.core.filetree import Tree, from_manifest
-from lading.core.mountplan import CopyCollection, Host, MakeDirectory, MountPlan, Source, WriteFile
+from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
+from lading.core.filetree import Tree, from_manifest, total_size
+from lading.core.mountplan import (
+    Collection,
+    CopyCollection,
+    GitTree,
+    Host,
+    KeepTree,
+    MakeDirectory,
+    MountPlan,
+    Source,
+    WriteFile,
+)
 from lading.core.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
-from lading.supervisor import linux
+from lading.supervisor import gittrees, linux
 from lading.supervisor.engines import Bind
+from lading.supervisor.keepmount import KeepMount
 
 _OPEN_DIRECTORY = 0o2777
+_LITTLE = 1 << 16
 
 
 @dataclass(slots=True)
@@ -35,6 +50,10 @@ class Inputs:
     api: ApiClient
     blocks: BlockClient
     cache: TreeCache
+    fetch_git_tree: Callable[[GitTree, Path], Awaitable[None]]
+    """Lays a git tree or blob out (`Session.fetch_git_tree`)."""
+    large: int = 0
+    """Bytes from which a collection that is not in the cache is mounted; 0: none is."""
     _trees: dict[str, Tree] = field(default_factory=dict)
 
     async def tree(self, pdh: str) -> Tree:
@@ -46,6 +65,10 @@ class Inputs:
                 raise ExecutionError(f"collection {pdh}: {error.message}", Failure.USER) from error
             self._trees[pdh] = from_manifest(record["manifest_text"])
         return self._trees[pdh]
+
+    async def is_large(self, pdh: str) -> bool:
+        """Whether it is better mounted than laid out. Raises as `tree`."""
+        return bool(self.large) and not self.cache.holds(pdh) and total_size(await self.tree(pdh)) >= self.large
 
     async def fill(self, pdh: str, directory: Path) -> None:
         """Lay the collection out below `directory`."""
@@ -63,13 +86,15 @@ class Stage:
         self.stderr = -1
         self._leases = AsyncExitStack()
         self._trees: dict[str, Path] = {}
+        self._keep: KeepMount | None = None
 
-    async def set(self, inputs: Inputs, *, memory: bool) -> None:
-        """Make everything. `memory`: file systems in memory can be given to the container.
+    async def set(self, inputs: Inputs, *, memory: bool, keep: KeepMount | None = None) -> None:
+        """Make everything. `memory`: file systems in memory can be given to the container; `keep`: its mount.
 
         Raises ExecutionError naming what is missing or cannot be made.
         """
-        await self._lease(inputs)
+        self._keep = keep
+        await self._lease(inputs, await self._mount(inputs))
         try:
             for step in self.plan.steps:
                 match step:
@@ -79,10 +104,10 @@ class Stage:
                         _write_file(step)
                     case CopyCollection(source, path):
                         await asyncio.to_thread(_copy, self.find(source), Path(path))
-            self.binds = tuple(
-                Bind(str(self.find(bind.source)), bind.target, bind.readonly) for bind in self.plan.binds
-            )
-            self._open_streams()
+            if keep is not None and keep.is_open:
+                await asyncio.to_thread(self._bind)
+            else:
+                self._bind()
         except OSError as error:
             failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.USER
             raise ExecutionError(f"a mount cannot be made: {error}", failure) from error
@@ -91,20 +116,26 @@ class Stage:
         """The host path of a file or directory. Raises ExecutionError(USER) when a collection does not have it."""
         if isinstance(source, Host):
             return Path(source.path)
-        path = self._trees[source.pdh] / source.path
+        path = self._place(source)
         if not path.exists():
-            raise ExecutionError(f"collection {source.pdh} has no {source.path!r}", Failure.USER)
+            raise ExecutionError(f"{_named(source)} has no {source.path!r}", Failure.USER)
         return path
+
+    def locate(self, source: Source) -> str:
+        """As `find`, without a look at whether a file of the host is there: there may be very many."""
+        return source.path if isinstance(source, Host) else str(self.find(source))
 
     def look(self, source: Source) -> Entry | None:
         """What is at a place, links not followed (`core.output`)."""
-        path = Path(source.path) if isinstance(source, Host) else self._trees[source.pdh] / source.path
+        path = self._place(source)
         try:
             mode = path.lstat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISDIR(mode):
-            return DirectoryEntry(tuple(one.name for one in path.iterdir()))
+            with os.scandir(path) as found:
+                kinds = {one.name: one.is_file(follow_symlinks=False) for one in found}
+            return DirectoryEntry(tuple(kinds), frozenset(name for name, regular in kinds.items() if regular))
         if stat.S_ISLNK(mode):
             return LinkEntry(str(path.readlink()))
         return FileEntry() if stat.S_ISREG(mode) else SpecialEntry()
@@ -122,13 +153,51 @@ class Stage:
         self.close_streams()
         await self._leases.aclose()
 
-    async def _lease(self, inputs: Inputs) -> None:
+    async def _mount(self, inputs: Inputs) -> frozenset[str]:
+        """Mount what is to be mounted; the collections that are."""
+        large = frozenset([pdh for pdh in self.plan.collections if await inputs.is_large(pdh)])
+        if self._keep is None or not (large or self.plan.keeps):
+            return frozenset()
+        try:
+            await self._keep.open(whole=self.plan.keeps)
+        except Unavailable as error:
+            if self.plan.keeps:
+                raise ExecutionError(f"a keep mount cannot be made here: {error.message}", Failure.NODE) from error
+            self._keep.say(f"large inputs are laid out on disk, as they cannot be mounted: {error.message}")
+            return frozenset()
+        return large
+
+    def _bind(self) -> None:
+        binds = [Bind(str(self.find(bind.source)), bind.target, bind.readonly) for bind in self.plan.binds]
+        _check_mount_points(binds)
+        if self._keep is not None:
+            binds = [replace(bind, source=str(self._keep.shown(Path(bind.source)))) for bind in binds]
+        self.binds = tuple(binds)
+        self._open_streams()
+
+    async def _lease(self, inputs: Inputs, mounted: frozenset[str]) -> None:
         for pdh in self.plan.collections:
+            if pdh in mounted:
+                continue
+            filling = functools.partial(inputs.fill, pdh)
+            self._trees[pdh] = await self._leases.enter_async_context(inputs.cache.lease(pdh, filling))
+        for tree in self.plan.git_trees:
+            fetching = functools.partial(inputs.fetch_git_tree, tree)
+            key = gittrees.key(tree)
+            self._trees[key] = await self._leases.enter_async_context(inputs.cache.lease(key, fetching))
 
-            async def fill(directory: Path, pdh: str = pdh) -> None:
-                await inputs.fill(pdh, directory)
-
-            self._trees[pdh] = await self._leases.enter_async_context(inputs.cache.lease(pdh, fill))
+    def _place(self, source: Source) -> Path:
+        match source:
+            case Host(path):
+                return Path(path)
+            case Collection(pdh, path) if pdh in self._trees:
+                return self._trees[pdh] / path
+            case Collection() | KeepTree():
+                if self._keep is None:
+                    raise ExecutionError(f"{_named(source)} is not mounted")
+                return self._keep.place(source)
+            case GitTree(kind=kind, path=path):
+                return self._trees[gittrees.key(source)] / (gittrees.BLOB if kind == gittrees.BLOB else path)
 
     def _open_streams(self) -> None:
         plan = self.plan
@@ -138,6 +207,60 @@ class Stage:
             self.stdout = _open_output(Path(plan.stdout))
         if plan.stderr is not None:
             self.stderr = _open_output(Path(plan.stderr))
+
+
+def full_places(directory: Path, stage: Stage | None) -> str:
+    """What of a container's places has no room left, as half a sentence; "" when all have."""
+    steps = stage.plan.steps if stage is not None else ()
+    targets = {bind.source: bind.target for bind in (stage.binds if stage is not None else ())}
+    for step in steps:
+        if isinstance(step, MakeDirectory) and step.in_memory and _is_full(Path(step.path)):
+            return (
+                f"{targets.get(step.path, step.path)} was full (mounts: capacity {step.capacity or 'of the machine'})"
+            )
+    return f"the disk of this machine was full ({directory})" if _is_full(directory) else ""
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return False
+    return found.f_blocks > 0 and (
+        found.f_bavail * found.f_frsize < _LITTLE or (found.f_files > 0 and found.f_favail == 0)
+    )
+
+
+def _named(source: Collection | GitTree | KeepTree) -> str:
+    if isinstance(source, KeepTree):
+        return "the tree of all collections"
+    return f"collection {source.pdh}" if isinstance(source, Collection) else f"git {source.kind} {source.hash}"
+
+
+def _check_mount_points(binds: Sequence[Bind]) -> None:
+    """See that what lies inside a read-only mount has a place there: none can be made, the data is shared."""
+    for number, bind in enumerate(binds):
+        above = [one for one in binds[:number] if bind.target.startswith(one.target + "/")]
+        if not above or not above[-1].readonly:
+            continue
+        inner = bind.target.removeprefix(above[-1].target + "/")
+        place = _plain(Path(above[-1].source), inner)
+        kind = "directory" if Path(bind.source).is_dir() else "file"
+        if place is None or place.is_dir() != (kind == "directory"):
+            raise ExecutionError(
+                f"mounts[{bind.target}]: lies inside the read-only mount {above[-1].target}, which has no {kind} "
+                f"{inner!r} to mount it on; choose another target",
+                Failure.USER,
+            )
+
+
+def _plain(root: Path, inner: str) -> Path | None:
+    """What is at a relative path below `root`; None when nothing is, or a link is on the way."""
+    for name in inner.split("/"):
+        root /= name
+        if root.is_symlink() or not root.exists():
+            return None
+    return root
 
 
 def _make_directory(step: MakeDirectory, *, memory: bool) -> None:

@@ -1,10 +1,14 @@
-"""What a container uses: lines for `crunchstat.txt`, maxima for its log (dispatch-contract A.15).
+"""What a container uses: lines for `crunchstat.txt` and `hoststat.txt`, maxima for its log (dispatch-contract A.15).
 
-Numbers come from the container's cgroup (version 1 or 2) and, for the network, from /proc of one of its processes.
 Each kind is a line of `name`, then pairs of value and unit; from the second sample on with what was added since:
 
     mem 1048576 cache 0 swap 0 pgmajfault 524288 rss
     cpu 0.1500 user 0.0200 sys 2 cpus -- interval 10.0000 seconds 0.1500 user 0.0200 sys
+
+`crunchstat.txt` is about the container's control group; on a machine without one, about its processes. `hoststat.txt`
+is about the supervisor's own control group and the memory of the processes that serve the container; a container that
+ends within a second has none. Where memory has passed 90, 95 and 99 % of what was asked for is said in the log, as are
+the totals and maxima at the end, in the words of Arvados.
 """
 
 from __future__ import annotations
@@ -16,118 +20,44 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lading.supervisor import counters
 from lading.supervisor.cgroup import Hierarchy, find_hierarchy
-from lading.supervisor.logs import USAGE, Log
+from lading.supervisor.counters import Folders, Values
+from lading.supervisor.logs import HOST, USAGE, Log
 
+THIS_PROCESS = "lading-supervisor"
 _THRESHOLDS = (90, 95, 99)
 _SAMPLE = 1.0
+_FIRST = 0.2
 _LOOK = 0.05
-_TICKS = os.sysconf("SC_CLK_TCK")
+_LOOKS = 20
 _CUMULATIVE = frozenset({"cpu", "blkio", "net"})
-Values = dict[str, float]
+Samples = Mapping[str, Values]
 
 
 @dataclass(slots=True)
-class Folders:
-    """Where the counters of one container are: a directory for each controller."""
+class Lines:
+    """One file of samples."""
 
-    version: int
-    paths: Mapping[str, Path]
+    log: Log
+    name: str
+    last: Samples = field(default_factory=dict)
+    _last_time: float = 0.0
 
+    def write(self, samples: Samples, now: float) -> None:
+        """Add one line of each kind; `now` is monotonic, in seconds."""
+        lines = [self._line(name, values, now) for name, values in samples.items() if values]
+        self.log.stream(self.name).write("".join(lines).encode())
+        self.last, self._last_time = samples, now
+        self.log.grown.set()
 
-def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = Path("/proc")) -> Folders | None:
-    """The cgroup directories of a process; None when it shares them with this process, or is gone."""
-    try:
-        theirs, ours = (proc / one / "cgroup" for one in (str(pid), "self"))
-        listed, own = _listed(theirs.read_text()), _listed(ours.read_text())
-    except OSError:
-        return None
-    keys = {name: (name if hierarchy.version == 1 else "") for name in hierarchy.roots}
-    paths = {
-        name: root / listed[keys[name]].lstrip("/")
-        for name, root in hierarchy.roots.items()
-        if keys[name] in listed and listed[keys[name]] != own.get(keys[name])
-    }
-    return Folders(hierarchy.version, paths) if paths else None
-
-
-def read_memory(folders: Folders) -> Values:
-    """Bytes and faults: cache, swap, pgmajfault, rss. Empty when there is no memory controller."""
-    folder = folders.paths.get("memory")
-    table = _table(folder / "memory.stat") if folder else {}
-    if not folder or not table:
-        return {}
-    if folders.version == 1:
-        return {name: table.get(f"total_{name}", table.get(name, 0)) for name in ("cache", "swap", "pgmajfault", "rss")}
-    swap, current = (_number(folder / file) for file in ("memory.swap.current", "memory.current"))
-    return {"swap": swap, "pgmajfault": table.get("pgmajfault", 0), "rss": current}
-
-
-def read_peak(folders: Folders) -> float:
-    """The most memory that was ever in use, page cache included; 0 when the kernel does not say."""
-    folder = folders.paths.get("memory")
-    return _number(folder / ("memory.max_usage_in_bytes" if folders.version == 1 else "memory.peak")) if folder else 0.0
-
-
-def read_cpu(folders: Folders) -> Values:
-    """Seconds of user and system time, and the number of CPUs that may be used."""
-    cpus = float(len(os.sched_getaffinity(0)))
-    if folders.version == 1 and "cpuacct" in folders.paths:
-        table = _table(folders.paths["cpuacct"] / "cpuacct.stat")
-        quota = _number(folders.paths["cpu"] / "cpu.cfs_quota_us") if "cpu" in folders.paths else 0
-        used = {"user": table.get("user", 0) / _TICKS, "sys": table.get("system", 0) / _TICKS}
-    elif folders.version == 2 and "cpu" in folders.paths:
-        table = _table(folders.paths["cpu"] / "cpu.stat")
-        first = _read(folders.paths["cpu"] / "cpu.max").split() or ["max"]
-        quota = float(first[0]) if first[0] != "max" else 0
-        used = {"user": table.get("user_usec", 0) / 1e6, "sys": table.get("system_usec", 0) / 1e6}
-    else:
-        return {}
-    return {**used, "cpus": min(cpus, quota / 100_000) if quota > 0 else cpus}
-
-
-def read_disks(folders: Folders) -> dict[str, Values]:
-    """Bytes written and read, by device number."""
-    disks: dict[str, Values] = {}
-    folder = folders.paths.get("blkio") or folders.paths.get("io")
-    if folder is None:
-        return disks
-    if folders.version == 2:
-        for line in _read(folder / "io.stat").splitlines():
-            device, *pairs = line.split()
-            counts = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
-            disks[device] = {"write": float(counts.get("wbytes", 0)), "read": float(counts.get("rbytes", 0))}
-        return disks
-    for line in _read(folder / "blkio.throttle.io_service_bytes").splitlines():
-        parts = line.split()
-        if len(parts) == 3 and parts[1] in ("Read", "Write"):
-            disks.setdefault(parts[0], {"write": 0.0, "read": 0.0})[parts[1].lower()] = float(parts[2])
-    return disks
-
-
-def read_network(folders: Folders, *, proc: Path = Path("/proc")) -> dict[str, Values]:
-    """Bytes sent and received by interface, as a process of the container in another network than ours sees them."""
-    interfaces: dict[str, Values] = {}
-    folder = next(iter(folders.paths.values()))
-    for pid in _read(folder / "cgroup.procs").split():
-        with contextlib.suppress(OSError):
-            if (proc / pid / "ns/net").readlink() == (proc / "self/ns/net").readlink():
-                continue
-            for line in (proc / pid / "net/dev").read_text().splitlines()[2:]:
-                name, _, numbers = line.partition(":")
-                counts = numbers.split()
-                if name.strip() != "lo":
-                    interfaces[name.strip()] = {"tx": float(counts[8]), "rx": float(counts[0])}
-            return interfaces
-    return interfaces
-
-
-def read_space(path: Path) -> Values:
-    """Bytes of the file system that holds the container's scratch."""
-    found = os.statvfs(path)
-    total = found.f_blocks * found.f_frsize
-    available = found.f_bavail * found.f_frsize
-    return {"available": available, "used": total - found.f_bfree * found.f_frsize, "total": total}
+    def _line(self, name: str, values: Values, now: float) -> str:
+        text = f"{name} " + " ".join(f"{_show(value)} {key}" for key, value in values.items())
+        before = self.last.get(name)
+        if before and name.partition(":")[0] in _CUMULATIVE:
+            added = " ".join(f"{_show(values[key] - before.get(key, 0))} {key}" for key in values if key != "cpus")
+            text += f" -- interval {now - self._last_time:.4f} seconds {added}"
+        return text + "\n"
 
 
 @dataclass(slots=True)
@@ -140,101 +70,145 @@ class Usage:
     clock: Callable[[], float]
     """Seconds, monotonic."""
     folders: Folders | None = None
-    _last: dict[str, Values] = field(default_factory=dict)
-    _last_time: float = 0.0
+    helpers: dict[str, int] = field(default_factory=dict)
+    """Processes that serve the container, beside this one: number by name."""
+    _pid: int = 0
+    _lines: Lines = field(init=False)
+    _host: Lines = field(init=False)
     _most: dict[str, float] = field(default_factory=dict)
+    _most_of: dict[str, float] = field(default_factory=dict)
+    _fullest: Values = field(default_factory=dict)
     _warned: int = 0
+
+    def __post_init__(self) -> None:
+        self._lines, self._host = Lines(self.log, USAGE), Lines(self.log, HOST)
 
     async def run(self, find_pid: Callable[[], int | None], *, interval: float, mounts: str) -> None:
         """Sample until cancelled: memory each second, everything each `interval` seconds."""
         hierarchy = find_hierarchy(mounts)
-        while self.folders is None:
-            pid = find_pid()
-            self.folders = find_folders(pid, hierarchy) if pid else None
-            await asyncio.sleep(_LOOK)
+        await self._find(find_pid, hierarchy)
+        host: Folders | None = None
+        # Of a container that ends sooner, the totals at its end say all.
+        await asyncio.sleep(_FIRST)
         while True:
             self.report()
             until = self.clock() + interval
             while self.clock() < until:
                 await asyncio.sleep(min(_SAMPLE, max(0.0, until - self.clock())))
                 self.watch_memory()
+                if host is None:
+                    host = counters.own_folders("self", hierarchy) or Folders(hierarchy.version, {})
+                    self.report_host(host)
+            if host is not None:
+                self.report_host(host)
 
     def watch_memory(self) -> None:
         """Note the memory's maximum, and warn once each time it passes 90, 95 and 99 % of what was asked for."""
-        if self.folders is None:
-            return
-        memory = read_memory(self.folders)
-        self._note("rss", memory.get("rss", 0))
-        percent = 100 * memory.get("rss", 0) / self.ram if self.ram else 0
-        passed = [one for one in _THRESHOLDS if self._warned < one <= percent]
-        if passed:
-            self._warned = passed[-1]
-            self.log.say(f"memory use has passed {passed[-1]} % of the {self.ram} bytes asked for")
+        self._note(self._memory())
 
     def report(self) -> None:
-        """Write one line of each kind."""
-        if self.folders is None:
+        """Write one line of each kind about the container."""
+        if self.folders is None and not self._pid:
             return
-        now = self.clock()
-        samples: dict[str, Values] = {"mem": read_memory(self.folders), "cpu": read_cpu(self.folders)}
-        samples |= {f"blkio:{name}": values for name, values in read_disks(self.folders).items()}
-        samples |= {f"net:{name}": values for name, values in read_network(self.folders).items()}
-        samples["statfs"] = read_space(self.scratch)
-        for name, values in samples.items():
-            if values:
-                self.log.stream(USAGE).write(self._line(name, values, now).encode() + b"\n")
-        self._note("rss", samples["mem"].get("rss", 0))
-        self._note("cpu", sum(samples["cpu"].get(key, 0) for key in ("user", "sys")))
-        self._last, self._last_time = samples, now
-        self.log.grown.set()
+        samples = self._sample()
+        self._note(samples["mem"])
+        if samples["statfs"]["used"] >= self._fullest.get("used", 0):
+            self._fullest = samples["statfs"]
+        self._lines.write(samples, self.clock())
+
+    def report_host(self, folders: Folders) -> None:
+        """Write one line of each kind about what serves the container."""
+        memory = {
+            name: counters.read_rss(pid) for name, pid in {THIS_PROCESS: os.getpid(), **self.helpers}.items() if pid
+        }
+        for name, size in memory.items():
+            self._most_of[name] = max(self._most_of.get(name, 0), size)
+        samples: dict[str, Values] = {"mem": counters.read_memory(folders)}
+        # Here the number comes before the name, as everywhere, but there is one pair for each process.
+        samples["procmem"] = memory
+        samples["cpu"] = counters.read_cpu(folders)
+        samples |= {f"blkio:{name}": values for name, values in counters.read_disks(folders).items()}
+        with contextlib.suppress(OSError):
+            samples |= {f"net:{name}": values for name, values in counters.read_interfaces("self").items()}
+        samples["statfs"] = counters.read_space(self.scratch)
+        self._host.write(samples, self.clock())
 
     def finish(self) -> None:
-        """A last report while the counters are still there, and the maxima to the supervisor's log."""
-        if self.folders is None:
+        """A last report while the counters are still there, and totals and maxima to the supervisor's log."""
+        if self.folders is None and not self._pid:
             return
         with contextlib.suppress(OSError):
             self.report()
-        share = f" ({100 * self._most.get('rss', 0) / self.ram:.0f} % of what was asked for)" if self.ram else ""
-        self.log.say(f"most memory: {self._most.get('rss', 0):.0f} bytes rss{share}")
-        self.log.say(f"most memory with page cache: {read_peak(self.folders):.0f} bytes")
-        self.log.say(f"cpu time: {self._most.get('cpu', 0):.2f} s")
+        self.log.say("\n".join(self._summary()))
 
-    def _note(self, name: str, value: float) -> None:
-        self._most[name] = max(self._most.get(name, 0), value)
+    async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
+        """Wait until there is something to sample: the group, or the process where it has no group of its own."""
+        looks = 0
+        while self.folders is None:
+            pid = find_pid()
+            if pid:
+                self.folders = counters.find_folders(pid, hierarchy)
+                looks += 1
+                if looks > _LOOKS or not hierarchy.roots:
+                    self._pid = pid
+                    return
+            await asyncio.sleep(_LOOK)
 
-    def _line(self, name: str, values: Values, now: float) -> str:
-        text = f"{name} " + " ".join(f"{_show(value)} {key}" for key, value in values.items())
-        before = self._last.get(name)
-        if before and name.partition(":")[0] in _CUMULATIVE:
-            added = " ".join(f"{_show(values[key] - before.get(key, 0))} {key}" for key in values if key != "cpus")
-            text += f" -- interval {now - self._last_time:.4f} seconds {added}"
-        return text
+    def _sample(self) -> dict[str, Values]:
+        samples: dict[str, Values]
+        if self.folders is None:
+            memory, cpu = counters.read_processes(counters.descendants(self._pid))
+            samples = {"mem": memory, "cpu": cpu}
+        else:
+            samples = {"mem": counters.read_memory(self.folders), "cpu": counters.read_cpu(self.folders)}
+            samples |= {f"blkio:{name}": values for name, values in counters.read_disks(self.folders).items()}
+            samples |= {f"net:{name}": values for name, values in counters.read_network(self.folders).items()}
+        samples["statfs"] = counters.read_space(self.scratch)
+        return samples
 
+    def _memory(self) -> Values:
+        if self.folders is not None:
+            return counters.read_memory(self.folders)
+        return counters.read_processes(counters.descendants(self._pid))[0] if self._pid else {}
 
-def _listed(text: str) -> dict[str, str]:
-    """Path by controller in /proc/PID/cgroup; version 2 is listed under ""."""
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        _, names, path = line.split(":", 2)
-        found.update((name, path) for name in names.split(","))
-    return found
+    def _note(self, memory: Values) -> None:
+        for name, value in memory.items():
+            self._most[name] = max(self._most.get(name, 0), value)
+        rss = memory.get("rss", 0)
+        percent = 100 * rss / self.ram if self.ram else 0
+        passed = [one for one in _THRESHOLDS if self._warned < one <= percent]
+        if passed:
+            self._warned = passed[-1]
+            self.log.say(f"Container using over {passed[-1]}% of memory (rss {rss:.0f} of {self.ram} bytes)")
 
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""
-
-
-def _number(path: Path) -> float:
-    text = _read(path).strip()
-    return float(text) if text.lstrip("-").isdigit() else 0.0
-
-
-def _table(path: Path) -> dict[str, int]:
-    pairs = (line.split() for line in _read(path).splitlines())
-    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+    def _summary(self) -> list[str]:
+        last, said = self._lines.last, []
+        if cpu := last.get("cpu"):
+            said.append(f"Total CPU usage was {cpu['user']:f} user and {cpu['sys']:f} sys on {cpu['cpus']:.2f} CPUs")
+        for name, values in last.items():
+            kind, _, device = name.partition(":")
+            if kind == "blkio":
+                said.append(
+                    f"Total disk I/O on {device} was {values['write']:.0f} bytes written and "
+                    f"{values['read']:.0f} bytes read"
+                )
+        if total := self._fullest.get("total"):
+            used = self._fullest["used"]
+            said.append(f"Maximum disk usage was {100 * used / total:.0f}%, {used:.0f}/{total:.0f} bytes")
+        for name, value in self._most.items():
+            share = f"{100 * value / self.ram:.0f}%, {value:.0f}/{self.ram}" if name == "rss" and self.ram else ""
+            said.append(f"Maximum container memory {name} usage was {share or f'{value:.0f}'} bytes")
+        if self.folders is not None and (peak := counters.read_peak(self.folders)):
+            said.append(f"Maximum container memory usage was {peak:.0f} bytes, page cache included")
+        for name, values in last.items():
+            kind, _, interface = name.partition(":")
+            if kind == "net":
+                said.append(
+                    f"Total network I/O on {interface} was {values['tx']:.0f} bytes written and "
+                    f"{values['rx']:.0f} bytes read"
+                )
+        said += [f"Maximum {name} memory rss usage was {size:.0f} bytes" for name, size in self._most_of.items()]
+        return said
 
 
 def _show(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The warm parent: has everything imported, forks one supervisor for each container, and knows those that are there.
+"""The warm parent: has everything imported and forks supervisors, which serve one container after the other.
 
     python -m lading.supervisor.zygote --fd N --run DIR/run
 
@@ -9,6 +9,7 @@ answers may come in another order than the requests. Descriptors travel as SCM_R
     {"op":"start","id":1,"assignment":{...}}
         {"op":"started","id":1,"uuid":U,"pid":P}                    and one pidfd
         {"op":"refused","id":1,"uuid":U,"error":"one line"}         nothing was started
+        {"op":"ended","uuid":U}                                     later: its supervisor has ended it in good order
     {"op":"signal","id":2,"uuid":U,"signal":"TERM"}                 TERM INT QUIT USR1 USR2 KILL
         {"op":"signalled","id":2,"uuid":U,"delivered":true}         false: nothing runs under this uuid
     {"op":"list","id":3}
@@ -23,9 +24,11 @@ answers may come in another order than the requests. Descriptors travel as SCM_R
     anything else
         {"op":"error","id":..,"error":"one line"}
 
-A pidfd becomes readable when its supervisor has ended; the record of the container then says how (state final), or
-does not, in which case `clean` must be answered before the record is given back or cancelled. The warm parent ends
-when the other end of the socket closes; supervisors live on, in sessions of their own.
+A supervisor has ended when `ended` was sent or when its pidfd is readable, whichever is first: the process may stay for
+the next container (`supervisor.worker`). Signals therefore go through the warm parent for as long as there is one. The
+record of the container then says how it ended (state final), or does not, in which case `clean` must be answered before
+the record is given back or cancelled. The warm parent ends when the other end of the socket closes; supervisors live
+on until their containers have ended, in sessions of their own.
 
 The run directory is locked (flock on `lock`) before the fork and for the supervisor's life, so a listing never takes
 a starting container for a dead one. USR1 and USR2 have handlers before that, so no probe can kill it
@@ -58,11 +61,13 @@ from lading.core import ids
 from lading.core.errors import LadingError
 from lading.supervisor import assignment, lockfile
 from lading.supervisor.cleaning import clean, describe
+from lading.supervisor.crew import Crew
 from lading.supervisor.engines import find_engines
-from lading.supervisor.process import ignore_probes, run_one
+from lading.supervisor.process import ignore_probes
+from lading.supervisor.rehearsal import rehearse
 from lading.supervisor.run import EngineMaker
+from lading.supervisor.worker import MESSAGE_SIZE, work
 
-MESSAGE_SIZE = 1 << 18
 _MOST_DESCRIPTORS = 200
 _START_TIME = 1.0
 _SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in ("TERM", "INT", "QUIT", "USR1", "USR2", "KILL")}
@@ -71,17 +76,13 @@ Message = dict[str, Any]
 
 
 @dataclass(slots=True)
-class _Child:
-    """A process that this one forked. `cleaning` is the request that it answers, None for a supervisor.
-
-    `reader` is where a cleaning process says what it could not do.
-    """
+class _Cleaner:
+    """A process that cleans up. `request` is what it answers, `reader` is where it says what it could not do."""
 
     pid: int
     pidfd: int
-    uuid: str
-    cleaning: Message | None = None
-    reader: int = -1
+    request: Message
+    reader: int
 
 
 @dataclass(slots=True)
@@ -91,25 +92,39 @@ class Zygote:
     connection: socket.socket
     run_root: Path
     engines: EngineMaker
-    _children: dict[int, _Child] = field(default_factory=dict)
+    _cleaners: dict[int, _Cleaner] = field(default_factory=dict)
     _poll: select.poll = field(default_factory=select.poll)
+    _crew: Crew = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._crew = Crew(hire=self._hire, poll=self._poll, clock=time.monotonic, most_idle=2 * (os.cpu_count() or 1))
 
     def serve(self) -> None:
         """Answer requests until the other end closes."""
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE_SIZE)
         self._poll.register(self.connection, select.POLLIN)
-        while True:
-            for descriptor, _ in self._poll.poll():
-                if descriptor != self.connection.fileno():
-                    self._reap(descriptor)
-                    continue
-                data = self.connection.recv(MESSAGE_SIZE)
-                if not data:
-                    return
-                try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while True:
+                wait = self._crew.timeout()
+                for descriptor, _ in self._poll.poll(None if wait is None else wait * 1000 + 1):
+                    if descriptor != self.connection.fileno():
+                        self._heed(descriptor)
+                        continue
+                    data = self.connection.recv(MESSAGE_SIZE)
+                    if not data:
+                        return
                     self._answer(data)
-                except (BrokenPipeError, ConnectionResetError):
-                    return
+                self._crew.retire()
+
+    def _heed(self, descriptor: int) -> None:
+        """A child has ended, or a worker has something to say."""
+        uuid = self._crew.take(descriptor)
+        if uuid is None:
+            # A worker may have had two descriptors to look at; with the first it was forgotten.
+            if descriptor in self._cleaners:
+                self._reap(descriptor)
+        elif uuid:
+            self._send({"op": "ended", "uuid": uuid})
 
     def _answer(self, data: bytes) -> None:
         request: Message = {}
@@ -141,12 +156,11 @@ class Zygote:
             self._send({"op": "refused", "id": request.get("id"), "uuid": uuid, "error": " ".join(text.split())})
             return
         try:
-            pid = self._fork(lambda: run_one(told, lock, engines=self.engines))
+            worker = self._crew.assign(uuid, msgspec.json.encode(told), lock)
         finally:
-            # The child holds the lock through its own copy of the descriptor.
+            # The worker holds the lock through its own copy of the descriptor.
             lockfile.release(lock)
-        child = self._adopt(pid, uuid)
-        self._send({"op": "started", "id": request.get("id"), "uuid": uuid, "pid": pid}, (child.pidfd,))
+        self._send({"op": "started", "id": request.get("id"), "uuid": uuid, "pid": worker.pid}, (worker.pidfd,))
 
     def _signal(self, request: Message) -> None:
         number, directory = _SIGNALS[request["signal"]], self._directory(request)
@@ -188,12 +202,12 @@ class Zygote:
             return
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
-            child = self._adopt(
-                self._fork(lambda: _clean_one(directory, writing, engines=self.engines)), str(request["uuid"])
-            )
+            pid = self._fork(lambda: _clean_one(directory, writing, engines=self.engines))
         finally:
             os.close(writing)
-        child.cleaning, child.reader = request, reading
+        cleaner = _Cleaner(pid, os.pidfd_open(pid), request, reading)
+        self._cleaners[cleaner.pidfd] = cleaner
+        self._poll.register(cleaner.pidfd, select.POLLIN)
 
     def _send_cleaned(self, request: Message, error: str) -> None:
         self._send({"op": "cleaned", "id": request.get("id"), "uuid": request["uuid"], "error": error})
@@ -206,7 +220,10 @@ class Zygote:
 
     # Children.
 
-    def _fork(self, work: Callable[[], int]) -> int:
+    def _hire(self, connection: socket.socket) -> int:
+        return self._fork(lambda: work(connection, engines=self.engines))
+
+    def _fork(self, do: Callable[[], int]) -> int:
         pid = os.fork()
         if pid:
             return pid
@@ -214,36 +231,26 @@ class Zygote:
         try:
             os.setsid()
             self.connection.close()
-            for child in self._children.values():
-                os.close(child.pidfd)
-                if child.reader >= 0:
-                    os.close(child.reader)
-            code = work()
+            self._crew.leave()
+            for cleaner in self._cleaners.values():
+                os.close(cleaner.pidfd)
+                os.close(cleaner.reader)
+            code = do()
         except Exception:
             _logger.exception("a forked process failed")
         finally:
             logging.shutdown()
             os._exit(code)
 
-    def _adopt(self, pid: int, uuid: str) -> _Child:
-        child = _Child(pid, os.pidfd_open(pid), uuid)
-        self._children[child.pidfd] = child
-        self._poll.register(child.pidfd, select.POLLIN)
-        return child
-
     def _reap(self, pidfd: int) -> None:
-        child = self._children.pop(pidfd)
+        cleaner = self._cleaners.pop(pidfd)
         self._poll.unregister(pidfd)
         os.close(pidfd)
-        _, status = os.waitpid(child.pid, 0)
+        _, status = os.waitpid(cleaner.pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        if child.cleaning is None:
-            if code:
-                _logger.info("container=%s supervisor ended with %s", child.uuid, code)
-            return
-        with os.fdopen(child.reader, "rb") as reader:
+        with os.fdopen(cleaner.reader, "rb") as reader:
             said = reader.read().decode(errors="replace")
-        self._send_cleaned(child.cleaning, said or (f"the cleaning process ended with {code}" if code else ""))
+        self._send_cleaned(cleaner.request, said or (f"the cleaning process ended with {code}" if code else ""))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -257,6 +264,7 @@ def main(arguments: list[str] | None = None) -> int:
     os.set_inheritable(given.fd, False)
     engines = find_engines()
     engines.preload()
+    asyncio.run(rehearse())
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=given.fd) as connection:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 from dataclasses import replace
+from pathlib import Path
 
 from lading.core.imagelayout import Account, Process
-from lading.supervisor.engines import Bind
+from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.bundle import Bundle, make_config
 
 BUNDLE = Bundle(
@@ -20,7 +22,7 @@ BUNDLE = Bundle(
 def test_the_process() -> None:
     process = make_config(BUNDLE)["process"]
     assert (process["args"], process["env"], process["cwd"]) == (("a", "b"), ["N=v"], "/w")
-    assert process["user"] == {"uid": 5, "gid": 6, "additionalGids": (7,)}
+    assert process["user"] == {"uid": 5, "gid": 6, "additionalGids": [7]}
     assert process["noNewPrivileges"] is True
     assert "CAP_SYS_ADMIN" not in process["capabilities"]["bounding"]
 
@@ -29,6 +31,32 @@ def test_binds_come_last_and_keep_their_order() -> None:
     last = make_config(BUNDLE)["mounts"][-2:]
     assert [one["destination"] for one in last] == ["/t", "/v"]
     assert ["ro" in one["options"] for one in last] == [True, False]
+
+
+def test_devices_are_like_those_of_the_host(tmp_path: Path) -> None:
+    (tmp_path / "card").touch(mode=0o640)
+    os.chown(tmp_path / "card", -1, os.getgid())
+    made = make_config(
+        replace(BUNDLE, devices=(Device("/dev/null", "/dev/nvidia0"), Device(f"{tmp_path}/card", "/dev/c")))
+    )
+    null, card = made["linux"]["devices"]
+    assert (null["path"], null["type"], null["major"], null["minor"], null["fileMode"]) == (
+        "/dev/nvidia0",
+        "c",
+        1,
+        3,
+        0o666,
+    )
+    assert (card["path"], card["fileMode"], card["gid"]) == ("/dev/c", 0o640, os.getgid())
+    assert made["process"]["user"]["additionalGids"] == [7, *({os.getgid()} - {0})]
+
+
+def test_the_hook_of_nvidia_is_told_the_numbers() -> None:
+    made = make_config(replace(BUNDLE, cuda=(0, 3), cuda_hook="/bin/hook"))
+    assert made["hooks"]["prestart"] == [{"path": "/bin/hook", "args": ["/bin/hook", "prestart"]}]
+    assert "NVIDIA_VISIBLE_DEVICES=0,3" in made["process"]["env"]
+    for without in (replace(BUNDLE, cuda=(0,)), replace(BUNDLE, cuda_hook="/bin/hook")):
+        assert "prestart" not in make_config(without)["hooks"]
 
 
 def test_the_network_is_empty_unless_asked_for() -> None:

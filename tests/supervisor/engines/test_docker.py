@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.cgroup import LEAST_RAM
-from lading.supervisor.engines import Bind, EngineSettings, Spec
+from lading.supervisor.engines import Bind, Device, EngineSettings, Spec
 from lading.supervisor.engines.docker import DockerEngine, _start_failure, make_config
 from lading.testing.images import ArchiveImage
 
@@ -36,6 +37,19 @@ def test_what_the_daemon_is_not_told() -> None:
     config = make_config(Spec(command=("a",), cwd=".", network=True), image="sha256:0")
     assert "WorkingDir" not in config
     assert (config["HostConfig"]["NetworkMode"], config["HostConfig"]["Memory"]) == ("host", 0)
+
+
+def test_gpus_of_nvidia_go_by_number_where_the_daemon_knows_them_and_else_as_devices() -> None:
+    spec = Spec(command=("a",), devices=(Device("/dev/null", "/dev/nvidia1"),), cuda=(1,))
+    host = make_config(spec, image="i")["HostConfig"]
+    assert host["DeviceRequests"][0]["DeviceIDs"] == ["1"]
+    assert "Devices" not in host
+    for one, nvidia in ((spec, False), (replace(spec, cuda=()), True)):
+        host = make_config(one, image="i", nvidia=nvidia)["HostConfig"]
+        assert host["Devices"] == [
+            {"PathOnHost": "/dev/null", "PathInContainer": "/dev/nvidia1", "CgroupPermissions": "rwm"}
+        ]
+        assert (host["GroupAdd"], "DeviceRequests" in host) == ([], False)
 
 
 async def test_a_daemon_that_is_not_there(engine: DockerEngine) -> None:

@@ -10,6 +10,7 @@ from lading.core.imagelayout import Account
 from lading.supervisor import linux
 from lading.supervisor.cgroup import Cgroup
 from lading.supervisor.engines import EngineSettings, Spec
+from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.engines.native import NativeEngine, _account, _start_failure
 from lading.testing.images import ArchiveImage, tiny_image
 
@@ -43,6 +44,14 @@ async def test_it_does_not_mount_where_others_would_see(engine: NativeEngine, mo
     await engine.remove()
 
 
+async def test_of_a_gang_rank_0_is_entered_and_none_is_kept(engine: NativeEngine, tmp_path: Path) -> None:
+    assert engine._entered == ("zzzzz-dz642-nativeunittest0", tmp_path / "run/bundle")
+    engine._gang = GangFiles(tmp_path / "run")
+    assert engine._entered == ("zzzzz-dz642-nativeunittest0-0", tmp_path / "run/bundle/0")
+    with pytest.raises(ExecutionError, match="cannot be kept"):
+        await engine.hold()
+
+
 async def test_it_needs_root_and_crun(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/none")
     with pytest.raises(ExecutionError, match="install the package crun"):
@@ -53,6 +62,7 @@ async def test_it_needs_root_and_crun(engine: NativeEngine, monkeypatch: pytest.
 
 
 async def test_processes_that_do_not_die_are_told(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cgroup, "remove_empty", lambda self: False)
     monkeypatch.setattr(Cgroup, "remove", lambda self: [7])
     with pytest.raises(ExecutionError, match=r"\[7\] do not die"):
         await engine.remove()

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Protocol
 
 from lading.core.errors import ExecutionError, Failure
@@ -26,6 +27,7 @@ class EngineSettings:
     run_directory: str
     cache_directory: str
     docker_socket: str = "/var/run/docker.sock"
+    podman_socket: str = "/run/podman/podman.sock"
     cache_size: int = 20 << 30
 
 
@@ -36,6 +38,33 @@ class Bind:
     source: str
     target: str
     readonly: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device file of the host that the container sees at `target`, and may read and write."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """A gang on as many machines as it has nodes. `wire` is the number of the network that joins them.
+
+    On the first machine `pipes` are descriptors to read from and write to the annexes on the others; on those `rank` is
+    theirs, and `leader` the first machine's address.
+    """
+
+    wire: int
+    pipes: tuple[tuple[int, int], ...] = ()
+    rank: int = 0
+    leader: str = ""
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """Those of all pipes."""
+        return tuple(end for pipe in self.pipes for end in pipe)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +82,26 @@ class Spec:
     ram: int = 0
     """Bytes; 0 is no limit."""
     vcpus: int = 0
+    devices: tuple[Device, ...] = ()
+    cuda: tuple[int, ...] = ()
+    """Numbers of the NVIDIA GPUs among the devices, for the tool of their maker that adds its driver's libraries."""
     stdin: int = -1
     """Descriptor the command reads; -1: empty input."""
     stdout: int = -1
     """Descriptor that gets the command's output; the caller keeps and closes its own copy."""
     stderr: int = -1
+    nodes: int = 1
+    """Containers to run it in, as one gang (`core.hpc_gang`); `ram` and `vcpus` are those of all together."""
+    spread: Spread | None = None
+    """Where the other machines of the gang are, when there are any: then `ram` and `vcpus` are those of one node."""
+    launcher: str = ""
+    """Which ranks of a gang are started."""
+    rank_failure: str = ""
+    """What a rank that fails means for the others."""
+    output_path: str = ""
+    """The directory that all ranks of a gang share, and that is kept."""
+    notices: int = -1
+    """Descriptor that gets lines on what the ranks of a gang do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +110,61 @@ class Exit:
 
     code: int
     out_of_memory: bool = False
+    lost: str = ""
+    """What ended that was not the command's own, and took the command with it."""
+
+
+def owners(devices: Iterable[Device]) -> tuple[int, ...]:
+    """The groups other than root's that own device files: their members may use them. Raises OSError."""
+    return tuple(sorted({Path(device.source).stat().st_gid for device in devices} - {0}))
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Of a terminal, in characters."""
+
+    columns: int = 80
+    rows: int = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exec:
+    """What to run beside the container's own command. It sees the container's environment, with this added."""
+
+    command: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    user: str = ""
+    """As in a USER line of an image; empty: that of the container's own command."""
+    terminal: Size | None = None
+    """With a terminal there is one stream of output, and the end of input cannot be told from silence."""
+
+
+class Execution(Protocol):
+    """A command that runs beside the container's own, until it ends or is closed."""
+
+    async def write(self, data: bytes) -> None:
+        """Give it input; nothing is the end of input. What it does not take any more is dropped."""
+        ...
+
+    async def read(self) -> tuple[int, bytes]:
+        """What it wrote next: to standard output (1) or error (2); b"" when there will be no more."""
+        ...
+
+    async def resize(self, size: Size) -> None:
+        """Its terminal has another size now."""
+        ...
+
+    async def signal(self, number: int) -> None:
+        """Send it a signal."""
+        ...
+
+    async def wait(self) -> int:
+        """Its exit code, as a shell shows it."""
+        ...
+
+    async def close(self) -> None:
+        """Hang up: what still runs of it gets HUP, and KILL when it stays. Idempotent."""
+        ...
 
 
 class ImageSource(Protocol):
@@ -115,6 +214,22 @@ class Engine(Protocol):
         """Start the command and wait for its end. Raises ExecutionError when it cannot be started.
 
         When `stop` is set the command gets TERM, and KILL after `stop_grace` seconds; its end is then returned.
+        """
+        ...
+
+    @property
+    def first(self) -> int | None:
+        """The container's first process, by its number on this machine, while `run` is under way, else None."""
+        ...
+
+    async def execute(self, order: Exec) -> Execution:
+        """Run a command beside the container's own. Raises ExecutionError(USER) when it cannot be started."""
+        ...
+
+    async def hold(self) -> None:
+        """When the command has ended: have its container again, with all its files and no command.
+
+        Then `first` and `execute` go on, until `remove`. Raises ExecutionError.
         """
         ...
 

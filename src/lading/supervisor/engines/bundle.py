@@ -7,12 +7,15 @@ kernel state. Its network is empty unless the record asks for one.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lading.core.imagelayout import Account, Process
-from lading.supervisor.engines import Bind
+from lading.supervisor.engines import Bind, Device, owners
 
 HOSTNAME = "lading"
 """The same for every container, so that equal work sees equal surroundings."""
@@ -76,6 +79,10 @@ class Bundle:
     """A path that the container reads one line from before the command starts; at its end nothing starts."""
     machine: str
     """As `uname -m` says."""
+    devices: Sequence[Device] = ()
+    cuda: Sequence[int] = ()
+    cuda_hook: str = ""
+    """The program of NVIDIA that brings in the driver's libraries; "" when there is none."""
 
 
 _DRAIN = "while read -r state; do :; done"
@@ -92,10 +99,12 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "mounts": [*_system_mounts(), *map(_bind, bundle.binds)],
         # crun writes the container's state to the hook's standard input and fails when nobody reads it.
         "hooks": {
-            "createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", f"{_DRAIN}; read -r go < {bundle.gate}"]}]
+            "createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", f"{_DRAIN}; read -r go < {bundle.gate}"]}],
+            **_cuda_hook(bundle),
         },
         "linux": {
             "namespaces": [{"type": kind} for kind in namespaces],
+            "devices": [_device(device) for device in bundle.devices],
             "maskedPaths": _MASKED,
             "readonlyPaths": _READONLY,
             "seccomp": {
@@ -114,13 +123,41 @@ def _process(bundle: Bundle) -> dict[str, Any]:
         "user": {
             "uid": bundle.account.uid,
             "gid": bundle.account.gid,
-            "additionalGids": bundle.account.groups,
+            "additionalGids": [*bundle.account.groups, *owners(bundle.devices)],
         },
         "args": bundle.process.arguments,
-        "env": [f"{name}={value}" for name, value in bundle.process.environment],
+        "env": [f"{name}={value}" for name, value in (*bundle.process.environment, *_cuda_environment(bundle))],
         "cwd": bundle.process.cwd,
         "capabilities": capabilities,
         "noNewPrivileges": True,
+    }
+
+
+def _cuda_environment(bundle: Bundle) -> list[tuple[str, str]]:
+    """What the hook of NVIDIA reads."""
+    if not (bundle.cuda and bundle.cuda_hook):
+        return []
+    numbers = ",".join(str(one) for one in bundle.cuda)
+    return [("NVIDIA_VISIBLE_DEVICES", numbers), ("NVIDIA_DRIVER_CAPABILITIES", "compute,utility")]
+
+
+def _cuda_hook(bundle: Bundle) -> dict[str, Any]:
+    if not (bundle.cuda and bundle.cuda_hook):
+        return {}
+    return {"prestart": [{"path": bundle.cuda_hook, "args": [bundle.cuda_hook, "prestart"]}]}
+
+
+def _device(device: Device) -> dict[str, Any]:
+    """A device file like that of the host. Raises OSError."""
+    there = Path(device.source).stat()
+    return {
+        "path": device.target,
+        "type": "b" if stat.S_ISBLK(there.st_mode) else "c",
+        "major": os.major(there.st_rdev),
+        "minor": os.minor(there.st_rdev),
+        "fileMode": stat.S_IMODE(there.st_mode),
+        "uid": there.st_uid,
+        "gid": there.st_gid,
     }
 
 

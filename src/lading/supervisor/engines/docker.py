@@ -1,4 +1,4 @@
-"""The docker engine: any daemon that speaks the Docker API (podman's does) on a Unix socket.
+"""The docker engine: a daemon that speaks the Docker API on a Unix socket. Podman's differs in little (`podman`).
 
 The container is named after its record, so that whoever cleans up after a crash finds it. Its image is loaded from
 the image collection when the daemon does not have it; nothing is ever pulled. Mounts are binds of host paths, so the
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiodocker
@@ -21,27 +23,50 @@ from aiodocker.stream import Stream
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.cgroup import LEAST_RAM, MOST_PROCESSES, PERIOD
-from lading.supervisor.engines import Bind, EngineSettings, Exit, ImageSource, Spec
+from lading.supervisor.engines import Bind, Device, EngineSettings, Exec, Execution, Exit, ImageSource, Spec, owners
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME
+from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
+from lading.supervisor.engines.gang import GangFiles
 
+KEPT = "lading-kept"
+"""Repository of the images that failed containers are kept with."""
 _TIMEOUT = 60.0
 _DRAIN = 300.0
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
+_NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 _NO_CONNECTION = 900
 """aiodocker's own status."""
 
 
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """Which daemon it is.
+
+    `count_kills` waits for the end of a process and says how many the kernel killed in its group for lack of memory,
+    where the daemon does not tell. `nvidia`: it takes numbers of NVIDIA GPUs.
+    """
+
+    name: str
+    socket: str
+    nvidia: bool = True
+    count_kills: Callable[[int], Awaitable[int]] | None = None
+
+
 class DockerEngine:
-    """One container run by a Docker daemon."""
+    """One container run by a daemon with Docker's API; Docker's own if no other is named."""
 
     sees_private_mounts = False
 
-    def __init__(self, settings: EngineSettings) -> None:
+    def __init__(self, settings: EngineSettings, daemon: Daemon | None = None) -> None:
         self._uuid = settings.container_uuid
-        self._socket = settings.docker_socket
+        self._daemon = daemon or Daemon("docker", settings.docker_socket)
+        self._name, self._socket = self._daemon.name, self._daemon.socket
         self._docker: aiodocker.Docker | None = None
         self._container: DockerContainer | None = None
+        self._config: dict[str, Any] = {}
+        self._gang: DockerGang | None = None
+        self._run = Path(settings.run_directory)
         self._image = ""
         self._streams = (-1, -1, -1)
         self._pid: int | None = None
@@ -56,7 +81,7 @@ class DockerEngine:
         """The daemon's version. Raises ExecutionError(NODE) when it does not answer."""
         with self._faults("cannot be reached"):
             version = await asyncio.wait_for(self._client().version(), _TIMEOUT)
-        return f"docker {version['Version']} (API {version['ApiVersion']})"
+        return f"{self._name} {version['Version']} (API {version['ApiVersion']})"
 
     async def prepare(self, image: ImageSource) -> None:
         """Have the daemon load the image unless it has it. Raises ExecutionError."""
@@ -66,43 +91,82 @@ class DockerEngine:
         with self._faults("cannot load the image", Failure.IMAGE):
             async for line in self._client().images.import_image(_chunks(image), stream=True):
                 if "error" in line:
-                    raise ExecutionError(f"docker cannot load image {image.pdh}: {line['error']}", Failure.IMAGE)
+                    raise ExecutionError(f"{self._name} cannot load image {image.pdh}: {line['error']}", Failure.IMAGE)
         if not await self._has_image():
             raise ExecutionError(
-                f"image {image.pdh}: docker loaded it under another id than {self._image}", Failure.IMAGE
+                f"image {image.pdh}: {self._name} loaded it under another id than {self._image}", Failure.IMAGE
             )
 
     async def create(self, spec: Spec) -> None:
         """Create the container. Raises ExecutionError."""
+        if spec.spread is not None:
+            raise ExecutionError(f"{self._uuid}: a gang over several machines needs the native engine", Failure.NODE)
+        if spec.nodes > 1:
+            config = make_config(each(spec), image=self._image, nvidia=self._daemon.nvidia)
+            self._gang = DockerGang(self._uuid, self._run, self._socket, enter=self._name == "podman")
+            with self._faults("cannot create the containers"):
+                await self._gang.create(spec, config)
+            return
         with self._faults("cannot create the container"):
             await self._remove_container()
-            config = make_config(spec, image=self._image)
-            self._container = await self._client().containers.create(config, name=self._uuid)
+            self._config = make_config(spec, image=self._image, nvidia=self._daemon.nvidia)
+            self._container = await self._client().containers.create(self._config, name=self._uuid)
         streams = (spec.stdin, spec.stdout, spec.stderr)
         self._streams = tuple(os.dup(one) if one >= 0 else -1 for one in streams)  # type: ignore[assignment]
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
         """Start it, move its streams, wait. Raises ExecutionError when it cannot be started."""
+        if self._gang is not None:
+            with self._faults("cannot run the containers"):
+                return await self._gang.run(stop=stop, stop_grace=stop_grace)
         container = self._container
         if container is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
         with self._faults("cannot run the container"):
-            attached = container.attach(stdin=self._streams[0] >= 0, stdout=True, stderr=True, logs=False)
-            async with attached as stream:
-                ending = asyncio.create_task(container.wait(condition="next-exit"), name="wait")
+            async with self._attached(container) as stream:
+                counting = await self._count_kills(container)
                 moving = asyncio.create_task(self._move(stream), name="streams")
                 stopping = asyncio.create_task(self._stop_when(stop, stop_grace, container), name="stopper")
                 try:
                     await self._start(container)
-                    await ending
+                    # Once started, "not running" can only mean ended; "next exit" would miss one that was quick.
+                    await container.wait(condition="not-running")
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(moving, _DRAIN)
+                    kills = await asyncio.wait_for(counting, _TIMEOUT) if counting else 0
                 finally:
-                    for task in (ending, moving, stopping):
+                    tasks = [moving, stopping, *([counting] if counting else [])]
+                    for task in tasks:
                         task.cancel()
-                    await asyncio.gather(ending, moving, stopping, return_exceptions=True)
+                    await asyncio.gather(*tasks, return_exceptions=True)
             state = (await container.show())["State"]
-        return Exit(code=int(state["ExitCode"]), out_of_memory=bool(state.get("OOMKilled")))
+        return Exit(code=int(state["ExitCode"]), out_of_memory=bool(state.get("OOMKilled") or kills))
+
+    @property
+    def first(self) -> int | None:
+        """The container's first process."""
+        return self._pid
+
+    async def execute(self, order: Exec) -> Execution:
+        """Have the daemon start it. Raises ExecutionError(USER) when it cannot be started."""
+        # Few containers are ever entered.
+        from lading.supervisor.engines import docker_exec
+
+        if self._container is None:
+            raise ExecutionError(f"{self._uuid}: is not running")
+        return await docker_exec.execute(order, self._container)
+
+    async def hold(self) -> None:
+        """Have the daemon make it again of what it has become, with a shell that waits."""
+        from lading.supervisor.engines import docker_exec
+
+        if self._container is None:
+            raise ExecutionError(f"{self._uuid}: was not made")
+        image = f"{KEPT}/{self._uuid}"
+        self._container = await docker_exec.hold(
+            self._client(), self._container, self._config, name=self._uuid, image=image
+        )
+        self._pid = int((await self._container.show())["State"].get("Pid") or 0) or None
 
     async def remove(self) -> None:
         """Remove the container, running or not, and what belongs to this object. Idempotent."""
@@ -114,6 +178,8 @@ class DockerEngine:
         try:
             with self._faults("cannot remove the container"):
                 await self._remove_container()
+                if GangFiles(self._run).plan.exists():
+                    await remove_gang(self._client(), self._uuid)
         finally:
             docker, self._docker = self._docker, None
             if docker is not None:
@@ -131,12 +197,12 @@ class DockerEngine:
         except DockerError as error:
             if error.status == _NO_CONNECTION:
                 raise ExecutionError(
-                    f"docker {what}: no answer from {self._socket}; is the daemon running?", Failure.NODE
+                    f"{self._name} {what}: no answer from {self._socket}; is the daemon running?", Failure.NODE
                 ) from error
-            raise ExecutionError(f"docker {what}: {error.message}", failure) from error
+            raise ExecutionError(f"{self._name} {what}: {error.message}", failure) from error
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise ExecutionError(
-                f"docker {what}: no answer from {self._socket} ({error}); is the daemon running?", Failure.NODE
+                f"{self._name} {what}: no answer from {self._socket} ({error}); is the daemon running?", Failure.NODE
             ) from error
 
     async def _has_image(self) -> bool:
@@ -148,6 +214,26 @@ class DockerEngine:
                     raise
                 return False
         return True
+
+    @contextlib.asynccontextmanager
+    async def _attached(self, container: DockerContainer) -> AsyncIterator[Stream]:
+        """The container's streams. Raises ExecutionError when it cannot be started."""
+        stream = container.attach(stdin=self._streams[0] >= 0, stdout=True, stderr=True, logs=False)
+        try:
+            await stream.__aenter__()
+        except DockerError as error:
+            if error.status == _NO_CONNECTION:
+                raise
+            raise _start_failure(str(error.message)) from error
+        async with stream:
+            yield stream
+
+    async def _count_kills(self, container: DockerContainer) -> asyncio.Task[int] | None:
+        """Begin to watch the container's first process, if the daemon does not tell what became of it."""
+        if self._daemon.count_kills is None:
+            return None
+        self._pid = int((await container.show())["State"].get("Pid") or 0) or None
+        return asyncio.ensure_future(self._daemon.count_kills(self._pid)) if self._pid else None
 
     async def _start(self, container: DockerContainer) -> None:
         try:
@@ -192,10 +278,15 @@ class DockerEngine:
         except DockerError as error:
             if error.status != _NOT_FOUND:
                 raise
+        try:
+            await self._client().images.delete(f"{KEPT}/{self._uuid}", force=True)
+        except DockerError as error:
+            if error.status != _NOT_FOUND:
+                raise
 
 
-def make_config(spec: Spec, *, image: str) -> dict[str, Any]:
-    """What the daemon is told."""
+def make_config(spec: Spec, *, image: str, nvidia: bool = True) -> dict[str, Any]:
+    """What the daemon is told; `nvidia`: it knows how to bring in GPUs of NVIDIA by their numbers."""
     ram = max(spec.ram, LEAST_RAM) if spec.ram else 0
     config: dict[str, Any] = {
         "Image": image,
@@ -222,9 +313,20 @@ def make_config(spec: Spec, *, image: str) -> dict[str, Any]:
             "LogConfig": {"Type": "none"},
         },
     }
+    if spec.cuda and nvidia:
+        config["HostConfig"]["DeviceRequests"] = [
+            {"Driver": "nvidia", "DeviceIDs": [str(one) for one in spec.cuda], "Capabilities": [_NVIDIA_CAPABILITIES]}
+        ]
+    elif spec.devices:
+        config["HostConfig"]["Devices"] = [_device(device) for device in spec.devices]
+        config["HostConfig"]["GroupAdd"] = [str(group) for group in owners(spec.devices)]
     if spec.cwd not in ("", "."):
         config["WorkingDir"] = spec.cwd
     return config
+
+
+def _device(device: Device) -> dict[str, str]:
+    return {"PathOnHost": device.source, "PathInContainer": device.target, "CgroupPermissions": "rwm"}
 
 
 def _mount(bind: Bind) -> dict[str, Any]:

@@ -6,7 +6,8 @@ hook waits for a line from a pipe that only this process can write. The gate ope
 container is Running; when this process dies, the pipe ends and nothing is started.
 
 crun refuses hybrid machines whose unified hierarchy still has a controller, so that hierarchy is taken out of the
-private namespace; the cgroup is made here (`--cgroup-manager=disabled`).
+private namespace; the cgroup is made here (`--cgroup-manager=disabled`). crun is started by a thread that has joined
+it, where cgroups take threads (version 1), else by a shell that joins it and becomes crun.
 """
 
 from __future__ import annotations
@@ -15,9 +16,15 @@ import asyncio
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import subprocess
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -26,17 +33,20 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.imagelayout import Account
 from lading.supervisor import linux
 from lading.supervisor.cgroup import Cgroup, find_hierarchy
-from lading.supervisor.engines import Bind, EngineSettings, Exit, ImageSource, Spec
+from lading.supervisor.engines import Bind, EngineSettings, Exec, Execution, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
+from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.layers import LayerStore, Unpacked
 from lading.supervisor.machine import mount_table
 
 _PROGRAM = "crun"
 _UNIFIED = "/sys/fs/cgroup/unified"
+_CUDA_HOOK = "nvidia-container-runtime-hook"
 _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts")
 # Joins every cgroup named before `--`, then becomes the program after it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 _CHECK_TIME = 10.0
+_Answer = TypeVar("_Answer")
 
 
 class NativeEngine:
@@ -54,6 +64,8 @@ class NativeEngine:
         self._gate = -1
         self._reading = -1
         self._crun: subprocess.Popen[bytes] | None = None
+        self._is_held = False
+        self._gang: GangFiles | None = None
         self.notes: list[str] = []
 
     @property
@@ -87,6 +99,9 @@ class NativeEngine:
         self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus)
         bundle = self._run / "bundle"
         try:
+            if spec.nodes > 1:
+                self._create_gang(spec, self._image)
+                return
             rootfs = self._mount_root(self._image, bundle)
             # The hook opens the pipe by its path in /proc, so the end that is read must stay open here.
             self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
@@ -110,9 +125,51 @@ class NativeEngine:
             stopper.cancel()
             await asyncio.gather(stopper, return_exceptions=True)
         code = crun.wait()
+        if self._gang is not None:
+            # Its containers are in no hands but ours.
+            await asyncio.to_thread(self._cgroup.remove)
+            full = self._cgroup.out_of_memory_kills() > 0
+            return self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full)
         if code != 0:
             self._check_started()
         return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._cgroup.out_of_memory_kills() > 0)
+
+    @property
+    def first(self) -> int | None:
+        """The container's first process, as crun has written it down."""
+        if self.pid is None and not self._is_held:
+            return None
+        try:
+            return int(msgspec.json.decode((self._run / "crun" / self._entered[0] / "status").read_bytes())["pid"])
+        except (OSError, ValueError, KeyError):
+            return None
+
+    @property
+    def _entered(self) -> tuple[str, Path]:
+        """The container that is entered, and its bundle: of a gang that of rank 0."""
+        if self._gang is not None:
+            return f"{self._uuid}-0", self._gang.bundle(0)
+        return self._uuid, self._run / "bundle"
+
+    async def execute(self, order: Exec) -> Execution:
+        """Have crun start it in the container's namespaces and cgroup, with what the command itself may do."""
+        # Few containers are ever entered.
+        from lading.supervisor.engines import native_exec
+
+        if self.first is None:
+            raise ExecutionError(f"{self._uuid}: is not running")
+        name, bundle = self._entered
+        return await native_exec.execute(order, name, bundle, command=[*self._joining(), *self._crun_command()])
+
+    async def hold(self) -> None:
+        """Have crun make the container again on the same root, up to its command, which never starts."""
+        from lading.supervisor.engines import native_exec
+
+        if self._gang is not None:
+            raise ExecutionError(f"{self._uuid}: is a gang, which cannot be kept: its network went with its processes")
+        command = [*self._joining(), *self._crun_command()]
+        await native_exec.hold(self._uuid, self._run / "bundle", command=command)
+        self._is_held = True
 
     async def remove(self) -> None:
         """Kill what is left, remove the cgroup and the mounts. Idempotent."""
@@ -126,14 +183,31 @@ class NativeEngine:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
         linux.remove_directory(self._run / "bundle")
-        linux.remove_directory(self._run / "crun")
+        linux.remove_plain(self._run / "crun")
         self._log.unlink(missing_ok=True)
         if self._lease >= 0:
             os.close(self._lease)
             self._lease = -1
 
+    def _create_gang(self, spec: Spec, image: Unpacked) -> None:
+        """Make the root and the bundle of each rank, and start the conductor up to its gate."""
+        files = self._gang = GangFiles(self._run)
+        for rank in files.here(spec):
+            bundle = files.bundle(rank)
+            bundle.mkdir(parents=True)
+            rootfs = self._mount_root(image, bundle)
+            config = self._configure(replace(spec, command=(), environment=(), cwd=""), image, rootfs)
+            del config["hooks"]
+            (bundle / "config.json").write_bytes(msgspec.json.encode(config))
+        chosen = imagelayout.process(image.config, command=spec.command, environment=(), cwd=spec.cwd)
+        files.write_plan(self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd)
+        self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
+        is_annex = spec.spread is not None and spec.spread.rank > 0
+        given = spec if is_annex else replace(spec, stdin=self._reading)
+        self._crun = self._popen(given, [*self._joining(), *files.command()], environment=dict(os.environ))
+
     def _mount_root(self, image: Unpacked, bundle: Path) -> Path:
-        if linux.mounts_below(_UNIFIED):
+        if os.path.ismount(_UNIFIED):
             linux.unmount(_UNIFIED)
         for name in ("rootfs", "upper", "work"):
             (bundle / name).mkdir(mode=0o755, parents=True)
@@ -171,20 +245,49 @@ class NativeEngine:
                 network=spec.network,
                 gate=f"/proc/{os.getpid()}/fd/{self._reading}",
                 machine=os.uname().machine,
+                devices=spec.devices,
+                cuda=spec.cuda,
+                cuda_hook=self._find_cuda_hook(spec),
             )
         )
 
+    def _find_cuda_hook(self, spec: Spec) -> str:
+        if not spec.cuda:
+            return ""
+        hook = shutil.which(_CUDA_HOOK)
+        if hook is None:
+            self.notes.append(f"{_CUDA_HOOK} is not installed: the image must bring the libraries of the GPU's driver")
+        return hook or ""
+
     def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
-        command = ["/bin/sh", "-c", _JOIN, "sh", *self._cgroup.join_files, "--", *self._crun_command()]
-        command += ["--log", str(self._log), "run", "--bundle", str(bundle), self._uuid]
+        command = [*self._crun_command(), "--log", str(self._log), "run", "--bundle", str(bundle), self._uuid]
+        environment = {"PATH": imagelayout.DEFAULT_PATH}
+        if not self._cgroup.takes_threads:
+            return self._popen(spec, [*self._joining(), *command], environment=environment)
+
+        def start() -> subprocess.Popen[bytes]:
+            self._cgroup.join()
+            return self._popen(spec, command, environment=environment)
+
+        return _in_thread_of_its_own(start)
+
+    def _joining(self) -> list[str]:
+        files = self._cgroup.join_files
+        return ["/bin/sh", "-c", _JOIN, "sh", *files, "--"] if files else []
+
+    def _popen(self, spec: Spec, command: list[str], *, environment: dict[str, str]) -> subprocess.Popen[bytes]:
         null = subprocess.DEVNULL
         return subprocess.Popen(
             command,
             stdin=spec.stdin if spec.stdin >= 0 else null,
             stdout=spec.stdout if spec.stdout >= 0 else null,
             stderr=spec.stderr if spec.stderr >= 0 else null,
-            env={"PATH": imagelayout.DEFAULT_PATH},
+            env=environment,
             cwd="/",
+            pass_fds=[
+                *([spec.notices] if spec.notices >= 0 else ()),
+                *(spec.spread.descriptors if spec.spread else ()),
+            ],
         )
 
     def _crun_command(self) -> list[str]:
@@ -206,6 +309,11 @@ class NativeEngine:
 
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()
+        if self._gang is not None and self._crun is not None:
+            self._crun.terminate()
+            await asyncio.sleep(grace)
+            await asyncio.to_thread(self._cgroup.remove)
+            return
         # The kernel drops a TERM that a container's first process does not catch: then there is nothing to wait for.
         if linux.init_catches(signal.SIGTERM, self._cgroup.processes()):
             await self._signal(signal.SIGTERM)
@@ -223,15 +331,25 @@ class NativeEngine:
 
     async def _kill_rest(self) -> None:
         # A thread takes longer to start than an empty group takes to go.
-        quick = not self._cgroup.processes()
-        left = self._cgroup.remove() if quick else await asyncio.to_thread(self._cgroup.remove)
+        left = [] if self._cgroup.remove_empty() else await asyncio.to_thread(self._cgroup.remove)
         if left:
             raise ExecutionError(f"{self._uuid}: processes {left} do not die", Failure.NODE)
-        if not self._cgroup.join_files and (self._run / "crun" / self._uuid).exists():
+        there = (self._run / "crun").glob(f"{self._uuid}*") if not self._cgroup.join_files else ()
+        for one in sorted(there):
             null = subprocess.DEVNULL
-            command = [*self._crun_command(), "delete", "--force", self._uuid]
+            command = [*self._crun_command(), "delete", "--force", one.name]
             deleted = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
             await asyncio.wait_for(deleted.wait(), _CHECK_TIME)
+
+
+def _in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
+    """Do some work in a thread that ends with it: a shell that joins a cgroup and becomes crun costs an exec more."""
+    with ThreadPoolExecutor(1) as pool:
+        number, answer = pool.submit(lambda: (threading.get_native_id(), work())).result()
+    # It has done its work, but as long as the kernel has it the cgroup seems to hold this whole process.
+    while Path(f"/proc/self/task/{number}").exists():
+        os.sched_yield()
+    return answer
 
 
 def _account(user: str, rootfs: Path) -> Account:

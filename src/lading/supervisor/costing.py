@@ -1,0 +1,62 @@
+"""The cost of one container while it runs: what is known of its machine's price, and when that was heard last."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from lading.core import cost
+from lading.core.cost import Price
+from lading.core.errors import Invalid
+from lading.supervisor.assignment import Assignment
+from lading.supervisor.logs import Clock
+from lading.supervisor.register import Register
+
+
+@dataclass(slots=True)
+class Costing:
+    """Prices come from the register of the machine, else from the description of the instance; else all is free."""
+
+    assignment: Assignment
+    clock: Clock
+    began: datetime = field(init=False)
+    _heard: bytes = b""
+    _prices: tuple[Price, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.began = self.clock()
+        amount = self.assignment.instance_type.get("Price")
+        if isinstance(amount, int | float) and amount > 0:
+            self._prices = (Price(self.began, float(amount)),)
+        self.look()
+
+    def look(self) -> bool:
+        """Read the prices of the register; whether they are others than before. What is no history is passed over."""
+        if not self.assignment.lock_directory:
+            return False
+        said = Register(Path(self.assignment.lock_directory)).read_prices()
+        if said == self._heard:
+            return False
+        self._heard = said
+        with contextlib.suppress(Invalid, msgspec.DecodeError):
+            self._prices = cost.read_prices(msgspec.json.decode(said)) or self._prices
+            return True
+        return False
+
+    def amount(self, constraints: Mapping[str, object]) -> float | None:
+        """Dollars until now for a container of this size; None where nothing has a price."""
+        if not self._prices:
+            return None
+        share = self.assignment.instance_share or cost.share(
+            self.assignment.instance_type, vcpus=_number(constraints.get("vcpus")), ram=_number(constraints.get("ram"))
+        )
+        return cost.cost(self._prices, self.began, self.clock(), share=share)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,153 @@
+"""A command beside the container's own, by the exec calls of the Docker API.
+
+The daemon gives it what the container's command may do: the same capabilities, no new privileges. It has no call to
+signal or end such a command, so that is done by its number on this machine, where this process may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from typing import Any
+
+import aiohttp
+from aiodocker import Docker
+from aiodocker.containers import DockerContainer
+from aiodocker.exceptions import DockerError
+from aiodocker.execs import Exec as DockerExec
+from aiodocker.stream import Stream
+
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import Exec, Execution, Size
+
+_GRACE = 2.0
+_LOOK = 0.05
+
+
+async def execute(order: Exec, container: DockerContainer) -> Execution:
+    """Run it. Raises ExecutionError(USER) when it cannot be started."""
+    try:
+        made = await container.exec(
+            list(order.command),
+            stdin=True,
+            tty=order.terminal is not None,
+            user=order.user,
+            environment=[f"{name}={value}" for name, value in order.environment],
+        )
+        execution = DockerExecution(made)
+        await execution.start()
+        if order.terminal is not None:
+            await execution.resize(order.terminal)
+    except DockerError as error:
+        raise ExecutionError(f"the command cannot be started: {error.message}", Failure.USER) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise ExecutionError(f"docker does not answer: {error}", Failure.NODE) from error
+    return execution
+
+
+async def hold(
+    docker: Docker, container: DockerContainer, config: dict[str, Any], *, name: str, image: str
+) -> DockerContainer:
+    """A container as `config` says, of what `container` has become, in its place; its shell waits for nothing.
+
+    `image` is the name of the image that is made for it. Raises ExecutionError, also when there is no /bin/sh.
+    """
+    waits = {
+        "Image": image, "Entrypoint": ["/bin/sh", "-c", "read line"], "Cmd": [], "OpenStdin": True,
+        "AttachStdin": False, "AttachStdout": False, "AttachStderr": False, "StdinOnce": False,
+    }  # fmt: skip
+    try:
+        # podman wants a document, whatever is in it.
+        await container.commit(repository=image, tag="latest", pause=False, config={"Labels": {"lading": name}})
+        await container.delete(force=True, v=False)
+        kept = await docker.containers.create(config | waits, name=name)
+        await kept.start()
+    except DockerError as error:
+        raise ExecutionError(f"{name}: cannot be kept: {error.message}", Failure.NODE) from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise ExecutionError(f"docker does not answer: {error}", Failure.NODE) from error
+    return kept
+
+
+class DockerExecution:
+    """Implements `engines.Execution`."""
+
+    def __init__(self, made: DockerExec) -> None:
+        self._made = made
+        self._stream: Stream | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        """Start it. Raises DockerError."""
+        self._stream = self._made.start(detach=False)
+        # The connection is made with the first use.
+        await self._stream._init()
+
+    async def write(self, data: bytes) -> None:
+        """Give it input."""
+        if self._stream is None or self._closed:
+            return
+        with contextlib.suppress(OSError, aiohttp.ClientError, RuntimeError):
+            if data:
+                await self._stream.write_in(data)
+                return
+            response = self._stream._resp
+            transport = response.connection.transport if response and response.connection else None
+            if transport is not None and transport.can_write_eof():
+                transport.write_eof()
+
+    async def read(self) -> tuple[int, bytes]:
+        """What it wrote next."""
+        if self._stream is None:
+            return 1, b""
+        with contextlib.suppress(OSError, aiohttp.ClientError):
+            message = await self._stream.read_out()
+            if message is not None:
+                return (message.stream, message.data)
+        return 1, b""
+
+    async def resize(self, size: Size) -> None:
+        """Set the size of the terminal."""
+        with contextlib.suppress(DockerError):
+            await self._made.resize(h=size.rows, w=size.columns)
+
+    async def signal(self, number: int) -> None:
+        """Send it a signal, if this process may."""
+        pid = int((await self._look()).get("Pid") or 0)
+        if pid > 1:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+    async def wait(self) -> int:
+        """Its exit code."""
+        # The daemon closes the stream a moment before it knows the code.
+        while True:
+            shown = await self._look()
+            if not shown.get("Running"):
+                return int(shown.get("ExitCode") or 0) if "ExitCode" in shown else 1
+            await asyncio.sleep(_LOOK)
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if (await self._look()).get("Running"):
+                await self.signal(signal.SIGHUP)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self.wait(), _GRACE)
+                if (await self._look()).get("Running"):
+                    await self.signal(signal.SIGKILL)
+        finally:
+            if self._stream is not None:
+                await self._stream.close()
+
+    async def _look(self) -> dict[str, Any]:
+        """What the daemon knows of it; nothing once the container is gone."""
+        try:
+            return dict(await self._made.inspect())
+        except (DockerError, aiohttp.ClientError, OSError):
+            return {}

@@ -1,0 +1,102 @@
+"""A gang of containers of a Docker daemon: the conductor makes them, the daemon's labels say whose they are.
+
+The conductor ends with the supervisor that started it. Whoever cleans up removes what bears the label, also after a
+crash of everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiodocker
+from aiodocker.exceptions import DockerError
+
+from lading.core.errors import ExecutionError
+from lading.supervisor import linux
+from lading.supervisor.engines import Exit, Spec
+from lading.supervisor.engines.gang import GangFiles
+
+LABEL = "lading.gang"
+
+
+def each(spec: Spec) -> Spec:
+    """What one rank of the gang runs: the image's own first process, with its share of the resources."""
+    ram, vcpus = spec.ram // spec.nodes, spec.vcpus // spec.nodes
+    return dataclasses.replace(spec, command=(), environment=(), cwd="", stdin=-1, ram=ram, vcpus=vcpus)
+
+
+class DockerGang:
+    """The gang of one container record."""
+
+    def __init__(self, uuid: str, run: Path, socket: str, *, enter: bool = False) -> None:
+        self._uuid, self._socket, self._enter = uuid, socket, enter
+        self._files = GangFiles(run)
+        self._gate = -1
+        self._conductor: subprocess.Popen[bytes] | None = None
+
+    async def create(self, spec: Spec, config: Mapping[str, object]) -> None:
+        """Start the conductor up to its gate. Raises ExecutionError or OSError."""
+        self._files.bundle(0).mkdir(parents=True)
+        image = {name: value for name, value in config.items() if name not in ("Cmd", "AttachStdout", "AttachStderr")}
+        docker = {"socket": self._socket, "config": image, "enter": self._enter}
+        self._files.write_plan(self._uuid, spec, cwd=spec.cwd if spec.cwd not in ("", ".") else "/", docker=docker)
+        self._conductor = self._spawn(spec)
+
+    async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
+        """Open the gate and wait for the end. Raises ExecutionError when nothing was run."""
+        conductor = self._conductor
+        if conductor is None:
+            raise ExecutionError(f"{self._uuid}: no conductor was started")
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._gate, b"go\n")
+        stopping = asyncio.create_task(_stop_when(stop, stop_grace, conductor), name="stopper")
+        try:
+            await linux.ended(conductor.pid)
+        finally:
+            stopping.cancel()
+            await asyncio.gather(stopping, return_exceptions=True)
+            self._close()
+        return self._files.ended(conductor.wait(), stopped=stop.is_set())
+
+    def _spawn(self, spec: Spec) -> subprocess.Popen[bytes]:
+        reading, self._gate = os.pipe2(os.O_CLOEXEC)
+        null = subprocess.DEVNULL
+        try:
+            return subprocess.Popen(
+                self._files.command(),
+                stdin=reading,
+                stdout=spec.stdout if spec.stdout >= 0 else null,
+                stderr=spec.stderr if spec.stderr >= 0 else null,
+                pass_fds=[spec.notices] if spec.notices >= 0 else (),
+                cwd="/",
+            )
+        finally:
+            os.close(reading)
+
+    def _close(self) -> None:
+        os.close(self._gate)
+
+
+async def _stop_when(stop: asyncio.Event, grace: float, conductor: subprocess.Popen[bytes]) -> None:
+    await stop.wait()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        conductor.send_signal(number)
+        await asyncio.sleep(grace)
+
+
+async def remove_gang(docker: aiodocker.Docker, uuid: str) -> None:
+    """Remove the containers and networks of a gang, if there are any. Raises DockerError."""
+    label = json.dumps({"label": [f"{LABEL}={uuid}"]})
+    for container in await docker.containers.list(all=True, filters=label):
+        with contextlib.suppress(DockerError):
+            await container.delete(force=True, v=True)
+    for network in await docker.networks.list(filters={"label": [f"{LABEL}={uuid}"]}):
+        await (await docker.networks.get(network["Id"])).delete()

@@ -1,0 +1,237 @@
+"""A command beside the container's own, as a child process of the supervisor: pipes, or a terminal.
+
+A runtime such as crun makes the terminal inside the container and hands its controlling end over by a Unix socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import signal
+import socket
+import struct
+import subprocess
+import termios
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import Size
+
+_CHUNK = 1 << 16
+_PATIENCE = 10.0
+_GRACE = 2.0
+
+
+class ProcessExecution:
+    """Implements `engines.Execution`. `process` is what we wait for, `target()` the process that gets signals."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, *, target: Callable[[], int | None], terminal: int = -1
+    ) -> None:
+        self._process = process
+        self._target = target
+        self._terminal = terminal
+        self._output: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(4)
+        self._hung_up = False
+        self._pumps = [asyncio.create_task(work, name="output of a session") for work in self._sources()]
+        self._gathering = asyncio.create_task(self._gather(), name="end of a session's output")
+
+    async def write(self, data: bytes) -> None:
+        """Give it input."""
+        # Whoever has closed its input wants no more.
+        with contextlib.suppress(OSError, RuntimeError):
+            if self._terminal >= 0:
+                await self._type(data)
+            elif (stdin := self._process.stdin) is not None:
+                if data:
+                    stdin.write(data)
+                    await stdin.drain()
+                else:
+                    stdin.close()
+
+    async def read(self) -> tuple[int, bytes]:
+        """What it wrote next."""
+        return await self._output.get()
+
+    async def resize(self, size: Size) -> None:
+        """Set the size of the terminal."""
+        if self._terminal >= 0:
+            set_size(self._terminal, size)
+
+    async def signal(self, number: int) -> None:
+        """Send it a signal."""
+        pid = self._target()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    async def wait(self) -> int:
+        """Its exit code."""
+        code = await self._process.wait()
+        return code if code >= 0 else 128 - code
+
+    async def close(self) -> None:
+        """Hang up and wait for its end."""
+        if self._hung_up:
+            return
+        self._hung_up = True
+        for pump in (*self._pumps, self._gathering):
+            pump.cancel()
+        await asyncio.gather(*self._pumps, self._gathering, return_exceptions=True)
+        if self._terminal >= 0:
+            os.close(self._terminal)
+            self._terminal = -1
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._process.returncode is None:
+            await self.signal(signal.SIGHUP)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._process.wait(), _GRACE)
+        if self._process.returncode is None:
+            await self.signal(signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    def _sources(self) -> list[asyncio._CoroutineLike[None]]:
+        if self._terminal >= 0:
+            return [self._watch_terminal()]
+        return [
+            self._pump(number, stream)
+            for number, stream in ((1, self._process.stdout), (2, self._process.stderr))
+            if stream is not None
+        ]
+
+    async def _gather(self) -> None:
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        await self._output.put((1, b""))
+
+    async def _pump(self, number: int, stream: asyncio.StreamReader) -> None:
+        while data := await stream.read(_CHUNK):
+            await self._output.put((number, data))
+
+    async def _watch_terminal(self) -> None:
+        loop, terminal = asyncio.get_running_loop(), self._terminal
+        while True:
+            readable = asyncio.Event()
+            loop.add_reader(terminal, readable.set)
+            try:
+                await readable.wait()
+            finally:
+                loop.remove_reader(terminal)
+            try:
+                data = os.read(terminal, _CHUNK)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+                # So Linux says that nobody has the other end open any more.
+                return
+            if not data:
+                return
+            await self._output.put((1, data))
+
+    async def _type(self, data: bytes) -> None:
+        loop, terminal = asyncio.get_running_loop(), os.dup(self._terminal)
+        try:
+            while data:
+                try:
+                    data = data[os.write(terminal, data) :]
+                except BlockingIOError:
+                    writable = asyncio.Event()
+                    loop.add_writer(terminal, writable.set)
+                    try:
+                        await writable.wait()
+                    finally:
+                        loop.remove_writer(terminal)
+        finally:
+            os.close(terminal)
+
+
+async def spawn(
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    target: Callable[[], int | None],
+    console: Console | None = None,
+) -> ProcessExecution:
+    """Start a runtime's program that starts the command. Raises ExecutionError."""
+    stream = subprocess.DEVNULL if console is not None else subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=stream, stdout=stream, stderr=subprocess.PIPE, env=dict(environment), cwd="/",
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise ExecutionError(f"{command[0]} cannot be run: {error.strerror}", Failure.NODE) from error
+    if console is None:
+        return ProcessExecution(process, target=target)
+    return ProcessExecution(process, target=target, terminal=await console.receive(process))
+
+
+class Console:
+    """A Unix socket on which a runtime hands over the controlling end of a terminal that it made."""
+
+    def __init__(self, directory: Path, size: Size) -> None:
+        self._size = size
+        self._place = directory / f"console-{os.urandom(6).hex()}"
+        # A socket's path must be short; that of the directory may be long.
+        self._directory = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        self._socket.bind(self.path)
+        self._socket.listen(1)
+        self._socket.setblocking(False)
+
+    @property
+    def path(self) -> str:
+        """Where the runtime is to connect."""
+        return f"/proc/{os.getpid()}/fd/{self._directory}/{self._place.name}"
+
+    async def receive(self, process: asyncio.subprocess.Process) -> int:
+        """The descriptor. Raises ExecutionError with what the runtime said when it ends without one."""
+        loop = asyncio.get_running_loop()
+        coming, ending = asyncio.create_task(loop.sock_accept(self._socket)), asyncio.create_task(process.wait())
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    said = await process.stderr.read(_CHUNK) if process.stderr is not None else b""
+                    raise start_failure(said)
+                connection, _ = coming.result()
+                with connection:
+                    connection.setblocking(True)
+                    _, (terminal, *_), _, _ = await asyncio.to_thread(socket.recv_fds, connection, 4096, 1)
+        except (TimeoutError, ValueError) as error:
+            process.kill()
+            raise ExecutionError("the runtime made no terminal", Failure.NODE) from error
+        finally:
+            coming.cancel()
+            ending.cancel()
+            await asyncio.gather(coming, ending, return_exceptions=True)
+        os.set_blocking(terminal, False)
+        set_size(terminal, self._size)
+        return int(terminal)
+
+    def close(self) -> None:
+        """Take it away."""
+        self._socket.close()
+        os.close(self._directory)
+        self._place.unlink(missing_ok=True)
+
+
+def start_failure(said: bytes) -> ExecutionError:
+    """What a runtime means that could not start a command."""
+    text = " ".join(said.decode(errors="replace").split())
+    return ExecutionError(f"the command cannot be started: {text or 'no reason was given'}", Failure.USER)
+
+
+def set_size(terminal: int, size: Size) -> None:
+    """Tell a terminal its size."""
+    rows, columns = (max(1, min(one, 0xFFFF)) for one in (size.rows, size.columns))
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -1,0 +1,101 @@
+"""A gang on this machine: several containers of one record, made and watched by a conductor.
+
+The conductor is a process of its own (`python -m lading.hpc.conductor`) in the container's cgroup, where its containers
+are too: whoever ends the cgroup ends all of it. What is said to it is in one file; it answers by its exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import Exit, Spec, Spread
+
+COULD_NOT = 75
+"""The conductor's exit code when nothing could be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangFiles:
+    """Where the things of a gang are in a run directory."""
+
+    run: Path
+
+    def bundle(self, rank: int) -> Path:
+        """The OCI bundle of a rank."""
+        return self.run / "bundle" / str(rank)
+
+    @property
+    def plan(self) -> Path:
+        """What the conductor is told."""
+        return self.run / "bundle" / "plan.json"
+
+    @property
+    def fault(self) -> Path:
+        """Where the conductor says why nothing could be run."""
+        return self.run / "bundle" / "fault.txt"
+
+    def write_plan(
+        self, uuid: str, spec: Spec, *, crun: Sequence[str] = (), cwd: str, docker: Mapping[str, object] | None = None
+    ) -> None:
+        """Write the plan, for crun or for a Docker daemon.
+
+        Raises OSError, and ExecutionError when the output is not a directory of this machine.
+        """
+        output = next((bind.source for bind in spec.binds if bind.target == spec.output_path), "")
+        if not output:
+            raise ExecutionError(f"{uuid}: a gang needs an output directory that is a mount of kind tmp", Failure.USER)
+        plan = {
+            "name": uuid,
+            "bundles": [str(self.bundle(rank)) for rank in range(spec.nodes)],
+            "crun": list(crun),
+            "command": spec.command,
+            "environment": spec.environment,
+            "cwd": cwd,
+            "output_path": spec.output_path,
+            "output": output,
+            "fault": str(self.fault),
+            "slots": max(1, spec.vcpus if spec.spread else spec.vcpus // spec.nodes),
+            "launcher": spec.launcher,
+            "policy": spec.rank_failure,
+            "docker": docker,
+            **_spread(spec.spread),
+            "notices": spec.notices if spec.notices >= 0 else 2,
+        }
+        self.plan.touch(mode=0o600)
+        self.plan.write_bytes(msgspec.json.encode(plan))
+
+    @staticmethod
+    def here(spec: Spec) -> range:
+        """The ranks on this machine."""
+        return range(spec.nodes) if spec.spread is None else range(spec.spread.rank, spec.spread.rank + 1)
+
+    def command(self) -> list[str]:
+        """What runs the conductor."""
+        return [sys.executable, "-m", "lading.hpc.conductor", str(self.plan)]
+
+    def ended(self, code: int, *, stopped: bool, out_of_memory: bool = False) -> Exit:
+        """How the gang ended, by the conductor's exit code (negative: the signal). Raises ExecutionError when nothing
+        was run.
+        """
+        self._check(code)
+        # The ranks end with the conductor, so nobody knows what the command would have come to.
+        is_lost = code < 0 and not stopped and not out_of_memory
+        lost = f"the conductor of its gang was ended by signal {-code}" if is_lost else ""
+        return Exit(code=code if code >= 0 else 128 - code, out_of_memory=out_of_memory, lost=lost)
+
+    def _check(self, code: int) -> None:
+        if code == COULD_NOT and self.fault.exists():
+            raise ExecutionError(self.fault.read_text(errors="replace"), Failure.INFRASTRUCTURE)
+
+
+def _spread(spread: Spread | None) -> dict[str, object]:
+    if spread is None:
+        return {}
+    annex = {"rank": spread.rank, "leader": spread.leader} if spread.rank else None
+    return {"wire": spread.wire, "pipes": spread.pipes, "annex": annex}

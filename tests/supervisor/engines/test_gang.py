@@ -1,0 +1,54 @@
+"""What a conductor is told, and what its end means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.core.errors import ExecutionError
+from lading.core.hpc_gang import FailurePolicy, Launcher
+from lading.hpc.plan import read_plan
+from lading.supervisor.engines import Bind, Exit, Spec
+from lading.supervisor.engines.gang import COULD_NOT, GangFiles
+
+SPEC = Spec(
+    command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),), vcpus=8, nodes=4,
+    launcher="mpirun", rank_failure="any", output_path="/out", notices=9,
+)  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> GangFiles:
+    made = GangFiles(tmp_path)
+    made.bundle(0).mkdir(parents=True)
+    return made
+
+
+def test_the_conductor_reads_what_is_written(files: GangFiles) -> None:
+    files.write_plan("u", SPEC, crun=["crun", "--root", "r"], cwd="/out")
+    plan = read_plan(files.plan)
+    assert (plan.name, plan.command, plan.environment, plan.cwd) == ("u", ("ring",), (("A", "b"),), "/out")
+    assert (plan.slots, plan.output, plan.launcher, plan.policy) == (2, "/host/out", Launcher.MPIRUN, FailurePolicy.ANY)
+    assert plan.bundles == tuple(str(files.bundle(rank)) for rank in range(4))
+    assert files.plan.stat().st_mode & 0o777 == 0o600
+    assert files.command()[-2:] == ["lading.hpc.conductor", str(files.plan)]
+
+
+def test_an_output_that_ranks_cannot_share_is_refused(files: GangFiles) -> None:
+    with pytest.raises(ExecutionError, match="needs an output directory"):
+        files.write_plan("u", Spec(command=("x",), nodes=2, output_path="/other"), crun=[], cwd="/")
+
+
+def test_why_nothing_was_run_is_told(files: GangFiles) -> None:
+    assert files.ended(COULD_NOT, stopped=False) == Exit(code=COULD_NOT)
+    files.fault.write_text("the network of the cluster cannot be made")
+    assert files.ended(3, stopped=False) == Exit(code=3)
+    with pytest.raises(ExecutionError, match="the network of the cluster"):
+        files.ended(COULD_NOT, stopped=False)
+
+
+def test_a_conductor_that_is_killed_takes_its_gang_with_it(files: GangFiles) -> None:
+    assert "ended by signal 9" in files.ended(-9, stopped=False).lost
+    assert files.ended(-9, stopped=True) == Exit(code=137)
+    assert files.ended(-9, stopped=False, out_of_memory=True) == Exit(code=137, out_of_memory=True)

@@ -1,0 +1,34 @@
+"""What takes long is told, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lading.core.errors import Unavailable
+from lading.supervisor.activity import Activity
+
+
+async def test_what_takes_long_is_told_once() -> None:
+    told: list[str] = []
+    heard = asyncio.Event()
+
+    async def tell(text: str) -> None:
+        told.append(text)
+        heard.set()
+        if len(told) == 1:
+            raise Unavailable
+
+    activity = Activity(tell, patience=0.001)
+    async with activity.shown(), asyncio.timeout(60):
+        await activity.doing("unpacking its image", heard.wait())  # type: ignore[arg-type]
+        heard.clear()
+        await asyncio.gather(*(activity.doing(what, heard.wait()) for what in ("one", "two")))  # type: ignore[arg-type]
+    assert told == ["unpacking its image", "one and two"]
+    assert activity.told == "one and two"
+
+
+async def test_what_is_over_soon_is_not_told() -> None:
+    activity = Activity(lambda text: asyncio.sleep(0))
+    async with activity.shown():
+        await activity.doing("nothing", asyncio.sleep(0))
+    assert activity.told == ""

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from lading.core.container import Container
+from lading.core.mountplan import plan
+from lading.supervisor.cards import Given
+from lading.supervisor.engines import Bind
+from lading.supervisor.specifying import CERTIFICATES, amount, specify
+from lading.supervisor.staging import Stage
+from lading.testing.supervising import CONTAINER
+from tests.supervisor.supervised import Bench
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_who_may_use_the_api_gets_token_and_certificates(
+    bench: Bench, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lading.supervisor.specifying.certificates", lambda: "/etc/bundle")
+    stage = Stage(plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch="/s"))
+    stage.binds = (Bind("/mine", CERTIFICATES, True),) if own else ()
+    container = Container(uuid=CONTAINER, command=["x"], runtime_constraints={"API": True, "ram": 5, "vcpus": -1})
+    made = specify(container, stage, bench.assignment(), token="t", given=Given(), stdout=1, stderr=2)
+    assert made.environment == (("ARVADOS_API_TOKEN", "t"), ("ARVADOS_API_HOST", "host:1"))
+    assert made.binds == (Bind("/mine" if own else "/etc/bundle", CERTIFICATES, True),)
+    assert (made.ram, made.vcpus, made.network) == (5, 0, True)
+
+
+def test_amounts() -> None:
+    assert [amount({"x": value}, "x") for value in (None, -1, 0, 3, "3")] == [0, 0, 0, 3, 0]
+
+
+def test_a_gang_gets_the_resources_of_all_its_containers(bench: Bench) -> None:
+    stage = Stage(plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch="/s"))
+    container = Container(
+        uuid=CONTAINER,
+        command=["x"],
+        output_path="/out",
+        runtime_constraints={"ram": 5, "vcpus": 2},
+        scheduling_parameters={"nodes": 3, "launcher": "all", "rank_failure": "none"},
+    )
+    made = specify(container, stage, bench.assignment(), token="t", given=Given(), stdout=1, stderr=2, notices=3)
+    assert (made.nodes, made.ram, made.vcpus, made.notices) == (3, 15, 6, 3)
+    assert (made.launcher, made.rank_failure, made.output_path) == ("all", "none", "/out")
