@@ -10,13 +10,15 @@ import pytest
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.container import State
-from lading.core.errors import ExecutionError, Forbidden, Unavailable
+from lading.core.decisions import Decision
+from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Unavailable
 from lading.core.sizing import Resources
 from lading.dispatch.actions import Actions, LockLost
-from lading.dispatch.fleet import Assignment
+from lading.dispatch.diary import Diary
+from lading.dispatch.fleet import Assignment, Order
 from lading.dispatch.queue import Queue
 from lading.testing.containers import TOKEN, FakeContainers
-from lading.testing.fleet import FakeFleet, Meanness
+from lading.testing.fleet import FakeFleet
 
 
 class Desk:
@@ -25,9 +27,13 @@ class Desk:
     def __init__(self, fleet: FakeFleet | None = None) -> None:
         self.server, self.fleet, self.queue = FakeContainers(), fleet or FakeFleet(), Queue(token=TOKEN)
         client = ApiClient(self.server, "secret", retry=NO_RETRY)
-        self.actions = Actions(client, self.fleet, self.queue)
+        self.diary = Diary(lambda: 0.0)
+        self.actions = Actions(client, self.fleet, self.queue, self.diary)
         self.uuid = self.server.add()
         self.queue.merge([self.server.records[self.uuid]], ticket=self.queue.ticket(), now=0.0)
+
+    def noted(self) -> list[Decision]:
+        return [one.decision for one in self.diary.take()]
 
     def known(self) -> State | None:
         record = self.queue.get(self.uuid)
@@ -38,7 +44,10 @@ async def test_start_locks_then_starts_with_the_token_of_the_lock() -> None:
     desk = Desk()
     await desk.actions.start(desk.uuid, worker="w1")
     assert desk.known() is State.LOCKED
-    assert desk.fleet.processes[desk.uuid].assignment == Assignment(uuid=desk.uuid, worker="w1", token="secret1")
+    order = Order(need=Resources(1, 1 << 20), wanted=1 << 50, user="zzzzz-tpzed-000000000000000")
+    wanted = Assignment(uuid=desk.uuid, worker="w1", token="secret1", order=order)
+    assert desk.fleet.processes[desk.uuid].assignment == wanted
+    assert desk.noted() == [Decision.RUN, Decision.DISPATCHED]
 
 
 async def test_start_says_how_much_it_gives() -> None:
@@ -56,6 +65,7 @@ async def test_a_lost_lock_starts_nothing() -> None:
     with pytest.raises(LockLost, match="cannot lock when Locked"):
         await desk.actions.start(desk.uuid, worker="w1")
     assert desk.fleet.started == []
+    assert desk.noted() == [Decision.RUN, Decision.LOCK_FAILED]
 
 
 async def test_a_lock_of_unknown_outcome_is_not_a_lost_one() -> None:
@@ -78,37 +88,53 @@ async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPat
     assert desk.known() is State.LOCKED
 
 
-async def test_a_refused_start_becomes_a_log_row() -> None:
+async def test_a_refused_start_is_noted() -> None:
     desk = Desk()
     with pytest.raises(ExecutionError):
         await desk.actions.start(desk.uuid, worker="nowhere")
-    (row,) = desk.server.logs
-    assert row["object_uuid"] == desk.uuid
-    assert "Could not be started on nowhere" in row["properties"]["text"]
-
-
-async def test_a_fleet_that_is_away_is_no_event_of_the_container() -> None:
-    desk = Desk(FakeFleet(meanness=Meanness(refuse=1.0)))
-    with pytest.raises(Unavailable):
-        await desk.actions.start(desk.uuid, worker="w1")
-    assert desk.server.logs == []
+    last = desk.diary.take()[-1]
+    assert (last.uuid, last.decision) == (desk.uuid, Decision.NOT_DISPATCHED)
+    assert "Could not be started on nowhere" in last.text
 
 
 async def test_requeue_gives_back_and_learns_it() -> None:
     desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1")
+    desk.server.hold(desk.uuid, State.LOCKED)
     await desk.actions.requeue(desk.uuid)
     assert desk.known() is desk.server.state(desk.uuid) is State.QUEUED
-    assert "Given back" in desk.server.logs[0]["summary"]
+    (entry,) = desk.diary.take()
+    assert entry.decision is Decision.ABANDONED
+    assert "Given back" in entry.text
 
 
 async def test_cancel_says_whose_fault_it_was() -> None:
     desk = Desk()
     await desk.actions.start(desk.uuid, worker="w1")
     desk.server.run(desk.uuid, "secret1")
+    desk.fleet.end(desk.uuid, fate="Slurm job 7: its node failed.", failure=Failure.NODE)
+    await desk.actions.clean(desk.uuid)
     await desk.actions.cancel(desk.uuid)
     assert desk.known() is State.CANCELLED
-    assert desk.server.records[desk.uuid]["runtime_status"]["failure"] == "infrastructure"
+    status = desk.server.records[desk.uuid]["runtime_status"]
+    assert (status["failure"], status["errorDetail"]) == ("node", "Slurm job 7: its node failed.")
+    assert desk.noted()[-1] is Decision.CRASHED
+
+
+async def test_a_record_is_not_released_while_its_process_lives() -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1")
+    for act in (desk.actions.requeue, desk.actions.cancel):
+        with pytest.raises(Conflict):
+            await act(desk.uuid)
+    assert desk.server.state(desk.uuid) is State.LOCKED
+
+
+async def test_what_fits_nowhere_is_cancelled_with_the_reason() -> None:
+    desk = Desk()
+    await desk.actions.refuse(desk.uuid, why="Too large.")
+    assert desk.known() is State.CANCELLED
+    assert desk.server.records[desk.uuid]["runtime_status"] == {"error": "Too large.", "failure": "user"}
+    assert desk.noted() == [Decision.NOT_RUN]
 
 
 async def test_what_another_dispatcher_holds_is_not_given_back() -> None:
@@ -116,19 +142,7 @@ async def test_what_another_dispatcher_holds_is_not_given_back() -> None:
     desk.server.hold(desk.uuid, State.LOCKED, by="another")
     with pytest.raises(Forbidden):
         await desk.actions.requeue(desk.uuid)
-    assert desk.server.logs == []
-
-
-async def test_a_log_row_that_cannot_be_written_does_not_undo_the_act(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk()
-    await desk.actions.start(desk.uuid, worker="w1")
-
-    async def fail(*_: object) -> None:
-        raise Unavailable
-
-    monkeypatch.setattr(ApiClient, "create", fail)
-    await desk.actions.requeue(desk.uuid)
-    assert desk.known() is State.QUEUED
+    assert desk.noted() == []
 
 
 async def test_kill_and_clean_go_to_the_fleet() -> None:
@@ -137,4 +151,5 @@ async def test_kill_and_clean_go_to_the_fleet() -> None:
     await desk.actions.kill(desk.uuid, number=Signals.SIGTERM)
     assert desk.fleet.processes[desk.uuid].signals == [Signals.SIGTERM]
     await desk.actions.clean(desk.uuid)
+    desk.actions.forget(desk.uuid)
     assert desk.fleet.cleaned == [desk.uuid]

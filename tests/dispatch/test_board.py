@@ -6,12 +6,21 @@ import asyncio
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
+from lading.core.plan import Category, Status
 from lading.dispatch.board import Board
+from lading.dispatch.diary import Diary
 from lading.testing.containers import FakeContainers
 
 
-def board(server: FakeContainers, texts: dict[str, str]) -> Board:
-    return Board(ApiClient(server, "secret", retry=NO_RETRY), lambda: texts, interval=0.001)
+def board(server: FakeContainers, texts: dict[str, str], *, longest: float = 60.0) -> Board:
+    client = ApiClient(server, "secret", retry=NO_RETRY)
+    return Board(
+        client,
+        lambda: {uuid: Status(Category.CAPACITY, text) for uuid, text in texts.items()},
+        Diary(lambda: 0.0),
+        interval=0.001,
+        longest=longest,
+    )
 
 
 async def test_only_changes_are_posted() -> None:
@@ -52,3 +61,16 @@ async def test_nothing_is_posted_unless_marked() -> None:
     await server.wait_for(lambda: server.statuses == {"a": "one"})
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_dispatcher_with_nothing_to_say_says_that_it_is_there() -> None:
+    server = FakeContainers()
+    made = board(server, {}, longest=0.001)
+    await made.post()
+    await made.post()
+    assert server.calls == ["POST dispatch/statuses"]
+    task = asyncio.create_task(made.publish())
+    await server.wait_for(lambda: len(server.calls) > 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert server.statuses == {}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lading.core.sizing import GIB, Resources
-from lading.dispatch.capacity import measure
+from lading.core.errors import Invalid
+from lading.core.instances import NO_GPU, Gpu
+from lading.core.sizing import GIB, UNLIMITED, Resources
+from lading.dispatch.capacity import measure, see_gpus
+from lading.testing.devices import make_devices
 
 
 @pytest.fixture
@@ -22,11 +26,11 @@ def write(root: Path, name: str, text: str) -> None:
 
 
 def test_the_bare_machine(root: Path) -> None:
-    assert measure(root=root, processors=8) == Resources(8, 16 * GIB)
+    assert measure(root=root, processors=8) == Resources(8, 16 * GIB, UNLIMITED)
 
 
 def test_configuration_wins(root: Path) -> None:
-    assert measure(vcpus=3, ram=5, root=root) == Resources(3, 5)
+    assert measure(vcpus=3, ram=5, root=root) == Resources(3, 5, UNLIMITED)
 
 
 def test_version_2_limits_of_any_ancestor(root: Path) -> None:
@@ -34,7 +38,7 @@ def test_version_2_limits_of_any_ancestor(root: Path) -> None:
     write(root, "sys/fs/cgroup/slice/memory.max", f"{4 * GIB}\n")
     write(root, "sys/fs/cgroup/slice/service/memory.max", "max\n")
     write(root, "sys/fs/cgroup/slice/service/cpu.max", "350000 100000\n")
-    assert measure(root=root, processors=8) == Resources(3, 4 * GIB)
+    assert measure(root=root, processors=8) == Resources(3, 4 * GIB, UNLIMITED)
 
 
 def test_version_1_limits(root: Path) -> None:
@@ -43,7 +47,7 @@ def test_version_1_limits(root: Path) -> None:
     write(root, "sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712")
     write(root, "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "200000")
     write(root, "sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000")
-    assert measure(root=root, processors=8) == Resources(2, 2 * GIB)
+    assert measure(root=root, processors=8) == Resources(2, 2 * GIB, UNLIMITED)
 
 
 @pytest.mark.parametrize(("quota", "vcpus"), [("max 100000", 8), ("50000 100000", 1), ("nonsense", 8)])
@@ -67,3 +71,27 @@ def test_a_machine_that_does_not_tell_its_memory_offers_none(root: Path) -> None
 
 def test_this_machine() -> None:
     assert Resources(1, 1).fits(measure())
+
+
+def test_what_is_given_is_taken_as_it_is(tmp_path: Path) -> None:
+    assert measure(vcpus=1, ram=1, disk=5, cards=2, root=tmp_path) == Resources(1, 1, 5, 2)
+
+
+def test_gpus_of_nvidia_are_what_was_told_of_them(tmp_path: Path) -> None:
+    root = make_devices(tmp_path, cuda=2, real=False)
+    known = Gpu(driver="12.2", targets=("8.6",), vram=5)
+    assert see_gpus(root=root) == Gpu(stack="cuda", count=2)
+    assert see_gpus(known=known, visible="1", root=root) == replace(known, stack="cuda", count=1)
+    with pytest.raises(Invalid, match="GPU '5'"):
+        see_gpus(visible="5", root=root)
+
+
+def test_gpus_of_amd_tell_their_kind_and_least_memory(tmp_path: Path) -> None:
+    root = make_devices(tmp_path, rocm=2, real=False)
+    assert see_gpus(root=root) == Gpu(stack="rocm", count=2, targets=("gfx90a",), vram=1 << 34)
+    assert see_gpus(known=Gpu(targets=("gfx1103",)), visible="1", root=root).targets == ("gfx1103",)
+    assert see_gpus(visible="1", root=root).vram == 2 << 34
+
+
+def test_a_machine_without_gpus_has_none(tmp_path: Path) -> None:
+    assert see_gpus(known=Gpu(driver="12.2"), root=tmp_path) == NO_GPU

@@ -6,7 +6,7 @@ from lading.dispatch.fleet import Assignment, FleetView, Process
 
 
 def test_an_assignment_never_shows_its_token() -> None:
-    assert repr(Assignment(uuid="u", worker="w", token="secret")) == "Assignment(uuid='u', worker='w')"
+    assert "secret" not in repr(Assignment(uuid="u", worker="w", token="secret"))
 
 
 def test_a_view_begins_unknown_and_empty() -> None:

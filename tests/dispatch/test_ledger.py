@@ -49,6 +49,11 @@ def test_term_is_repeated_and_then_kill(ledger: Ledger) -> None:
     assert sent == [Signals.SIGTERM, None, Signals.SIGTERM, None, Signals.SIGKILL]
 
 
+def test_who_has_nothing_to_save_is_killed_at_the_second_signal(ledger: Ledger) -> None:
+    sent = [ledger.stop_signal("u", now=now, nothing_to_save=True) for now in (0.0, 4.0, 5.0)]
+    assert sent == [Signals.SIGTERM, None, Signals.SIGKILL]
+
+
 def test_starts_are_remembered_with_their_worker(ledger: Ledger) -> None:
     ledger.engage("u", now=7.0, worker="w")
     assert list(ledger.starting) == [("u", "w")]

@@ -14,7 +14,7 @@ import pytest
 
 from lading.core.errors import ExecutionError, Unavailable
 from lading.core.sizing import GIB, Resources
-from lading.dispatch.fleet import Assignment, FleetView
+from lading.dispatch.fleet import Assignment, FleetView, Interest, Order
 from lading.dispatch.local import WORKER, LocalFleet, LocalSettings
 
 PROGRAM = Path(__file__).parents[1] / "contracts" / "warm_parent.py"
@@ -32,7 +32,7 @@ async def local(run: Path, *, parent: str = "", start: str = "", **more: Any) ->
         capacity=Resources(2, GIB),
         **{"restart_first": 0.01, "restart_longest": 0.05, **more},
     )
-    async with asyncio.timeout(20), LocalFleet(settings) as fleet:
+    async with asyncio.timeout(60), LocalFleet(settings) as fleet:
         yield fleet
 
 
@@ -95,7 +95,7 @@ async def test_a_warm_parent_that_dies_while_starting_leaves_no_process_unseen(t
 
 async def test_nothing_is_offered_while_the_warm_parent_is_gone(tmp_path: Path) -> None:
     async with local(tmp_path, parent="leave") as fleet:
-        await asyncio.wait_for(_some_restarts(fleet), 10)
+        await asyncio.wait_for(_some_restarts(fleet), 60)
         assert fleet.view().workers == ()
         assert not fleet.view().known
         with pytest.raises(Unavailable):
@@ -186,3 +186,36 @@ async def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
 
 def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("start", ["end", "end at once"])
+async def test_an_end_that_is_told_is_one(tmp_path: Path, start: str) -> None:
+    async with local(tmp_path, start=start) as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await until(fleet, lambda view: not view.processes[UUID].alive)
+        await fleet.clean(UUID)
+        assert fleet.view().processes == {}
+
+
+async def test_dispatchers_of_one_machine_share_it(tmp_path: Path) -> None:
+    need = Resources(2, 1 << 20)
+    wanted = Assignment(uuid=UUID, worker=WORKER, token="secret", order=Order(need=need))
+    shared: dict[str, Any] = {"shares": tmp_path / "shares", "share_interval": 0.001}
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    async with local(tmp_path / "a", **shared) as first, local(tmp_path / "b", **shared) as second:
+        final = [False]
+        first.heed(lambda _: Interest(wanted=1, final=final[0], need=need))
+        await ready(first)
+        await ready(second)
+        await first.start(wanted)
+        await until(second, lambda view: view.workers[0].capacity.vcpus == 0)
+        with pytest.raises(Unavailable, match="quicker"):
+            await second.start(wanted)
+        final[0] = True
+        assert first.view().workers[0].capacity.vcpus == 2
+        await until(second, lambda view: view.workers[0].capacity.vcpus == 2)
+        await second.start(wanted)
+        await kill(first)
+        await kill(second)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_nothing_is_seen_before_the_processes_are_known(queue: Queue, ledger: Le
     learn(queue, "b", "Queued")
     assert observe.differences(queue, FleetView(), ledger, now=0.0) == []
     assert observe.snapshot(queue, FleetView(), ledger, now=0.0).workers == ()
-    assert "none is ready" in observe.statuses(queue, FleetView(), ledger, now=0.0)["b"]
+    assert "none is ready" in observe.statuses(queue, FleetView(), ledger, now=0.0)["b"].sentence
 
 
 def test_differences_from_both_sides(queue: Queue, ledger: Ledger) -> None:
@@ -56,6 +57,7 @@ def test_differences_from_both_sides(queue: Queue, ledger: Ledger) -> None:
     learn(queue, "orphan", "Running")
     learn(queue, "fine", "Running")
     learn(queue, "dead", "Running")
+    ledger.adopt(["orphan"])
     seen = view(fine=True, dead=False, unknown=True)
     found = dict(observe.differences(queue, seen, ledger, now=0.0))
     assert found == {"orphan": Action.CANCEL, "dead": Action.CLEAN, "unknown": Action.REREAD}
@@ -97,8 +99,8 @@ def test_statuses_are_of_what_has_not_started(queue: Queue, ledger: Ledger) -> N
     learn(queue, "locked", "Locked")
     learn(queue, "strange", "Queued", runtime_constraints={})
     found = observe.statuses(queue, view(running=True, locked=True), ledger, now=0.0)
-    assert found["locked"] == "Preparing to run on w."
-    assert found["strange"].startswith("Cannot be sized: runtime_constraints.vcpus")
+    assert found["locked"].sentence == "Preparing to run on w."
+    assert found["strange"].sentence.startswith("Cannot be sized: runtime_constraints.vcpus")
     assert "running" not in found
 
 
@@ -110,3 +112,79 @@ def test_what_is_being_started_counts_with_what_it_is_given(queue: Queue, ledger
     assert occupants(queue, view(), ledger) == {"a": Resources(1, 30)}
     ledger.release("a")
     assert ledger.given("a") == Resources()
+
+
+def test_what_another_dispatcher_with_this_token_locked_is_left_alone(queue: Queue, ledger: Ledger) -> None:
+    learn(queue, "locked", "Locked")
+    learn(queue, "running", "Running")
+    assert observe.differences(queue, view(), ledger, now=0.0) == []
+    assert observe.differences(queue, view(), ledger, now=59.0) == []
+    assert observe.differences(queue, view(), ledger, now=61.0) == [("locked", Action.REQUEUE)]
+    ledger.adopt(["running"])
+    assert dict(observe.differences(queue, view(), ledger, now=0.0))["running"] is Action.CANCEL
+
+
+def test_what_was_given_back_may_be_locked_by_another_next(queue: Queue, ledger: Ledger) -> None:
+    learn(queue, "a", "Locked")
+    ledger.engage("a", now=0.0, worker="w")
+    ledger.release("a")
+    assert observe.differences(queue, view(), ledger, now=0.0) == [("a", Action.REQUEUE)]
+    ledger.disown("a")
+    assert observe.differences(queue, view(), ledger, now=0.0) == []
+
+
+def test_what_the_fleet_says_of_a_process_is_its_status(queue: Queue, ledger: Ledger) -> None:
+    learn(queue, "a", "Locked")
+    seen = FleetView(known=True, workers=(WORKER,), processes={"a": Process("w", note="Waiting in Slurm as job 7.")})
+    assert observe.statuses(queue, seen, ledger, now=0.0)["a"].sentence == "Waiting in Slurm as job 7."
+
+
+def test_what_is_being_started_counts_against_the_most(queue: Queue, ledger: Ledger) -> None:
+    ledger.engage("a", now=0.0, worker="w")
+    seen = FleetView(known=True, workers=(WORKER,), most=3)
+    assert observe.snapshot(queue, seen, ledger, now=0.0).most == 2
+
+
+def test_containers_that_run_workflows_are_counted_apart(queue: Queue, ledger: Ledger) -> None:
+    for uuid, state in (("waiting", "Queued"), ("running", "Running"), ("plain", "Queued")):
+        learn(queue, uuid, state, scheduling_parameters={"supervisor": uuid != "plain"})
+    seen = observe.snapshot(queue, view(running=True), ledger, now=0.0)
+    assert [one.uuid for one in seen.supervisors] == ["waiting"]
+    assert [one.uuid for one in seen.queue] == ["plain"]
+    assert [one.uuid for one in seen.workers[0].supervisors] == ["running"]
+    assert seen.workers[0].occupants == ()
+
+
+def test_a_batch_system_takes_them_like_all_others(queue: Queue, ledger: Ledger) -> None:
+    for uuid, state in (("waiting", "Queued"), ("running", "Running")):
+        learn(queue, uuid, state, scheduling_parameters={"supervisor": True})
+    batch = FleetView(known=True, workers=(replace(WORKER, queues=True),), processes={"running": Process("w")})
+    seen = observe.snapshot(queue, batch, ledger, now=0.0)
+    assert ([one.uuid for one in seen.queue], seen.supervisors) == (["waiting"], ())
+    assert [one.uuid for one in seen.workers[0].occupants] == ["running"]
+
+
+def test_what_has_not_started_is_stopped_as_soon_as_its_record_has_ended(queue: Queue, ledger: Ledger) -> None:
+    learn(queue, "waits", "Cancelled")
+    learn(queue, "tidies", "Cancelled")
+    shown = {"waits": Process("w", waiting=True), "tidies": Process("w")}
+    seen = FleetView(known=True, workers=(WORKER,), processes=shown)
+    assert observe.differences(queue, seen, ledger, now=0.0) == [("waits", Action.KILL)]
+
+
+@pytest.mark.parametrize(("nodes", "machines", "seen"), [(1, 9, 8), (4, 4, 2), (4, 3, 8), (2, 4, 8)])
+def test_a_gang_that_no_machine_holds_is_spread_where_there_are_enough(
+    queue: Queue, ledger: Ledger, nodes: int, machines: int, seen: int
+) -> None:
+    item = {"uuid": "a", "state": "Queued", "priority": 1, "scheduling_parameters": {"nodes": nodes}}
+    queue.merge([item | {"runtime_constraints": {"vcpus": 8 // nodes, "ram": 10}}], ticket=queue.ticket(), now=0.0)
+    kind = WorkerView("kind", Resources(3, 40), queues=True, nodes=machines)
+    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0).queue
+    assert entry.need.vcpus == seen
+
+
+def test_a_gang_that_a_machine_holds_stays_together(queue: Queue, ledger: Ledger) -> None:
+    learn(queue, "a", "Queued", scheduling_parameters={"nodes": 3})
+    kind = WorkerView("kind", Resources(4, 40), queues=True, nodes=9)
+    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0).queue
+    assert entry.need.vcpus == 3

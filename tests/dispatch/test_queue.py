@@ -128,3 +128,23 @@ def test_a_range_is_room_to_grow(queue: Queue) -> None:
     assert record.entry is not None
     assert (record.entry.need, record.entry.growth) == (Resources(1, 15), Resources(3, 0))
     assert record.amounts(Resources(2, 0)) == {"vcpus": 3, "ram": 10}
+
+
+def test_what_has_run_does_not_wait_again_whatever_a_late_answer_says(queue: Queue) -> None:
+    queue.answer({"uuid": "u", "state": "Locked", "priority": 5, "locked_by_uuid": MINE})
+    with queue.fetch() as ticket:
+        assert queue.advance("u", old="Locked", new="Running")
+        queue.merge([item(state="Locked", locked_by_uuid=MINE)], ticket=ticket, now=2.0)
+    assert state(queue) is State.RUNNING
+
+
+def test_a_gang_needs_what_all_its_containers_do(queue: Queue) -> None:
+    gang = item(scheduling_parameters={"nodes": 3}, constraint_ranges={"vcpus": [1, 4]})
+    queue.merge([gang], ticket=queue.ticket(), now=2.0)
+    (entry,) = queue.entries()
+    assert (entry.need, entry.growth) == (Resources(3, 30), Resources())
+    queue.answer({"uuid": "u", "state": "Locked", "priority": 5, "runtime_constraints": {"vcpus": 1, "ram": 10}})
+    record = queue.get("u")
+    assert record is not None
+    assert record.need == Resources(3, 30)
+    assert record.order.nodes == 3

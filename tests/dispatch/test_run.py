@@ -77,6 +77,23 @@ async def test_a_complete_container_makes_room_before_its_supervisor_ends(server
         assert fleet.processes[first].alive
 
 
+async def test_a_container_whose_end_was_heard_is_not_asked_for_again(server: FakeContainers) -> None:
+    fleet = FakeFleet([SMALL])
+    async with dispatching(server, fleet, settings=EVENTS_ONLY):
+        uuid = server.add()
+        await server.until(uuid, State.LOCKED)
+        asked = server.calls.count("GET containers")
+        server.run(uuid, "secret1")
+        server.finish(uuid, "secret1")
+        last = server.add()
+        await server.until(last, State.LOCKED)
+        fleet.end(uuid)
+        while uuid in fleet.processes:
+            await asyncio.sleep(0)
+    # The second one's record was asked for, once.
+    assert server.calls.count("GET containers") == asked + 1
+
+
 async def test_priority_zero_stops_the_process(server: FakeContainers) -> None:
     fleet = FakeFleet()
     uuid = server.add()
@@ -117,10 +134,9 @@ async def test_a_crashed_container_is_cleaned_then_cancelled(server: FakeContain
         fleet.end(uuid)
         await server.until(uuid, State.CANCELLED)
         assert fleet.cleaned == [uuid]
-        await server.wait_for(lambda: bool(server.logs))
+        await server.wait_for(lambda: "cleaned_up_crashed" in [kind for _, kind, _ in server.decisions])
     assert server.records[uuid]["runtime_status"]["failure"] == "infrastructure"
-    assert server.logs[0]["object_uuid"] == uuid
-    assert server.logs[0]["event_type"] == "dispatch"
+    assert (uuid, "cleaned_up_crashed") in [(one, kind) for one, kind, _ in server.decisions]
 
 
 async def test_a_supervisor_that_ends_before_running_is_tried_again(server: FakeContainers) -> None:

@@ -3,8 +3,10 @@
 An act either succeeds or raises an error of `lading.core.errors`; what a failure means is decided at the next step,
 from the record read again. Losing a compare-and-set (another dispatcher, a cancelled request) is normal.
 
-What users should be able to read later becomes a row in `logs` (seed 003 "Create events/logs"): failed starts,
-crashed and abandoned containers that were cleared up. Locks and starts are audit rows of the container already.
+Every decision that users should be able to read later goes into the diary (seed 003 "Create events/logs").
+
+A record is given back or cancelled only after the fleet has been asked to clear away whatever there may be of it: a
+fleet refuses that for a living supervisor, also for one that it did not know of, and then the record stays as it is.
 """
 
 from __future__ import annotations
@@ -14,13 +16,16 @@ from collections.abc import Mapping
 from signal import Signals
 
 from lading.client.api import ApiClient
-from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError, Unavailable
-from lading.dispatch.fleet import Assignment, Fleet
+from lading.core.decisions import Decision
+from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
+from lading.dispatch.diary import Diary
+from lading.dispatch.fleet import Assignment, Fleet, Order, Process
 from lading.dispatch.queue import Queue
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 _CRASHED = "The supervisor of this container ended without reporting an outcome."
+_ABANDONED = "It was locked with this dispatcher's token, and there is no supervisor or job for it."
 
 
 class LockLost(Conflict):
@@ -30,10 +35,12 @@ class LockLost(Conflict):
 class Actions:
     """Acts through the API and the fleet; learns answers into the queue."""
 
-    def __init__(self, client: ApiClient, fleet: Fleet, queue: Queue) -> None:
+    def __init__(self, client: ApiClient, fleet: Fleet, queue: Queue, diary: Diary) -> None:
         self._client = client
         self._fleet = fleet
         self._queue = queue
+        self._diary = diary
+        self._fates: dict[str, Process] = {}
 
     async def start(self, uuid: str, *, worker: str, amounts: Mapping[str, int] | None = None) -> None:
         """Lock, giving it these amounts if they are named, then start a supervisor.
@@ -41,23 +48,30 @@ class Actions:
         Raises LockLost, Unavailable when the lock's outcome is not known or no process could be started now,
         ExecutionError or Conflict when the fleet refuses this container.
         """
+        self._diary.note(uuid, Decision.RUN, f"Decided to run it on {worker}.")
         try:
-            body = {"runtime_constraints": dict(amounts)} if amounts else None
+            body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
             answer = await self._client.action("containers", uuid, "lock", body=body)
         except (RequestError, Conflict) as error:
             event(_logger, "lock lost", container=uuid, why=error)
+            self._diary.note(uuid, Decision.LOCK_FAILED, f"Could not be locked: {error}")
             raise LockLost(f"Not started: {error}") from error
         token = answer.get("supervisor_token")
         self._queue.answer(answer)
         if not token:
             raise ExecutionError("The server gave no supervisor token with the lock; is it older than this dispatcher?")
         try:
-            await self._fleet.start(Assignment(uuid=uuid, worker=worker, token=str(token)))
+            record = self._queue.get(uuid)
+            order = record.order if record is not None else Order()
+            known = answer.get("known") or {}
+            await self._fleet.start(Assignment(uuid=uuid, worker=worker, token=str(token), order=order, known=known))
         except LadingError as error:
-            if not isinstance(error, Unavailable):
-                await self._tell(uuid, f"Could not be started on {worker}: {error}")
+            self._diary.note(uuid, Decision.NOT_DISPATCHED, f"Could not be started on {worker}: {error}")
             raise
         event(_logger, "container started", container=uuid, worker=worker)
+        process = self._fleet.view().processes.get(uuid)
+        where = process.note if process is not None and process.note else f"Its supervisor was started on {worker}."
+        self._diary.note(uuid, Decision.DISPATCHED, where)
 
     async def kill(self, uuid: str, *, number: Signals) -> None:
         """Tell the process to stop. Raises Unavailable."""
@@ -66,26 +80,45 @@ class Actions:
 
     async def clean(self, uuid: str) -> None:
         """Clear away what a dead process left. Raises Unavailable, Conflict when it lives after all."""
+        process = self._fleet.view().processes.get(uuid)
+        if process is not None:
+            self._fates[uuid] = process
         await self._fleet.clean(uuid)
+
+    def forget(self, uuid: str) -> None:
+        """Nothing is to be done about it any more."""
+        self._fates.pop(uuid, None)
 
     async def requeue(self, uuid: str) -> None:
         """Give a locked container back. The API cancels it after too many locks."""
+        await self._fleet.clean(uuid)
         answer = await self._client.action("containers", uuid, "unlock")
         self._queue.answer(answer)
         event(_logger, "container given back", container=uuid, state=answer.get("state"))
-        await self._tell(uuid, "Given back to the queue: locked by this dispatcher, with no process to run it.")
+        decision, fate, _ = self._fate(uuid)
+        self._diary.note(uuid, decision, f"Given back to the queue: {fate}")
 
     async def cancel(self, uuid: str) -> None:
         """End the record of a running container whose process is gone."""
-        status = {"error": _CRASHED, "failure": Failure.INFRASTRUCTURE.value}
+        await self._fleet.clean(uuid)
+        decision, fate, failure = self._fate(uuid)
+        status = {"error": _CRASHED, "errorDetail": fate, "failure": failure.value}
         answer = await self._client.update("containers", uuid, {"state": "Cancelled", "runtime_status": status})
         self._queue.answer(answer)
-        event(_logger, "container cancelled", container=uuid, why="no process")
-        await self._tell(uuid, f"Cancelled: {_CRASHED}")
+        event(_logger, "container cancelled", container=uuid, why=fate)
+        self._diary.note(uuid, decision, f"Cancelled: {fate}")
 
-    async def _tell(self, uuid: str, text: str) -> None:
-        row = {"object_uuid": uuid, "event_type": "dispatch", "summary": text, "properties": {"text": text}}
-        try:
-            await self._client.create("logs", row)
-        except LadingError as error:
-            event(_logger, "log row not written", container=uuid, why=error)
+    async def refuse(self, uuid: str, *, why: str) -> None:
+        """End the record of a waiting container that no dispatcher can ever run."""
+        status = {"error": why, "failure": Failure.USER.value}
+        answer = await self._client.update("containers", uuid, {"state": "Cancelled", "runtime_status": status})
+        self._queue.answer(answer)
+        event(_logger, "container refused", container=uuid, why=why)
+        self._diary.note(uuid, Decision.NOT_RUN, f"Cancelled: {why}")
+
+    def _fate(self, uuid: str) -> tuple[Decision, str, Failure]:
+        """How it came to have no process: seen to end, or never seen."""
+        process = self._fates.pop(uuid, None)
+        if process is None:
+            return Decision.ABANDONED, _ABANDONED, Failure.INFRASTRUCTURE
+        return Decision.CRASHED, process.fate or _CRASHED, process.failure

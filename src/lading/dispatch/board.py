@@ -1,7 +1,7 @@
-"""Scheduling statuses: tells the API why containers wait, at most once in an interval and only what changed.
+"""Tells the API why containers wait, and what was decided, at most once in an interval and only what is new.
 
-The API keeps them in memory, so all are sent again after the connection to it was lost. An empty sentence takes a
-status back.
+All are sent again after the connection to the API was lost: it may have been another process, or have forgotten them.
+An empty status takes one back. A post without any, now and then, says that this dispatcher is there.
 """
 
 from __future__ import annotations
@@ -12,19 +12,37 @@ from collections.abc import Callable, Mapping
 
 from lading.client.api import ApiClient
 from lading.core.errors import LadingError
+from lading.core.plan import Status
+from lading.dispatch.diary import Diary
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 
 
 class Board:
-    """Publishes what `look` returns (sentences by container uuid) when told that it may have changed."""
+    """Publishes what `look` returns (statuses by container uuid) when told that it may have changed.
 
-    def __init__(self, client: ApiClient, look: Callable[[], Mapping[str, str]], *, interval: float) -> None:
+    `interval` is the shortest time between two posts, `longest` the longest, in seconds. What is in the diary goes with
+    them.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        look: Callable[[], Mapping[str, Status]],
+        diary: Diary,
+        *,
+        interval: float,
+        longest: float = 60.0,
+    ) -> None:
         self._client = client
         self._look = look
+        self._diary = diary
+        diary.on_entry = self.mark
         self._interval = interval
-        self._posted: dict[str, str] = {}
+        self._longest = longest
+        self._posted: dict[str, Status] = {}
+        self._reported = False
         self._stale = asyncio.Event()
 
     def mark(self) -> None:
@@ -34,12 +52,17 @@ class Board:
     def repeat(self) -> None:
         """The API may have lost what it was told."""
         self._posted.clear()
+        self._reported = False
         self._stale.set()
 
     async def publish(self) -> None:
         """Post changes for ever."""
         while True:
-            await self._stale.wait()
+            try:
+                async with asyncio.timeout(self._longest):
+                    await self._stale.wait()
+            except TimeoutError:
+                self._reported = False
             self._stale.clear()
             try:
                 await self.post()
@@ -49,10 +72,22 @@ class Board:
             await asyncio.sleep(self._interval)
 
     async def post(self) -> None:
-        """Post what changed since the last time, if anything. Raises what the client raises."""
+        """Post what changed since the last time, or that nothing did if it is time. Raises what the client raises."""
         current = dict(self._look())
-        changes = {uuid: text for uuid, text in current.items() if self._posted.get(uuid) != text}
-        changes |= {uuid: "" for uuid in self._posted if uuid not in current}
-        if changes:
-            await self._client.request("POST", "dispatch/statuses", body={"items": changes})
-            self._posted = current
+        changed = {uuid: one for uuid, one in current.items() if self._posted.get(uuid) != one}
+        items: dict[str, object] = {
+            uuid: {"reason": one.category, "sentence": one.sentence} for uuid, one in changed.items()
+        }
+        items |= {uuid: "" for uuid in self._posted if uuid not in current}
+        entries = self._diary.take()
+        if not items and not entries and self._reported:
+            return
+        try:
+            body = {"items": items, "events": self._diary.shown(entries)}
+            await self._client.request("POST", "dispatch/statuses", body=body)
+        except BaseException:
+            self._diary.put_back(entries)
+            raise
+        self._posted, self._reported = current, True
+        if len(self._diary):
+            self.mark()

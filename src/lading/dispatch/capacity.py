@@ -7,26 +7,71 @@ counts, in either cgroup version; on a hybrid machine both are read (lab 1).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from lading.core.sizing import Resources
+from lading.core import gpus
+from lading.core.instances import NO_GPU, Gpu
+from lading.core.sizing import UNLIMITED, Resources
 
 _ROOT = Path("/")
 # Version 1 writes "no limit" as a number near 2**63.
 _NO_LIMIT = 1 << 60
 
 
-def measure(*, vcpus: int = 0, ram: int = 0, root: Path = _ROOT, processors: int = 0) -> Resources:
-    """The capacity in virtual CPUs and bytes; `vcpus` and `ram` other than 0 are taken as they are.
+def measure(
+    *, vcpus: int = 0, ram: int = 0, disk: int = 0, cards: int = 0, root: Path = _ROOT, processors: int = 0
+) -> Resources:
+    """The capacity; `vcpus`, `ram` (bytes) and `cards`, the number of GPUs, that are given are taken as they are.
 
-    `root` is where /proc and /sys are found, `processors` how many the process may use (0: ask the kernel).
+    Disk is planned only when it is given (bytes). `root` is where /proc and /sys are found, `processors` how many the
+    process may use (0: ask the kernel).
     """
     processors = processors or len(os.sched_getaffinity(0))
     return Resources(
         vcpus or max(1, min([processors, *_cpu_limits(root)])),
         ram or min([_total_memory(root), *_memory_limits(root)]),
+        disk or UNLIMITED,
+        cards,
     )
+
+
+def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> Gpu:
+    """The GPUs of this machine, and what is known of their kind: told in `known`, else read from the device tree.
+
+    `visible` names those that containers may use, such as "0,2"; "" is all. Raises Invalid for one that is not there.
+    """
+    found = gpus.only(gpus.find_cards(list_devices(root)), visible)
+    if not found.cards:
+        return NO_GPU
+    targets, vram = known.targets, known.vram
+    if found.stack == gpus.ROCM:
+        targets, vram = targets or _rocm_targets(root), vram or _rocm_memory(root, found.cards)
+    return replace(known, stack=found.stack, count=len(found.cards), targets=targets, vram=vram)
+
+
+def list_devices(root: Path) -> list[str]:
+    """The names of what is in /dev and /dev/dri, relative to /dev."""
+    devices = root / "dev"
+    return [str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))]
+
+
+def _rocm_targets(root: Path) -> tuple[str, ...]:
+    found = set()
+    for path in root.glob("sys/class/kfd/kfd/topology/nodes/*/properties"):
+        hit = re.search(r"^gfx_target_version ([1-9]\d*)$", _read(path), re.MULTILINE)
+        if hit:
+            found.add(gpus.rocm_target(int(hit[1])))
+    return tuple(sorted(found))
+
+
+def _rocm_memory(root: Path, cards: Sequence[gpus.Card]) -> int:
+    """Bytes of the GPU that has the least; 0 when that is not known of each."""
+    names = [card.device.rpartition("/")[2] for card in cards]
+    texts = [_read(root / "sys/class/drm" / name / "device/mem_info_vram_total") for name in names]
+    return min(_number(text) or 0 for text in texts)
 
 
 def _total_memory(root: Path) -> int:

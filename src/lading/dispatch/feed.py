@@ -17,7 +17,7 @@ from itertools import islice
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.core.errors import LadingError
-from lading.dispatch.queue import FIELDS, Queue
+from lading.dispatch.queue import Queue
 from lading.dispatch.settings import Settings
 from lading.telemetry import event
 
@@ -50,6 +50,8 @@ class Feed:
         self._wanted = asyncio.Event()
         self._look = asyncio.Event()
         self._more = False
+        self.loaded = asyncio.Event()
+        """Set once everything has been looked at for the first time."""
 
     def reread(self, uuid: str, *, after: int = 0) -> None:
         """Fetch this record soon, unless a fetch that began after version `after` is under way."""
@@ -111,14 +113,14 @@ class Feed:
         """Look at everything once. Raises what the client raises."""
         with self._queue.fetch() as ticket:
             known, found = self._queue.uuids(), set[str]()
-            async for page in self._client.pages("containers", filters=self._mine(), select=FIELDS):
+            async for page in self._client.pages("containers", filters=self._mine(), select=self._queue.fields):
                 self._queue.merge(page, ticket=ticket, now=self._clock())
                 found |= {item["uuid"] for item in page}
             waiting = await self._client.list(
                 "containers",
                 filters=[["state", "=", "Queued"], ["priority", ">", 0]],
                 order=["priority desc", "created_at asc"],
-                select=FIELDS,
+                select=self._queue.fields,
                 limit=self._settings.window,
             )
             self._queue.merge(waiting, ticket=ticket, now=self._clock())
@@ -126,6 +128,7 @@ class Feed:
         self._more = len(waiting) >= self._settings.window
         for uuid in known - found:
             self.reread(uuid)
+        self.loaded.set()
         self._wake.set()
 
     def _mine(self) -> list[list[object]]:
@@ -148,7 +151,7 @@ class Feed:
             with self._queue.fetch() as ticket:
                 self._under_way = dict.fromkeys(batch, ticket)
                 items = await self._client.list(
-                    "containers", filters=[["uuid", "in", batch]], select=FIELDS, limit=len(batch)
+                    "containers", filters=[["uuid", "in", batch]], select=self._queue.fields, limit=len(batch)
                 )
                 self._queue.merge(items, ticket=ticket, now=self._clock(), asked=batch)
         except LadingError:

@@ -1,4 +1,4 @@
-"""The seam between the dispatch loop and what runs supervisors: local processes, later Slurm and cloud VMs.
+"""The seam between the dispatch loop and what runs supervisors: local processes, Slurm, cloud VMs.
 
 The seam is level-triggered. `view` tells what is known now and never waits; `changed` wakes its one consumer when
 the view may differ; nothing is lost when several changes fall together. Rules for an implementation:
@@ -18,37 +18,83 @@ the view may differ; nothing is lost when several changes fall together. Rules f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from signal import Signals
 from typing import Protocol
 
+from lading.core.errors import Failure
+from lading.core.instances import Gpu
+from lading.core.jsonvalue import JsonObject
 from lading.core.sizing import Resources
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker that can be started on now, and all that it can hold."""
+    """A worker that can be started on now, and all that it can hold (see `core.plan.Worker` for the rest)."""
 
     id: str
     capacity: Resources
+    partitions: frozenset[str] = frozenset()
+    queues: bool = False
+    closed: bool = False
+    gpu: Gpu | None = None
+    nodes: int = 1
+    """Of one that queues: the machines of this kind that a gang can be spread over, a rank on each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The supervisor of one container. `worker` is "" when it is not known where it runs."""
+    """The supervisor of one container. `worker` is "" when it is not known where it runs.
+
+    `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is stopped.
+    `note`: what the fleet knows about its waiting, as a sentence. `fate`: of one that has ended, what the fleet was
+    told about that, as a sentence, and `failure` the class of it.
+    """
 
     worker: str
     alive: bool = True
+    waiting: bool = False
+    note: str = ""
+    fate: str = ""
+    failure: Failure = Failure.INFRASTRUCTURE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetView:
-    """What a fleet knows at one moment. `processes` is by container uuid."""
+    """What a fleet knows at one moment.
+
+    `processes` is by container uuid. `most`: how many more containers may be handed to it now, None for any number.
+    `trouble` is why it is not `known` yet, as a few words.
+    """
 
     known: bool = False
     workers: tuple[WorkerView, ...] = ()
     processes: Mapping[str, Process] = field(default_factory=dict)
+    most: int | None = None
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a container needs of where it runs.
+
+    `max_run_time` is seconds, 0 without limit; `wanted` how soon it should run (larger is sooner); `user` for whom.
+    `nodes`: containers of a gang, which need it all together.
+    """
+
+    need: Resources = Resources()
+    partitions: tuple[str, ...] = ()
+    max_run_time: int = 0
+    wanted: int = 0
+    user: str = ""
+    instance_type: str = ""
+    nodes: int = 1
+
+    @property
+    def each(self) -> Resources:
+        """What one node of a gang needs."""
+        return self.need.shared(self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +103,29 @@ class Assignment:
 
     uuid: str
     worker: str
-    token: str
+    token: str = field(repr=False)
+    order: Order = Order()
+    known: JsonObject = field(default_factory=dict, repr=False)
+    """Its record and its own token as they were when it was locked, for a supervisor that starts at once."""
 
-    def __repr__(self) -> str:
-        return f"Assignment(uuid={self.uuid!r}, worker={self.worker!r})"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interest:
+    """What the dispatcher knows of a container that has a process here; `final`: its record has ended."""
+
+    wanted: int
+    final: bool
+    need: Resources = Resources()
+
+
+Look = Callable[[str], Interest | None]
 
 
 class Fleet(Protocol):
     """Runs supervisors. One consumer."""
+
+    def heed(self, look: Look) -> None:
+        """Where to look up what is wanted of a container, at any time; called once, before anything is started."""
 
     def view(self) -> FleetView:
         """What is known now."""

@@ -6,16 +6,18 @@ records and the processes are enough to start over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from signal import Signals
 
+from lading.core.container import State
 from lading.core.sizing import Resources
 from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue, Record
 from lading.dispatch.settings import Settings
 
 NOTHING = Resources()
+_BUSY = "An earlier attempt is being cleared away."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class Ledger:
         self._retries: dict[str, Pause] = {}
         self._stops: dict[str, Stop] = {}
         self._ended: dict[str, float] = {}
+        self._own: set[str] = set()
+        self._twins: dict[str, float] = {}
+        self._misfits: dict[str, float] = {}
+        self._told: dict[str, str] = {}
+
+    @property
+    def quota(self) -> int:
+        """The most containers at a time; 0 is as many as fit."""
+        return self._settings.quota
 
     @property
     def starting(self) -> Iterator[tuple[str, str]]:
@@ -62,6 +73,7 @@ class Ledger:
         self._busy[uuid] = worker
         if worker:
             self._began[uuid] = now
+            self._own.add(uuid)
         if extra != NOTHING:
             self._given[uuid] = extra
 
@@ -84,7 +96,48 @@ class Ledger:
         for uuid in (*ended, *(uuid for uuid in self._alive if uuid not in view.processes)):
             self._gone[uuid] = queue.ticket()
         self._alive = {uuid: process.alive for uuid, process in view.processes.items()}
+        self._own |= self._alive.keys()
         return ended
+
+    def adopt(self, uuids: Iterable[str]) -> None:
+        """These were locked by an earlier dispatcher with this token."""
+        self._own.update(uuids)
+
+    def disown(self, uuid: str) -> None:
+        """It was given back: whoever locks it next is responsible."""
+        self._own.discard(uuid)
+
+    def leave_to_twin(self, record: Record, *, now: float) -> bool:
+        """Whether a container locked with this token has to be left alone, as another dispatcher must have locked it.
+
+        No two dispatchers should use one token; if it happens, neither may undo what the other does (seed 003). One
+        that runs is never touched; one that stays locked is given back after a while.
+        """
+        if record.uuid in self._own:
+            self._twins.pop(record.uuid, None)
+            return False
+        since = self._twins.setdefault(record.uuid, now)
+        return record.state is State.RUNNING or now - since < self._settings.twin_patience
+
+    def is_overdue_misfit(self, uuid: str, *, now: float) -> bool:
+        """Whether a container that fits nowhere has done so for long enough to act on it."""
+        return now - self._misfits.setdefault(uuid, now) >= self._settings.only_patience
+
+    def fits(self, uuids: Iterable[str]) -> None:
+        """All misfits but these fit somewhere now, or are gone."""
+        kept = set(uuids)
+        self._misfits = {uuid: since for uuid, since in self._misfits.items() if uuid in kept}
+        self._told = {uuid: text for uuid, text in self._told.items() if uuid in kept}
+
+    def is_news(self, uuid: str, text: str) -> bool:
+        """Whether this was not what was last told of it; takes note that it is told."""
+        news = self._told.get(uuid) != text
+        self._told[uuid] = text
+        return news
+
+    def had_process(self, uuid: str) -> bool:
+        """Whether a process of it was seen since it was last forgotten."""
+        return uuid in self._gone
 
     def lost(self, uuid: str, queue: Queue) -> None:
         """A start failed: what was read of the record so far says nothing any more."""
@@ -94,13 +147,16 @@ class Ledger:
         """The version that a record must exceed to have been read after its process was last seen."""
         return max(self._gone.get(uuid, 0), self._known_since)
 
-    def hold(self, uuid: str, reason: str, *, now: float) -> None:
-        """Do not start it for a while, longer each time."""
-        self._holds[uuid] = self._pause(self._holds.get(uuid), reason, now=now)
+    def hold(self, uuid: str, reason: str, *, now: float, refused: bool = False) -> None:
+        """Do not start it for a while, longer each time; for long when the fleet has refused it."""
+        least = self._settings.refusal_pause if refused else self._settings.min_retry
+        pause = self._pause(self._holds.get(uuid), reason, now=now)
+        self._holds[uuid] = pause if pause.length >= least else Pause(now + least, pause.length, reason)
 
     def held(self, *, now: float) -> dict[str, str]:
-        """Containers not to be started now, with the reason."""
-        return {uuid: pause.reason for uuid, pause in self._holds.items() if pause.until > now}
+        """Containers not to be started now, with the reason: a pause, or an action that is not over."""
+        busy = {uuid: _BUSY for uuid, worker in self._busy.items() if not worker}
+        return busy | {uuid: pause.reason for uuid, pause in self._holds.items() if pause.until > now}
 
     def retry(self, uuid: str, *, now: float) -> None:
         """An action failed: leave the container alone for a while, longer each time."""
@@ -115,13 +171,17 @@ class Ledger:
         pause = self._retries.get(uuid)
         return uuid not in self._busy and (pause is None or pause.until <= now)
 
-    def stop_signal(self, uuid: str, *, now: float) -> Signals | None:
-        """The signal that is due for a process that should end, if one is; takes note that it is sent."""
+    def stop_signal(self, uuid: str, *, now: float, nothing_to_save: bool = False) -> Signals | None:
+        """The signal that is due for a process that should end, if one is; takes note that it is sent.
+
+        `nothing_to_save`: the record has ended, so that the process needs no more time than for its own end.
+        """
         past = self._stops.get(uuid)
         if past is not None and now - past.last < self._settings.kill_interval:
             return None
         self._stops[uuid] = Stop(past.first if past else now, now)
-        patient = past is None or now - past.first < self._settings.kill_patience
+        patience = 0.0 if nothing_to_save else self._settings.kill_patience
+        patient = past is None or now - past.first < patience
         return Signals.SIGTERM if patient else Signals.SIGKILL
 
     def lingering(self, record: Record | None, *, now: float) -> bool:
@@ -133,15 +193,19 @@ class Ledger:
     def forget(self, uuid: str) -> None:
         """Drop all memory of a container without process."""
         tables: tuple[dict[str, float] | dict[str, int] | dict[str, Pause] | dict[str, Stop], ...]
-        tables = (self._began, self._gone, self._holds, self._retries, self._stops, self._ended)
+        tables = (self._began, self._gone, self._holds, self._retries, self._stops, self._ended, self._twins)
         for table in tables:
             table.pop(uuid, None)
+        self._own.discard(uuid)
 
     def next_moment(self, *, now: float) -> float | None:
         """When something becomes due without any event, if anything will."""
         moments = [pause.until for pauses in (self._holds, self._retries) for pause in pauses.values()]
         moments += [stop.last + self._settings.kill_interval for stop in self._stops.values()]
         moments += [since + self._settings.linger for since in self._ended.values()]
+        moments += [since + self._settings.twin_patience for since in self._twins.values()]
+        if self._settings.only:
+            moments += [since + self._settings.only_patience for since in self._misfits.values()]
         return min((moment for moment in moments if moment > now), default=None)
 
     def _pause(self, past: Pause | None, reason: str, *, now: float) -> Pause:

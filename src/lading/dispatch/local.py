@@ -3,7 +3,10 @@
 The warm parent is a child process that has everything imported (`supervisor.zygote` describes how to talk to it). It
 is started again whenever it ends; supervisors live in sessions of their own and survive it, and this dispatcher.
 
-- A supervisor's pidfd becomes readable the moment it ends: no polling, and no confusion by reused process ids.
+- The warm parent says when a supervisor has ended its container, and a supervisor's pidfd becomes readable the moment
+  its process ends: no polling, and no confusion by reused process ids.
+- A process may serve the next container, so signals go through the warm parent, which knows whom it serves. Without a
+  warm parent no process gets another container, and its pidfd is as good.
 - After every start of the warm parent its list of run directories is read: live supervisors that are not known yet
   (started by an earlier dispatcher, or just before the warm parent died) are adopted, dead ones are shown as exited.
 - While there is no warm parent, the worker is not in the view, so that nothing is locked in vain.
@@ -14,24 +17,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
+from lading.core.instances import Gpu
 from lading.core.jsonvalue import JsonObject
-from lading.core.sizing import Resources
+from lading.core.sizing import Resources, total
+from lading.dispatch.capacity import measure, see_gpus
 from lading.dispatch.channel import Answer, Channel
-from lading.dispatch.fleet import Assignment, FleetView, Process, WorkerView
+from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
+from lading.dispatch.fleets import Site
+from lading.dispatch.sharing import Shares
 from lading.telemetry import event
 
 WORKER = "this machine"
+_MACHINE = "/run/lading"
+# One message to the warm parent holds 256 KiB; a larger record is asked for.
+_MOST_KNOWN = 1 << 16
 _logger = logging.getLogger("lading.dispatch")
 
 
@@ -47,6 +61,11 @@ class LocalSettings:
     run_directory: Path
     template: Mapping[str, object]
     capacity: Resources
+    partitions: frozenset[str] = frozenset()
+    gpu: Gpu | None = None
+    shares: Path | None = None
+    """Where the dispatchers of this machine say what they give away; None: the capacity is this one's alone."""
+    share_interval: float = 0.5
     ready_timeout: float = 60.0
     start_timeout: float = 30.0
     clean_timeout: float = 120.0
@@ -55,21 +74,65 @@ class LocalSettings:
     restart_longest: float = 5.0
 
 
+def open_local(site: Site) -> LocalFleet:
+    """The fleet of this machine, from the configuration."""
+    local = site.config.Local
+    way: dict[str, object] = {"api_socket": site.api_socket}
+    if not site.api_socket:
+        way = {"api_url": site.api_url, "api_ca_file": site.certificate_path}
+    told = Gpu(driver=local.GPUDriverVersion, targets=tuple(local.GPUHardwareTargets), vram=local.GPUMemory)
+    gpu = see_gpus(known=told, visible=local.VisibleGPUs, root=Path(site.config.Containers.DeviceRoot))
+    cards = local.GPUs if local.GPUs >= 0 else gpu.count
+    capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, cards=cards)
+    return LocalFleet(
+        LocalSettings(
+            command=(sys.executable, "-m", "lading.supervisor.zygote"),
+            run_directory=site.run_directory,
+            capacity=capacity,
+            gpu=replace(gpu, count=cards),
+            partitions=frozenset(local.Partitions),
+            shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
+            template={
+                **site.template,
+                **way,
+                "cache_directory": str(site.cache_directory),
+                "device_directory": str(Path(local.ShareDirectory or _MACHINE) / "gpus"),
+                "visible_gpus": local.VisibleGPUs,
+                "instance_type": _describe(capacity, price=local.Price),
+                "preemption": local.Preemption,
+            },
+        )
+    )
+
+
+def _describe(capacity: Resources, *, price: float) -> dict[str, object]:
+    """This machine as an instance type, by which containers are charged; nothing when it is free."""
+    if price <= 0:
+        return {}
+    return {"Name": WORKER, "VCPUs": capacity.vcpus, "RAM": capacity.ram, "Price": price}
+
+
 class LocalFleet:
     """Implements `Fleet`. Use as `async with`: leaving it ends the warm parent and leaves the supervisors running."""
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
-        self._worker = WorkerView(WORKER, settings.capacity)
+        self._shares: Shares | None = None
         self._processes: dict[str, Process] = {}
         self._pidfds: dict[str, int] = {}
+        self._early: set[str] = set()
         self._known = False
         self._channel: Channel | None = None
         self._change = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
+        self._heeded: Look = lambda _: None
+        self._others = Resources()
 
     async def __aenter__(self) -> Self:
-        self._keeper = asyncio.create_task(self._keep(), name="warm parent")
+        if self._settings.shares is not None:
+            name = hashlib.sha256(str(self._settings.run_directory).encode()).hexdigest()[:16]
+            self._shares = Shares(self._settings.shares, name=name)
+        self._keeper = asyncio.create_task(self._serve_all(), name="warm parent")
         self._keeper.add_done_callback(lambda _: self._change.set())
         return self
 
@@ -82,11 +145,30 @@ class LocalFleet:
             self._keeper = None
         for uuid in list(self._pidfds):
             self._unwatch(uuid)
+        if self._shares is not None:
+            self._shares.close()
+            self._shares = None
+
+    def heed(self, look: Look) -> None:
+        """Look up there how much the containers take that an earlier dispatcher has started."""
+        self._heeded = look
 
     def view(self) -> FleetView:
         """What is known now."""
-        workers = (self._worker,) if self._channel is not None else ()
+        workers = (self._worker(),) if self._channel is not None else ()
         return FleetView(known=self._known, workers=workers, processes=dict(self._processes))
+
+    def _worker(self) -> WorkerView:
+        capacity = self._settings.capacity
+        if self._shares is not None:
+            self._shares.tell(self._taken())
+            capacity -= self._others
+        return WorkerView(WORKER, capacity, partitions=self._settings.partitions, gpu=self._settings.gpu)
+
+    def _taken(self) -> Resources:
+        """What the containers here take that have not ended."""
+        interests = (self._heeded(uuid) for uuid in self._processes)
+        return total(one.need for one in interests if one is not None and not one.final)
 
     async def changed(self) -> None:
         """Wait until the view may have changed. Raises what ended the keeping of the warm parent."""
@@ -100,6 +182,10 @@ class LocalFleet:
         uuid = assignment.uuid
         if uuid in self._processes:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")
+        if self._shares is not None:
+            self._others = self._shares.others()
+            if not self._shares.claim(self._taken(), assignment.order.need, self._settings.capacity):
+                raise Unavailable("Another dispatcher of this machine was quicker to give the room away.")
         answer = await self._connected().request(
             "start", timeout=self._settings.start_timeout, assignment=self._message(assignment)
         )
@@ -110,9 +196,16 @@ class LocalFleet:
         self._adopt([uuid], answer.descriptors)
 
     async def signal(self, uuid: str, number: signal.Signals) -> None:
-        """Send a signal to a living supervisor."""
+        """Send a signal to a living supervisor. Raises Unavailable when the warm parent does not answer."""
         descriptor = self._pidfds.get(uuid)
-        if descriptor is not None:
+        if descriptor is None:
+            return
+        if self._channel is not None:
+            answer = await self._channel.request(
+                "signal", timeout=self._settings.start_timeout, uuid=uuid, signal=number.name.removeprefix("SIG")
+            )
+            answer.close()
+        else:
             try:
                 signal.pidfd_send_signal(descriptor, number)
             except ProcessLookupError:
@@ -136,12 +229,28 @@ class LocalFleet:
             "container_uuid": assignment.uuid,
             "supervisor_token": assignment.token,
             "run_directory": str(self._settings.run_directory / assignment.uuid),
+            "known": assignment.known if len(msgspec.json.encode(assignment.known)) <= _MOST_KNOWN else {},
         }
 
     def _connected(self) -> Channel:
         if self._channel is None:
             raise Unavailable("The warm parent of the supervisors is not there; it is being started.")
         return self._channel
+
+    async def _serve_all(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep(), name="warm parent")
+            if self._shares is not None:
+                tasks.create_task(self._watch(self._shares), name="shares")
+
+    async def _watch(self, shares: Shares) -> None:
+        """Notice what other dispatchers of this machine take and give back."""
+        while True:
+            others = shares.others()
+            if others != self._others:
+                self._others = others
+                self._change.set()
+            await asyncio.sleep(self._settings.share_interval)
 
     async def _keep(self) -> None:
         loop, pause = asyncio.get_running_loop(), self._settings.restart_first
@@ -169,6 +278,7 @@ class LocalFleet:
                 await channel.wait_closed()
             finally:
                 self._channel = None
+                self._early.clear()
                 self._change.set()
                 channel.close()
                 code = await self._stop(process)
@@ -210,7 +320,14 @@ class LocalFleet:
         self._change.set()
 
     def _take_stray(self, answer: Answer) -> None:
-        if answer.op == "started" and len(answer.descriptors) == 1:
+        uuid = str(answer.message.get("uuid"))
+        if answer.op == "ended":
+            if uuid in self._pidfds:
+                self._ended(uuid)
+            else:
+                # Its `started` is on its way to who asked for it.
+                self._early.add(uuid)
+        elif answer.op == "started" and len(answer.descriptors) == 1:
             self._adopt(_uuids([answer.message]), answer.descriptors)
         else:
             answer.close()
@@ -228,6 +345,9 @@ class LocalFleet:
             self._pidfds[uuid] = descriptor
             self._processes[uuid] = Process(WORKER)
             loop.add_reader(descriptor, self._ended, uuid)
+            if uuid in self._early:
+                self._early.discard(uuid)
+                self._ended(uuid)
         self._change.set()
 
     def _ended(self, uuid: str) -> None:

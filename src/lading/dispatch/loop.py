@@ -12,19 +12,23 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from lading.core.errors import LadingError
-from lading.core.plan import Start, plan
+from lading.core.decisions import Decision
+from lading.core.errors import ExecutionError, LadingError
+from lading.core.plan import Category, Start, Status
 from lading.core.reconcile import Action
 from lading.core.sizing import Resources
 from lading.dispatch import observe
 from lading.dispatch.actions import Actions
+from lading.dispatch.diary import Diary
 from lading.dispatch.feed import Feed
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.ledger import Ledger
+from lading.dispatch.planning import Planning, Standing
 from lading.dispatch.queue import Queue
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
+_NOWHERE = (Category.TOO_LARGE, Category.PARTITION)
 _REQUEUED = "The last attempt ended before it ran; trying again in a moment."
 
 
@@ -40,8 +44,12 @@ class Loop:
         actions: Actions,
         ledger: Ledger,
         tasks: asyncio.TaskGroup,
+        diary: Diary,
         wake: asyncio.Event,
         clock: Callable[[], float],
+        planning: Planning | None = None,
+        only: bool = False,
+        busy: Callable[[], tuple[float, float]] = lambda: (0.0, 0.0),
     ) -> None:
         self._queue = queue
         self._fleet = fleet
@@ -49,11 +57,16 @@ class Loop:
         self._actions = actions
         self._ledger = ledger
         self._tasks = tasks
+        self._diary = diary
+        self._planning = planning or Standing()
+        self._only = only
+        self._busy = busy
         self._wake = wake
         self._clock = clock
 
     async def run(self, after_step: Callable[[], None]) -> None:
         """Step for ever, whenever woken or when something falls due."""
+        self._ledger.adopt(uuid for uuid, record in self._queue.others.items() if self._queue.holds(record))
         while True:
             self._wake.clear()
             self.step()
@@ -70,16 +83,30 @@ class Loop:
         """Compare records with processes, then plan; begin every action that follows."""
         now, view = self._clock(), self._fleet.view()
         for uuid in self._ledger.see(view, self._queue):
-            self._reread(uuid)
+            record = self._queue.get(uuid)
+            # What is final stays so: there is nothing more to learn of it.
+            if record is None or not record.final:
+                self._reread(uuid)
         for uuid, action in observe.differences(self._queue, view, self._ledger, now=now):
             self._begin(uuid, action, now=now)
-        for start in plan(observe.snapshot(self._queue, view, self._ledger, now=now)).starts:
+        seen = observe.snapshot(self._queue, view, self._ledger, now=now, busy=self._busy())
+        for start in self._planning.plan(seen).starts:
             self._start(start, now=now)
         self._feed.refill()
 
-    def statuses(self) -> dict[str, str]:
-        """Why each container that has not started waits, as sentences."""
-        return observe.statuses(self._queue, self._fleet.view(), self._ledger, now=self._clock())
+    def statuses(self) -> dict[str, Status]:
+        """Why each container that has not started waits. What fits nowhere is noted, and acted on."""
+        now = self._clock()
+        found = observe.statuses(self._queue, self._fleet.view(), self._ledger, explain=self._planning.explain, now=now)
+        misfits = {uuid: one.sentence for uuid, one in found.items() if one.category in _NOWHERE}
+        self._ledger.fits(misfits)
+        for uuid, sentence in misfits.items():
+            overdue = self._ledger.is_overdue_misfit(uuid, now=now)
+            if self._ledger.is_news(uuid, sentence):
+                self._diary.note(uuid, Decision.NOT_RUN, sentence)
+            if overdue and self._only and self._ledger.may_act(uuid, now=now):
+                self._do(uuid, partial(self._actions.refuse, why=sentence), now=now)
+        return found
 
     def _begin(self, uuid: str, action: Action, *, now: float) -> None:
         match action:
@@ -88,8 +115,11 @@ class Loop:
             case Action.FORGET:
                 self._queue.forget(uuid)
                 self._ledger.forget(uuid)
+                self._actions.forget(uuid)
             case Action.KILL:
-                number = self._ledger.stop_signal(uuid, now=now)
+                record = self._queue.get(uuid)
+                saved = record is not None and record.final
+                number = self._ledger.stop_signal(uuid, now=now, nothing_to_save=saved)
                 if number is not None:
                     self._do(uuid, partial(self._actions.kill, number=number), now=now)
             case Action.CLEAN:
@@ -97,7 +127,7 @@ class Loop:
             case Action.REQUEUE:
                 if uuid not in self._ledger.held(now=now):
                     self._ledger.hold(uuid, _REQUEUED, now=now)
-                self._do(uuid, self._actions.requeue, now=now)
+                self._do(uuid, self._requeue, now=now)
             case Action.CANCEL:
                 self._do(uuid, self._actions.cancel, now=now)
 
@@ -115,12 +145,18 @@ class Loop:
             await self._actions.start(start.uuid, worker=start.worker, amounts=amounts)
         except LadingError as error:
             event(_logger, "start failed", container=start.uuid, why=error)
-            self._ledger.hold(start.uuid, f"{error} Trying again in a moment.", now=self._clock())
+            refused = isinstance(error, ExecutionError)
+            again = "Trying again later." if refused else "Trying again in a moment."
+            self._ledger.hold(start.uuid, f"{error} {again}", now=self._clock(), refused=refused)
             self._ledger.lost(start.uuid, self._queue)
             self._reread(start.uuid)
         finally:
             self._ledger.release(start.uuid)
             self._wake.set()
+
+    async def _requeue(self, uuid: str) -> None:
+        await self._actions.requeue(uuid)
+        self._ledger.disown(uuid)
 
     def _do(self, uuid: str, action: Callable[[str], Awaitable[None]], *, now: float) -> None:
         self._ledger.engage(uuid, now=now)

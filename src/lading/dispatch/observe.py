@@ -6,10 +6,12 @@ which an ended container was first seen with a living process.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from lading.core.container import State
-from lading.core.plan import Occupant, Snapshot, Worker, explain
+from lading.core.plan import Category, Entry, Occupant, Snapshot, Status, Worker
+from lading.core.plan import explain as explain_standing
 from lading.core.reconcile import Action, Case, View, decide, standing
 from lading.core.sizing import Resources
 from lading.dispatch.fleet import FleetView, WorkerView
@@ -30,30 +32,87 @@ def differences(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) ->
     return found
 
 
-def snapshot(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) -> Snapshot:
-    """What the planner looks at.
+def snapshot(
+    queue: Queue, view: FleetView, ledger: Ledger, *, now: float, busy: tuple[float, float] = (0.0, 0.0)
+) -> Snapshot:
+    """What the planner looks at. `busy`: when the API last was busy, and overloaded.
 
     A process counts against its worker until it is cleared away, but not once its record is Complete: then only the
-    supervisor is left, putting things in order.
+    supervisor is left, putting things in order. Containers that run workflows are apart from the others, except before
+    a batch system, which shares out its nodes itself.
     """
+    queued, supervisors = queue.entries(), queue.supervisors()
+    if any(worker.queues for worker in view.workers):
+        queued, supervisors = (*queued, *supervisors), ()
     if not view.known:
-        return Snapshot(queue=queue.entries())
+        return Snapshot(queue=queued, supervisors=supervisors)
+    queued = tuple(_spread(entry, queue.get(entry.uuid), view.workers) for entry in queued)
     placed: dict[str, str] = {uuid: process.worker for uuid, process in view.processes.items()}
     placed.update(ledger.starting)
+    at: dict[str, list[str]] = {}
+    for uuid, where in placed.items():
+        at.setdefault(where, []).append(uuid)
     workers = []
     for worker in view.workers:
-        occupants = tuple(_occupants(worker, placed, queue, ledger))
-        workers.append(Worker(id=worker.id, capacity=worker.capacity, occupants=occupants))
-    return Snapshot(queue=queue.entries(), workers=tuple(workers), held=ledger.held(now=now))
+        there = tuple(_occupants(worker, (*at.get(worker.id, ()), *at.get("", ())), queue, ledger))
+        apart = () if worker.queues else tuple(one for one in there if _supervises(queue.get(one.uuid)))
+        workers.append(
+            Worker(
+                id=worker.id,
+                capacity=worker.capacity,
+                occupants=tuple(one for one in there if one not in apart),
+                supervisors=apart,
+                partitions=worker.partitions,
+                queues=worker.queues,
+                closed=worker.closed,
+                gpu=worker.gpu,
+            )
+        )
+    most = view.most
+    if most is not None:
+        most = max(0, most - sum(uuid not in view.processes for uuid, _ in ledger.starting))
+    return Snapshot(
+        queue=queued,
+        supervisors=supervisors,
+        workers=tuple(workers),
+        held=ledger.held(now=now),
+        quota=ledger.quota,
+        most=most,
+        busy_at=busy[0],
+        overloaded_at=busy[1],
+    )
 
 
-def statuses(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) -> dict[str, str]:
-    """Why each container that has not started waits, as sentences."""
-    found = {uuid: one.sentence for uuid, one in explain(snapshot(queue, view, ledger, now=now)).items()}
+def _spread(entry: Entry, record: Record | None, workers: Iterable[WorkerView]) -> Entry:
+    """The entry of a gang that is too large for any one machine of a batch system, which has enough of them for it to
+    have one for each rank: by what it needs of each.
+    """
+    nodes = record.nodes if record is not None else 1
+    if nodes == 1 or any(entry.need.fits(one.capacity) for one in workers):
+        return entry
+    each = entry.need.shared(nodes)
+    return (
+        replace(entry, need=each) if any(one.nodes >= nodes and each.fits(one.capacity) for one in workers) else entry
+    )
+
+
+def statuses(
+    queue: Queue,
+    view: FleetView,
+    ledger: Ledger,
+    *,
+    now: float,
+    explain: Callable[[Snapshot], Mapping[str, Status]] = explain_standing,
+) -> dict[str, Status]:
+    """Why each container that has not started waits. What the fleet says of a process goes first."""
+    found = dict(explain(snapshot(queue, view, ledger, now=now)))
     for uuid, record in queue.waiting.items():
         if record.need is None:
-            found[uuid] = f"Cannot be sized: {record.fault}."
-    return {uuid: text for uuid, text in found.items() if _unstarted(queue.get(uuid))}
+            found[uuid] = Status(Category.UNSIZED, f"Cannot be sized: {record.fault}.")
+    for uuid, process in view.processes.items():
+        if process.note:
+            found[uuid] = Status(Category.PREPARING, process.note)
+    return {uuid: one for uuid, one in found.items() if _unstarted(queue.get(uuid))}
 
 
 def _unstarted(record: Record | None) -> bool:
@@ -65,24 +124,31 @@ def _difference(uuid: str, queue: Queue, view: FleetView, ledger: Ledger, *, now
     if record is None:
         return Action.REREAD
     seen = View.ABSENT if process is None else View.ALIVE if process.alive else View.EXITED
-    where = standing(record.state, priority=record.priority, mine=queue.holds(record))
+    mine = queue.holds(record)
+    if mine and seen is View.ABSENT and not record.final and ledger.leave_to_twin(record, now=now):
+        return Action.LEAVE
+    where = standing(record.state, priority=record.priority, mine=mine)
     return decide(
         Case(
             standing=where,
             view=seen,
             fresh=record.version > ledger.read_after(uuid),
-            lingering=seen is View.ALIVE and ledger.lingering(record, now=now),
+            lingering=process is not None and process.alive and (process.waiting or ledger.lingering(record, now=now)),
         )
     )
 
 
-def _occupants(worker: WorkerView, placed: dict[str, str], queue: Queue, ledger: Ledger) -> Iterator[Occupant]:
-    for uuid, where in placed.items():
+def _occupants(worker: WorkerView, uuids: Iterable[str], queue: Queue, ledger: Ledger) -> Iterator[Occupant]:
+    for uuid in uuids:
         record = queue.get(uuid)
-        if where in (worker.id, "") and not (record and record.state is State.COMPLETE):
+        if not (record and record.state is State.COMPLETE):
             waiting = record is not None and record.state is State.QUEUED
             extra = ledger.given(uuid) if waiting else Resources()
             yield Occupant(uuid=uuid, need=_need(record, worker) + extra, started=ledger.began(uuid))
+
+
+def _supervises(record: Record | None) -> bool:
+    return record is not None and record.supervises
 
 
 def _need(record: Record | None, worker: WorkerView) -> Resources:

@@ -18,13 +18,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from lading.core import sizing
+from lading.core import niceness, sizing
 from lading.core.container import State
 from lading.core.errors import Invalid
+from lading.core.instances import NO_GPU, Gpu, gpu_wish
 from lading.core.plan import Entry
 from lading.core.sizing import Resources
+from lading.dispatch.fleet import Interest, Order
 
-FIELDS = ("uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints", "constraint_ranges")
+FIELDS = (
+    "uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints", "constraint_ranges",
+    "scheduling_parameters", "runtime_user_uuid",
+)  # fmt: skip
+DISK_FIELDS = ("mounts", "container_image")
+"""What says beside them how much scratch disk a container may fill."""
 FINAL = frozenset({State.COMPLETE, State.CANCELLED})
 _STATES = frozenset(state.value for state in State)
 _RANK: Mapping[State | None, int] = MappingProxyType(
@@ -37,7 +44,7 @@ class Record:
     """What a dispatcher needs of one container record.
 
     `need` is None, and `fault` says why, when the record cannot be sized; `growth` is what it can be given beyond that,
-    `ram` what of the need is its `ram` constraint. `version` orders what was learned;
+    `ram` what of the need is its `ram` constraint. `supervises`: it runs a workflow. `version` orders what was learned;
     `state` None: there is no such record.
     """
 
@@ -48,8 +55,16 @@ class Record:
     locked_by: str = ""
     need: Resources | None = None
     growth: Resources = Resources()
+    nodes: int = 1
     ram: int = 0
     fault: str = ""
+    partitions: tuple[str, ...] = ()
+    gpu: Gpu = NO_GPU
+    max_run_time: int = 0
+    supervises: bool = False
+    preemptible: bool = False
+    image: str = ""
+    user: str = ""
     seen: float = 0.0
     version: int = 0
 
@@ -70,8 +85,26 @@ class Record:
             return None
         return Entry(
             uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen,
-            growth=self.growth,
+            growth=self.growth, partitions=frozenset(self.partitions), preemptible=self.preemptible, gpu=self.gpu,
+            image=self.image,
         )  # fmt: skip
+
+    @property
+    def wanted(self) -> int:
+        """How soon it should run; larger is sooner."""
+        return niceness.wanted(self.priority, self.created_at)
+
+    @property
+    def order(self) -> Order:
+        """What it needs of where it runs."""
+        return Order(
+            need=self.need or Resources(),
+            partitions=self.partitions,
+            max_run_time=self.max_run_time,
+            wanted=self.wanted,
+            user=self.user,
+            nodes=self.nodes,
+        )
 
     def amounts(self, extra: Resources) -> dict[str, int]:
         """Constraints with `extra` beyond the need."""
@@ -82,14 +115,21 @@ class Record:
 class Queue:
     """The records by uuid: `waiting` ones (queued with a priority), and `others`, which need a look at every step."""
 
-    def __init__(self, *, token: str) -> None:
+    def __init__(self, *, token: str, plans_disk: bool = False) -> None:
+        """`plans_disk`: the items that are merged have DISK_FIELDS, and scratch disk is part of what is needed."""
         self._token = token
+        self._plans_disk = plans_disk
         self._version = 0
         self._waiting: dict[str, Record] = {}
         self._others: dict[str, Record] = {}
         self._fetches: set[int] = set()
         self._forgotten: dict[str, int] = {}
-        self._entries: tuple[Entry, ...] | None = None
+        self._entries: tuple[tuple[Entry, ...], tuple[Entry, ...]] | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What has to be asked for."""
+        return (*FIELDS, *DISK_FIELDS) if self._plans_disk else FIELDS
 
     @property
     def waiting(self) -> Mapping[str, Record]:
@@ -102,14 +142,32 @@ class Queue:
         return self._others
 
     def entries(self) -> tuple[Entry, ...]:
-        """The waiting records that can be sized, as the planner sees them."""
+        """The waiting records that can be sized, as the planner sees them, without supervisors."""
+        return self._sorted_out()[0]
+
+    def supervisors(self) -> tuple[Entry, ...]:
+        """The same of supervisors, which run workflows."""
+        return self._sorted_out()[1]
+
+    def _sorted_out(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
         if self._entries is None:
-            self._entries = tuple(entry for record in self._waiting.values() if (entry := record.entry) is not None)
+            sized = [(entry, one) for one in self._waiting.values() if (entry := one.entry) is not None]
+            self._entries = (
+                tuple(entry for entry, record in sized if not record.supervises),
+                tuple(entry for entry, record in sized if record.supervises),
+            )
         return self._entries
 
     def get(self, uuid: str) -> Record | None:
         """The record, if anything is known of it."""
         return self._waiting.get(uuid) or self._others.get(uuid)
+
+    def interest(self, uuid: str) -> Interest | None:
+        """What a fleet may want to know of a container that it has a process of."""
+        record = self.get(uuid)
+        if record is None or record.state is None:
+            return None
+        return Interest(wanted=record.wanted, final=record.final, need=record.need or Resources())
 
     def uuids(self) -> set[str]:
         """All that is known."""
@@ -144,7 +202,7 @@ class Queue:
         for item in items:
             uuid = str(item["uuid"])
             found.add(uuid)
-            self._learn(_read(item, self.get(uuid), version=ticket, now=now))
+            self._learn(_read(item, self.get(uuid), version=ticket, now=now, plans_disk=self._plans_disk))
         for uuid in asked:
             if uuid not in found:
                 self._learn(Record(uuid=uuid, state=None, version=ticket))
@@ -154,7 +212,8 @@ class Queue:
         old = self.get(str(item["uuid"]))
         if old is not None:
             given = item.get("runtime_constraints")
-            need, fault = _size(given) if given is not None else (old.need, old.fault)
+            disk = old.need.disk // old.nodes if old.need is not None else 0
+            need, fault = _size(given, disk, old.nodes) if given is not None else (old.need, old.fault)
             self._learn(
                 replace(
                     old,
@@ -192,7 +251,10 @@ class Queue:
     def _learn(self, record: Record) -> None:
         old = self.get(record.uuid)
         known = self._forgotten.get(record.uuid, 0) if old is None else old.version
-        if known <= record.version and not (old is not None and old.final and not record.final):
+        # An event may have told more than the answer to a request that was sent before it, or after: whichever way,
+        # what has run does not wait again.
+        back = old is not None and record.state is not None and _RANK[record.state] < _RANK[old.state]
+        if known <= record.version and not back:
             self._store(record)
 
     def _store(self, record: Record) -> None:
@@ -205,10 +267,15 @@ class Queue:
         self._entries = None
 
 
-def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float) -> Record:
+def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float, plans_disk: bool) -> Record:
     constraints, ranges = item.get("runtime_constraints"), item.get("constraint_ranges")
-    need, fault = _size(constraints)
-    sized = constraints if isinstance(constraints, Mapping) else {}
+    sized, scheduling = _mapping(constraints), _mapping(item.get("scheduling_parameters"))
+    disk, image = 0, str(item.get("container_image") or "")
+    if plans_disk:
+        disk = sizing.scratch(_mapping(item.get("mounts")), image, sized)
+    nodes = max(1, _whole(scheduling.get("nodes", 1)))
+    need, fault = _size(constraints, disk, nodes)
+    partitions = scheduling.get("partitions")
     return Record(
         uuid=str(item["uuid"]),
         state=State(str(item["state"])),
@@ -216,19 +283,32 @@ def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: 
         created_at=str(item.get("created_at") or ""),
         locked_by=str(item.get("locked_by_uuid") or ""),
         need=need,
-        growth=sizing.growth(ranges, sized) if isinstance(ranges, Mapping) else Resources(),
+        # All containers of a gang are alike, so it has the least of a range.
+        growth=sizing.growth(ranges, sized) if isinstance(ranges, Mapping) and nodes == 1 else Resources(),
+        nodes=nodes,
         ram=_whole(sized.get("ram")),
         fault=fault,
+        partitions=tuple(str(one) for one in partitions) if isinstance(partitions, list) else (),
+        gpu=gpu_wish(sized),
+        max_run_time=_whole(scheduling.get("max_run_time")),
+        supervises=scheduling.get("supervisor") is True,
+        preemptible=scheduling.get("preemptible") is True,
+        image=image,
+        user=str(item.get("runtime_user_uuid") or ""),
         seen=now if old is None else old.seen,
         version=version,
     )
 
 
-def _size(constraints: object) -> tuple[Resources | None, str]:
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources | None, str]:
     if not isinstance(constraints, Mapping):
         return None, "runtime_constraints: not an object"
     try:
-        return sizing.need(constraints), ""
+        return sizing.gang_need(replace(sizing.need(constraints), disk=disk), nodes), ""
     except Invalid as error:
         return None, error.message
 

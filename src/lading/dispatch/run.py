@@ -18,12 +18,15 @@ from lading.client.events import events as records_events
 from lading.core.errors import Unavailable
 from lading.dispatch.actions import Actions
 from lading.dispatch.board import Board
-from lading.dispatch.feed import Feed
+from lading.dispatch.diary import Diary
+from lading.dispatch.feed import KIND, Feed
 from lading.dispatch.fleet import Fleet
 from lading.dispatch.ledger import Ledger
 from lading.dispatch.loop import Loop
+from lading.dispatch.planning import planning_of
 from lading.dispatch.queue import Queue
 from lading.dispatch.settings import Settings
+from lading.dispatch.standby import until_known
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
@@ -44,27 +47,32 @@ async def run(
     Raises the client's error when the token is refused.
     """
     token = await _own_token(client, settings)
-    queue, wake = Queue(token=token), asyncio.Event()
+    queue, wake, diary = Queue(token=token, plans_disk=settings.plans_disk), asyncio.Event(), Diary(clock)
+    fleet.heed(queue.interest)
     feed = Feed(client, queue, token=token, settings=settings, wake=wake, clock=clock)
-    await _known(fleet)
+    await until_known(client, fleet, interval=settings.status_interval)
     ledger = Ledger(settings, known_since=queue.ticket())
-    changes = aclosing(records_events(client) if events is None else events)
+    changes = aclosing(records_events(client, kinds=(KIND,)) if events is None else events)
     async with changes as stream, asyncio.TaskGroup() as tasks:
         loop = Loop(
             queue=queue,
             fleet=fleet,
             feed=feed,
-            actions=Actions(client, fleet, queue),
+            actions=Actions(client, fleet, queue, diary),
             ledger=ledger,
+            diary=diary,
+            planning=planning_of(fleet),
+            only=settings.only,
+            busy=lambda: (client.busy_at, client.overloaded_at),
             tasks=tasks,
             wake=wake,
             clock=clock,
         )
-        board = Board(client, loop.statuses, interval=settings.status_interval)
+        board = Board(client, loop.statuses, diary, interval=settings.status_interval, longest=settings.report_interval)
         tasks.create_task(feed.follow(stream, on_gap=board.repeat), name="events")
         tasks.create_task(feed.fetch(), name="fetch")
         tasks.create_task(feed.look(), name="look")
-        await wake.wait()
+        await feed.loaded.wait()
         event(_logger, "dispatcher ready", token=token, processes=len(fleet.view().processes))
         on_ready()
         tasks.create_task(_relay(fleet, wake), name="fleet")
@@ -81,11 +89,6 @@ async def _own_token(client: ApiClient, settings: Settings) -> str:
             event(_logger, "the API does not answer yet", why=error)
         await asyncio.sleep(pause)
         pause = min(pause * 2, settings.retry_longest)
-
-
-async def _known(fleet: Fleet) -> None:
-    while not fleet.view().known:
-        await fleet.changed()
 
 
 async def _relay(fleet: Fleet, wake: asyncio.Event) -> None:

@@ -11,10 +11,14 @@ class Settings:
 
     poll_interval: float = 10.0
     """Time between two full looks at the queue; events come in between."""
+    quota: int = 0
+    """Most containers at a time; 0 is as many as fit. Wiring sets it from `Local.MaxContainers`."""
     window: int = 1000
     """Most waiting containers looked at in one list, those of highest priority."""
     status_interval: float = 1.0
     """Shortest time between two postings of scheduling statuses."""
+    report_interval: float = 60.0
+    """Longest time between two postings, so that the API knows that there is a dispatcher."""
     retry_first: float = 0.5
     """First pause after a failure; it doubles with each further one."""
     retry_longest: float = 30.0
@@ -23,5 +27,17 @@ class Settings:
     """Time between two TERM signals to a supervisor that should end."""
     kill_patience: float = 900.0
     """Time after the first TERM until KILL. Longer than a supervisor takes to save logs while the API is away."""
-    linger: float = 10.0
-    """Time that a supervisor may live on after its container has ended."""
+    linger: float = 3.0
+    """Time that a supervisor may live on after its container has ended; a tidy end does not mind the TERM then."""
+    min_retry: float = 0.0
+    """Shortest time between two attempts to start one container (`Containers.MinRetryPeriod`)."""
+    refusal_pause: float = 300.0
+    """Pause after a fleet has refused a container: few attempts, as the API counts them."""
+    only: bool = False
+    """No other dispatcher serves this API: what fits nowhere is cancelled instead of left to others."""
+    only_patience: float = 10.0
+    """How long it must have fitted nowhere."""
+    twin_patience: float = 60.0
+    """Time for which a container is left alone that was locked with this dispatcher's token, but not by it."""
+    plans_disk: bool = False
+    """The fleet has to know how much scratch disk a container may fill."""

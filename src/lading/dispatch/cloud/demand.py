@@ -1,0 +1,160 @@
+"""Between the snapshots of the dispatch loop and the planner of the fleet: what waits, what room there is, and why.
+
+The planner keeps its tables from one snapshot to the next; only differences are told to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lading.core.cloudlimits import Limits
+from lading.core.fleetplan import Block, Decision, Planner, Room, Rules, Waiting
+from lading.core.instances import Shape, nearest, on_machine
+from lading.core.plan import Category, Entry, Plan, Snapshot, Start, Status, order, prepared
+from lading.core.pressure import Pressure, observe
+from lading.core.sizing import Resources, total
+from lading.core.virtualmachine import Behavior
+from lading.dispatch.cloud.machine import Machine
+
+_ANY = 1 << 30
+_BLOCKS: Mapping[Block, tuple[Category, str]] = {
+    Block.QUOTA: (Category.QUOTA, "no further instance can be had: {why}"),
+    Block.RATE: (Category.CAPACITY, "instances are asked for again in a moment: {why}"),
+    Block.CAPACITY: (Category.CAPACITY, "no instance of an eligible type ({types}) can be had: {why}"),
+    Block.BUSY: (Category.CAPACITY, "as many containers run as the API can take now"),
+    Block.SUPERVISORS: (
+        Category.CAPACITY, "workflows have all the instances that are set aside for them ({why}); one has to end first"
+    ),
+}  # fmt: skip
+
+
+class Demand:
+    """Keeps a planner up to date. `extra_ram` is what a supervisor takes, `pressure` what the API is taken to bear."""
+
+    def __init__(self, rules: Rules, *, extra_ram: int, prefix: str, pressure: Pressure | None = None) -> None:
+        self.pressure = pressure or Pressure()
+        self.planner = Planner(rules, prefix=prefix)
+        self._rules = rules
+        self._extra_ram = extra_ram
+        self._entries: dict[str, tuple[Entry, bool]] = {}
+        self._told: dict[str, Room] = {}
+
+    def decide(
+        self, snapshot: Snapshot, machines: Mapping[str, Machine], limits: Limits, *, now: float
+    ) -> tuple[Plan, Decision]:
+        """What to start, and which VMs to make or let go. `machines` are by key."""
+        self._tell_waiting(snapshot)
+        self._tell_rooms(snapshot, machines)
+        running = len(snapshot.present)
+        self.pressure = observe(self.pressure, busy_at=snapshot.overloaded_at, running=running, now=now)
+        decided = self.planner.decide(limits, now=now, left=self.pressure.left(running + self.planner.promised))
+        names = {key: machine.name for key, machine in machines.items()}
+        starts = tuple(Start(uuid, names[key]) for uuid, key in decided.starts)
+        return Plan(starts=starts), decided
+
+    def explain(self, snapshot: Snapshot, machines: Mapping[str, Machine]) -> dict[str, Status]:
+        """Why each container waits, as the last decision left it."""
+        found = prepared(snapshot.workers)
+        position = 0
+        apart = {entry.uuid for entry in snapshot.supervisors}
+        for entry in sorted((*snapshot.queue, *snapshot.supervisors), key=order):
+            if entry.uuid in found:
+                continue
+            if entry.uuid in snapshot.held:
+                found[entry.uuid] = Status(Category.HELD, snapshot.held[entry.uuid])
+                continue
+            position += 1
+            known = self.planner.waiting.get(entry.uuid)
+            shape = self._shape(entry, supervisor=entry.uuid in apart) if known is None else known[0]
+            found[entry.uuid] = self._why(entry.uuid, shape, machines, position)
+        return found
+
+    def forget(self, key: str) -> None:
+        """A VM is gone, or never came."""
+        self._told.pop(key, None)
+        self.planner.drop(key)
+
+    def _why(self, uuid: str, shape: Shape, machines: Mapping[str, Machine], position: int) -> Status:
+        promised = self.planner.promise(uuid)
+        if promised:
+            return _booting(machines.get(promised))
+        blocked = self.planner.blocked(shape)
+        where = f"Waiting in queue at position {position}"
+        if blocked is None:
+            return Status(Category.CAPACITY, f"{where}.")
+        block, why = blocked
+        if block is Block.NO_TYPE:
+            return Status(Category.TOO_LARGE, nearest(shape, self._rules.types) + " It stays queued.")
+        category, words = _BLOCKS[block]
+        types = ", ".join(one.name for one in self.planner.eligible(shape))
+        head = self.planner.guarded
+        kept = ""
+        if block is Block.QUOTA and head is not None and head[1] in machines:
+            mine = head[0] == uuid
+            kept = f"; {machines[head[1]].name} is being kept free for {'it' if mine else head[0]}"
+        return Status(category, f"{where}: {words.format(why=why, types=types)}{kept}.")
+
+    def _tell_waiting(self, snapshot: Snapshot) -> None:
+        taken = snapshot.present | snapshot.held.keys()
+        wanted: dict[str, tuple[Entry, bool]] = {}
+        for entries, supervisor in ((snapshot.queue, False), (snapshot.supervisors, True)):
+            for entry in entries:
+                if entry.uuid not in taken:
+                    wanted[entry.uuid] = entry, supervisor
+        known = self.planner.waiting
+        for uuid in [one for one in known if one not in wanted]:
+            self.planner.remove(uuid)
+        for uuid, (entry, supervisor) in wanted.items():
+            if uuid not in known or self._entries.get(uuid) != (entry, supervisor):
+                shape = self._shape(entry, supervisor=supervisor)
+                self.planner.add(Waiting(uuid, entry.priority, entry.created_at, shape, entry.image))
+        self._entries = wanted
+        self.planner.count_supervisors(sum(len(worker.supervisors) for worker in snapshot.workers))
+
+    def _shape(self, entry: Entry, *, supervisor: bool) -> Shape:
+        need = on_machine(entry.need, extra_ram=self._extra_ram)
+        return Shape(need=need, preemptible=entry.preemptible, gpu=entry.gpu, supervisor=supervisor)
+
+    def _tell_rooms(self, snapshot: Snapshot, machines: Mapping[str, Machine]) -> None:
+        occupied = {worker.id: (*worker.occupants, *worker.supervisors) for worker in snapshot.workers}
+        for key in [one for one in self.planner.rooms if one not in machines]:
+            self.forget(key)
+        for machine in machines.values():
+            there = occupied.get(machine.name, ())
+            needs = (on_machine(one.need, extra_ram=self._extra_ram) for one in there)
+            self._tell(self._room(machine, needs, len(there)))
+
+    def _tell(self, room: Room) -> None:
+        known = self.planner.rooms.get(room.id)
+        same = known == room if room.ready else known is not None and self._told.get(room.id) == room
+        if not same:
+            self._told[room.id] = room
+            self.planner.put(room)
+
+    def _room(self, machine: Machine, needs: Iterable[Resources], number: int) -> Room:
+        capacity = machine.kind.resources if machine.kind is not None else Resources()
+        most = self._rules.most_containers
+        coming = not machine.ready and not machine.going and machine.behavior is Behavior.RUN
+        return Room(
+            machine.key,
+            machine.type,
+            capacity - total(needs),
+            ready=machine.usable,
+            empty=not machine.containers and not number,
+            places=most - number if most else _ANY,
+            open=machine.usable or (coming and machine.kind is not None),
+            images=frozenset(machine.images),
+        )
+
+
+def _booting(machine: Machine | None) -> Status:
+    if machine is None:
+        return Status(Category.BOOTING, "Waiting for an instance to boot.")
+    name = f" ({machine.name})" if machine.instance is not None else ""
+    fault = f"; last: {machine.fault}" if machine.fault else ""
+    return Status(Category.BOOTING, f"Waiting for a {machine.type} instance to boot{name}{fault}.")
+
+
+def at_quota(limits: Limits, machines: int, *, now: float) -> bool:
+    """Whether no further VM may be asked for."""
+    return bool(limits.over_quota(machines, now=now))

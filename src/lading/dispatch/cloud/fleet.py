@@ -1,0 +1,437 @@
+"""The fleet of cloud VMs: supervisors are started on VMs that it makes when containers wait and removes afterwards.
+
+- A VM tells over its open connection when a supervisor has ended; asking it again and again is the fallback.
+- After a restart every VM of ours is reached and asked what runs there before anything is decided. One that cannot be
+  reached is removed when its time for booting is over; only then is it known that nothing runs there.
+- While a VM cannot be reached, what ran there counts as alive, and nothing of it is cleared away. When it is gone, so
+  is all that ran there: a preemptible VM was then taken away, any other has failed.
+- What is started while the connection breaks may or may not run; it is not given to another VM before that is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from signal import Signals
+
+from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
+from lading.core.fleetplan import Block, Rules
+from lading.core.instances import InstanceType
+from lading.core.plan import Plan, Snapshot, Status
+from lading.core.timestamps import parse_time
+from lading.core.virtualmachine import Phase
+from lading.dispatch.cloud import settings as configuration
+from lading.dispatch.cloud.demand import Demand, at_quota
+from lading.dispatch.cloud.driver import Driver, DriverSite, find_driver
+from lading.dispatch.cloud.machine import Machine
+from lading.dispatch.cloud.metrics import Counts, Figures, MachineFigures, Subnetted, category
+from lading.dispatch.cloud.pool import Pool
+from lading.dispatch.cloud.prices import Prices, price_of
+from lading.dispatch.cloud.reach import Reach, SshReach
+from lading.dispatch.cloud.runner import Workshop
+from lading.dispatch.cloud.settings import CloudSettings
+from lading.dispatch.cloud.shell import keep_key, public_text, read_key
+from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
+from lading.dispatch.fleets import Site
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch.cloud")
+_START_TIMEOUT, _CLEAN_TIMEOUT = 30.0, 120.0
+_HELD_BACK = (Block.QUOTA, Block.SUPERVISORS, Block.BUSY)
+
+
+class CloudFleet:
+    """Implements `Fleet`, `Planning` and `Consumer`; run `serve` as a task beside it."""
+
+    def __init__(
+        self,
+        settings: CloudSettings,
+        driver: Driver,
+        reach: Reach,
+        *,
+        public_key: str = "",
+        certificate_path: str = "",
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+        counts: Counts | None = None,
+        prefix: str = "vm-",
+    ) -> None:
+        self.settings = settings
+        self.counts = counts or Counts()
+        self.counts.look_at(self.figures)
+        self.pool = Pool(settings, driver, reach, self, public_key=public_key, counts=self.counts, clock=clock)
+        rules = Rules(
+            types=settings.types,
+            price_factor=settings.price_factor,
+            supervisor_fraction=settings.supervisor_fraction,
+            most_containers=settings.most_containers,
+            group=driver.group,
+        )
+        self.demand = Demand(rules, extra_ram=settings.extra_ram, prefix=prefix, pressure=settings.pressure)
+        self.prices = Prices(driver, lambda: self.pool.machines.values(), clock=clock, wall=wall)
+        self._driver = driver
+        self._preemption = driver.preemption
+        self._certificate_path = certificate_path
+        self._clock = clock
+        self._wall = wall
+        self._known = False
+        self._look: Look = lambda _: None
+        self._processes: dict[str, Process] = {}
+        self._places: dict[str, Machine] = {}
+        self._starting: set[str] = set()
+        self._made: dict[str, str] = {}
+        self._change = asyncio.Event()
+        self._snapshot = Snapshot()
+        self._failure: BaseException | None = None
+
+    async def serve(self) -> None:
+        """Work for ever. Raises what the pool does; so does `changed` then."""
+        pricing = asyncio.create_task(self.prices.serve(), name="prices")
+        try:
+            await self.pool.serve()
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._change.set()
+            pricing.cancel()
+            await asyncio.gather(pricing, return_exceptions=True)
+
+    # The seam to the dispatch loop.
+
+    def heed(self, look: Look) -> None:
+        """Look up there whether a container has ended."""
+        self._look = look
+
+    def view(self) -> FleetView:
+        """What is known now."""
+        if not self._known and self.pool.listed and not self.pool.unresolved:
+            self._known = True
+        workers = tuple(
+            WorkerView(one.name, one.kind.resources)
+            for one in self.pool.machines.values()
+            if one.usable and one.kind is not None
+        )
+        processes = dict(self._processes)
+        return FleetView(known=self._known, workers=workers, processes=processes, trouble=self._unknown())
+
+    async def changed(self) -> None:
+        """Wait until the view may have changed. Raises what ended the work with the cloud."""
+        await self._change.wait()
+        self._change.clear()
+        if self._failure is not None:
+            raise self._failure
+
+    async def start(self, assignment: Assignment) -> None:
+        """Start a supervisor on a VM. Raises Conflict, Unavailable, ExecutionError."""
+        uuid = assignment.uuid
+        if uuid in self._places or uuid in self._starting:
+            raise Conflict(f"{uuid}: an earlier supervisor is still there")
+        one = self._machine(assignment.worker)
+        if one is None or one.link is None or one.kind is None or not one.usable:
+            raise Unavailable(f"{assignment.worker}: the instance cannot take a container now")
+        self._starting.add(uuid)
+        self._place(uuid, one)
+        try:
+            answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=self._told(assignment, one))
+        except Unavailable:
+            # It may run: the next survey of the VM knows.
+            raise
+        finally:
+            self._starting.discard(uuid)
+        if answer.get("op") == "started":
+            if uuid not in self._processes:
+                self._processes[uuid] = Process(one.name)
+            waited = age(self._made.pop(uuid, ""), self._wall())
+            if waited is not None:
+                self.counts.started(waited)
+            self._change.set()
+            return
+        self._leave(uuid)
+        raise ExecutionError(f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE)
+
+    async def signal(self, uuid: str, number: Signals) -> None:
+        """Send a signal to a living supervisor. Raises Unavailable."""
+        process, one = self._processes.get(uuid), self._places.get(uuid)
+        if process is None or not process.alive or one is None:
+            return
+        if one.link is None:
+            raise Unavailable(f"{one.name}: the instance cannot be reached now")
+        await one.link.request("signal", timeout=_START_TIMEOUT, uuid=uuid, signal=number.name.removeprefix("SIG"))
+
+    async def clean(self, uuid: str) -> None:
+        """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
+        process, one = self._processes.get(uuid), self._places.get(uuid)
+        if process is not None and process.alive:
+            raise Conflict(f"{uuid}: its supervisor is alive")
+        if uuid in self._starting:
+            raise Unavailable(f"{uuid}: it is being started")
+        if one is not None and one.phase is not Phase.GONE:
+            if one.link is None:
+                raise Unavailable(f"{one.name}: the instance cannot be reached now; {uuid} may still be there")
+            answer = await one.link.request("clean", timeout=_CLEAN_TIMEOUT, uuid=uuid)
+            if answer.get("error"):
+                raise Unavailable(f"{uuid} could not be cleared away: {answer.get('error')}")
+        self._leave(uuid)
+
+    # The plan.
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """What to start now; VMs are made and let go accordingly."""
+        if not self._known:
+            return Plan()
+        now, self._snapshot = self._clock(), snapshot
+        plan, decided = self.demand.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
+        self._expect(snapshot, plan)
+        types = self.settings.by_name
+        for key, name in decided.creates:
+            self.pool.create(key, types[name])
+        for key in decided.unneeded:
+            self.pool.cancel(key)
+        self.pool.wanted_by_others = bool(decided.retire)
+        for key in decided.retire:
+            one = self.pool.machines.get(key)
+            if one is not None and one.phase is Phase.IDLE:
+                self.pool.shut_down(one, "it is idle, and others wait for its place")
+        return plan
+
+    def _expect(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Keep the VMs that containers are on their way to: locking them takes its time."""
+        coming = {
+            worker.id: {one.uuid for one in (*worker.occupants, *worker.supervisors)} for worker in snapshot.workers
+        }
+        for start in plan.starts:
+            coming.setdefault(start.worker, set()).add(start.uuid)
+        entries = {one.uuid: one for one in (*snapshot.queue, *snapshot.supervisors)} if plan.starts else {}
+        self._made |= {start.uuid: entries[start.uuid].created_at for start in plan.starts}
+        for machine in self.pool.machines.values():
+            expected = frozenset(coming.get(machine.name, ()))
+            machine.images |= {image for uuid in expected if uuid in entries and (image := entries[uuid].image)}
+            if expected != machine.expected:
+                machine.expected = expected
+                self.pool.occupy(machine)
+
+    def explain(self, snapshot: Snapshot) -> Mapping[str, Status]:
+        """Why containers wait."""
+        return self.demand.explain(snapshot, self.pool.machines)
+
+    def _unknown(self) -> str:
+        """Why it is not known yet what runs on which VM; "" when it is."""
+        if self._known:
+            return ""
+        if not self.pool.listed:
+            return f"the instances cannot be listed{f': {self.pool.fault}' if self.pool.fault else ' yet'}"
+        names = ", ".join(f"{one.name}{f' ({one.fault})' if one.fault else ''}" for one in self.pool.unresolved[:3])
+        return f"instances of an earlier dispatcher are asked what runs there: {names}"
+
+    def _count_blocked(self) -> int:
+        planner = self.demand.planner
+        blocks = (planner.blocked(shape) for uuid, (shape, _) in planner.waiting.items() if not planner.promise(uuid))
+        return sum(one is not None and one[0] in _HELD_BACK for one in blocks)
+
+    def _tally(self) -> tuple[tuple[str, str, int], ...]:
+        """How many containers there are in each state, by the cheapest type that can hold them."""
+        planner, tally = self.demand.planner, Counter[tuple[str, str]]()
+        for uuid, (shape, _) in planner.waiting.items():
+            if uuid not in self._places:
+                tally["Queued", next((one.name for one in planner.eligible(shape)), "")] += 1
+        for machine in self.pool.machines.values():
+            for uuid in machine.containers | machine.expected:
+                process = self._processes.get(uuid)
+                tally["Locked" if process is None else "Running" if process.alive else "Ended", machine.type] += 1
+        return tuple((state, type_, number) for (state, type_), number in sorted(tally.items()))
+
+    # What the pool tells.
+
+    def surveyed(self, machine: Machine, live: Iterable[str], dead: Iterable[str]) -> None:
+        """These supervisors are on a VM, and no others."""
+        living, left = set(live), set(dead)
+        for uuid in living:
+            known = self._processes.get(uuid)
+            if known is not None and not known.alive and self._places.get(uuid) is machine:
+                continue
+            self._place(uuid, machine)
+            self._processes[uuid] = Process(machine.name)
+        for uuid in left:
+            self._place(uuid, machine)
+            self._processes[uuid] = Process(machine.name, alive=False)
+        for uuid in [one for one in machine.containers if one not in living | left]:
+            if uuid in self._processes:
+                self._processes[uuid] = Process(machine.name, alive=False)
+            elif uuid not in self._starting:
+                self._leave(uuid)
+        self.pool.occupy(machine)
+        self._change.set()
+
+    def ended(self, machine: Machine, uuid: str) -> None:
+        """A supervisor has ended."""
+        if self._places.get(uuid) is machine:
+            self._processes[uuid] = Process(machine.name, alive=False)
+            self._change.set()
+
+    def vanished(self, machine: Machine) -> None:
+        """A VM is gone, and all that ran there."""
+        taken = machine.kind is not None and machine.kind.preemptible and not machine.why
+        failure = Failure.PREEMPTED if taken else Failure.NODE
+        why = machine.why or ("the cloud took it away" if taken else "the cloud does not list it any more")
+        for uuid in sorted(machine.containers):
+            if uuid in self._processes and self._processes[uuid].alive:
+                fate = f"Its instance {machine.name} is gone: {why}."
+                self._processes[uuid] = Process(machine.name, alive=False, fate=fate, failure=failure)
+            elif uuid not in self._processes:
+                self._leave(uuid)
+        self.demand.forget(machine.key)
+        self._change.set()
+
+    def touched(self) -> None:
+        """Something is not as it was."""
+        self._change.set()
+
+    # For operators.
+
+    def figures(self) -> Figures:
+        """What the gauges say."""
+        now, machines = self._clock(), self.pool.machines.values()
+        waiting = (*self._snapshot.queue, *self._snapshot.supervisors)
+        ages = [age(one.created_at, self._wall()) or 0.0 for one in waiting if one.uuid not in self._places]
+        return Figures(
+            machines=tuple(
+                MachineFigures(
+                    category=category(one.phase, one.behavior),
+                    type=one.type,
+                    price=price_of(one, wall=self._wall()),
+                    vcpus=one.kind.resources.vcpus if one.kind is not None else 0,
+                    ram=one.kind.resources.ram if one.kind is not None else 0,
+                    age=now - one.seen,
+                )
+                for one in machines
+            ),
+            running=sum(process.alive for process in self._processes.values()),
+            not_started=sum(bool(self.demand.planner.promise(uuid)) for uuid in self.demand.planner.waiting),
+            queue=self._tally(),
+            over_quota=self._count_blocked(),
+            longest_wait=max(ages, default=0.0),
+            at_quota=at_quota(self.pool.limits, len(self.pool.machines), now=now),
+            most=self.demand.pressure.most,
+            busy_at=self._snapshot.busy_at,
+            subnets=self._driver.subnets() if isinstance(self._driver, Subnetted) else (),
+        )
+
+    def place(self, uuid: str) -> Machine | None:
+        """The VM of a container."""
+        return self._places.get(uuid)
+
+    def shown(self) -> Look:
+        """What is known of containers."""
+        return self._look
+
+    # Tables.
+
+    def _machine(self, name: str) -> Machine | None:
+        return next((one for one in self.pool.machines.values() if one.name == name), None)
+
+    def _place(self, uuid: str, machine: Machine) -> None:
+        self._places[uuid] = machine
+        machine.containers.add(uuid)
+        machine.last_container = uuid
+        self.pool.occupy(machine)
+
+    def _leave(self, uuid: str) -> None:
+        self._processes.pop(uuid, None)
+        self._made.pop(uuid, None)
+        machine = self._places.pop(uuid, None)
+        if machine is not None:
+            machine.containers.discard(uuid)
+            self.pool.occupy(machine)
+        self.pool.touch()
+
+    def _told(self, assignment: Assignment, machine: Machine) -> dict[str, object]:
+        kind = machine.kind
+        assert kind is not None
+        directory = self.settings.directory
+        return dict(self.settings.template) | {
+            "container_uuid": assignment.uuid,
+            "supervisor_token": assignment.token,
+            "run_directory": f"{directory}/run/{assignment.uuid}",
+            "cache_directory": f"{directory}/cache",
+            "lock_directory": f"{directory}/locks",
+            "api_ca_file": self._certificate_path,
+            "instance_type": described(kind),
+            "preemption": self._preemption if kind.preemptible else "",
+        }
+
+
+def age(created_at: str, now: float) -> float | None:
+    """Seconds since the moment that the API says; None where it says none."""
+    try:
+        return max(0.0, now - parse_time(created_at).timestamp())
+    except ValueError:
+        return None
+
+
+def described(kind: InstanceType) -> dict[str, object]:
+    """An instance type as node.json shows it."""
+    return {
+        "Name": kind.name,
+        "ProviderType": kind.provider_type,
+        "VCPUs": kind.resources.vcpus,
+        "RAM": kind.resources.ram,
+        "Scratch": kind.resources.disk,
+        "AddedScratch": kind.added,
+        "Price": kind.price,
+        "Preemptible": kind.preemptible,
+    }
+
+
+@asynccontextmanager
+async def open_cloud(site: Site) -> AsyncGenerator[CloudFleet]:
+    """The fleet of VMs, from the configuration. Raises Invalid for a configuration that cannot be."""
+    cloud = site.config.Containers.CloudVMs
+    home = site.run_directory.parent / "cloud"
+    loop = asyncio.get_running_loop()
+    template = {**site.template, "api_url": site.api_url}
+    chosen = configuration.read(site.config, set_id=site.token, template=template)
+    told = site.config.Containers.DispatchPrivateKey
+    key = read_key(told) if told else keep_key(home / "dispatch-key")
+    certificate = None
+    if site.certificate:
+        certificate = home / "server.crt"
+        certificate.parent.mkdir(parents=True, exist_ok=True)
+        certificate.write_text(site.certificate)
+    reach = SshReach(
+        key=key,
+        directory=chosen.directory,
+        probe_command=chosen.probe_command,
+        runner=Workshop(site.cache_directory / "runner").get,
+        certificate=certificate,
+        port=chosen.ssh_port,
+    )
+    of_driver = DriverSite(
+        parameters=cloud.DriverParameters, tag=chosen.tag("InstanceSetID"), set_id=site.token, directory=home / "vms"
+    )
+    # It tells of every command, and would tell of the whole agent.
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)
+    async with find_driver(cloud.Driver)(of_driver) as driver:
+        fleet = CloudFleet(
+            chosen, driver, reach, public_key=public_text(key), certificate_path=reach.certificate_path,
+            clock=loop.time, prefix=f"{site.token[-5:]}-",
+        )  # fmt: skip
+        serving = asyncio.create_task(fleet.serve(), name="VMs")
+        try:
+            event(_logger, "cloud opened", driver=cloud.Driver, set=site.token, types=len(chosen.types))
+            async with AsyncExitStack() as stack:
+                if cloud.ManagementAddress:
+                    from lading.dispatch.cloud.management import managing
+
+                    at = await stack.enter_async_context(
+                        managing(fleet, cloud.ManagementAddress, site.config.ManagementToken)
+                    )
+                    event(_logger, "management", url=at)
+                yield fleet
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lading.core.virtualmachine import Phase, Times
+from lading.testing.cloud import Troubles, pass_time
+from lading.testing.cloud_drama import SETTINGS, TYPES
+
+from .scene import Scene, staged
+
+QUICK = Troubles(boot=(5.0, 10.0))
+
+
+def test_a_vm_that_was_made_though_the_cloud_said_no_is_found_and_used() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until_over()
+        assert scene.cloud.refused["pretended"] >= 1
+        assert scene.server.locks[uuid] == 1
+        scene.cloud.troubles.create_pretends = 0.0
+        await scene.until_empty()
+
+    staged(Scene(troubles=Troubles(boot=(5.0, 10.0), create_pretends=1.0)), acts)
+
+
+def test_calls_that_hang_are_given_up() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.until(lambda: scene.fleet.pool.listed)
+        scene.cloud.troubles.hangs = 1.0
+        uuid = scene.server.add()
+        await scene.until(lambda: "did not answer in 30 s" in scene.told(uuid))
+        scene.cloud.troubles.hangs = 0.0
+        await scene.until_over()
+
+    staged(Scene(troubles=QUICK), acts)
+
+
+def test_creations_wait_while_the_cloud_wants_fewer_calls() -> None:
+    async def acts(scene: Scene) -> None:
+        for _ in range(6):
+            scene.server.add(vcpus=4)
+        await scene.until_over()
+        assert scene.cloud.refused["rate"] <= 15
+
+    staged(Scene(troubles=Troubles(boot=(5.0, 10.0), gap=5.0)), acts)
+
+
+def test_no_more_are_asked_for_at_once_than_may_be() -> None:
+    async def acts(scene: Scene) -> None:
+        for _ in range(9):
+            scene.server.add(vcpus=16)
+        await scene.until(lambda: scene.cloud.calls.get("create"))
+        assert scene.cloud.calls["create"] == 2
+        await scene.until_over()
+
+    staged(Scene(troubles=QUICK, concurrent_creates=2), acts)
+
+
+def test_one_that_nobody_needs_any_more_is_not_asked_for() -> None:
+    async def acts(scene: Scene) -> None:
+        uuids = [scene.server.add(vcpus=16) for _ in range(9)]
+        await scene.until(lambda: len(scene.machines) == 9)
+        for uuid in uuids:
+            scene.server.change_priority(uuid, 0)
+        await scene.until(lambda: len(scene.machines) <= 1)
+        await scene.until_empty()
+        assert scene.cloud.calls["create"] <= 2
+
+    staged(Scene(troubles=QUICK, concurrent_creates=1), acts)
+
+
+def test_removal_is_asked_for_until_it_is_gone() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.server.add()
+        await scene.until_over()
+        scene.cloud.troubles.destroy_fails = 1.0
+        await scene.until(lambda: scene.phases() == [Phase.SHUTDOWN])
+        await pass_time(100.0)
+        assert scene.cloud.refused["destroy"] > 3
+        scene.cloud.troubles.destroy_fails = 0.0
+        await scene.until_empty()
+
+    staged(Scene(troubles=QUICK), acts)
+
+
+def test_a_vm_that_stops_answering_is_removed() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        (vm,) = scene.cloud.vms.values()
+        vm.dies = 0.0
+        (one,) = scene.machines
+        await scene.until(lambda: one.why)
+        assert one.why == "it has not answered for 120 s"
+        await scene.until_over()
+        assert scene.server.records[uuid]["runtime_status"]["failure"] == "node"
+
+    staged(Scene(troubles=QUICK, seconds=9999.0), acts)
+
+
+def test_one_whose_secret_is_wrong_gets_nothing_and_goes() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until(lambda: scene.cloud.vms)
+        next(iter(scene.cloud.vms.values())).secret = "other"
+        await scene.until(lambda: "does not know the secret" in scene.told(uuid))
+        assert next(iter(scene.cloud.vms.values())).used == 0
+        await scene.until_over()
+
+    staged(Scene(troubles=QUICK, times=Times(booting=60.0)), acts)
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_a_vm_of_a_type_that_is_not_configured_any_more_is_let_go(before: bool) -> None:
+    async def acts(scene: Scene) -> None:
+        scene.server.add(vcpus=1)
+        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        await scene.close()
+        scene.settings = replace(scene.settings, types=TYPES[2:])
+        scene.open()
+        await scene.until_over()
+        (one,) = scene.machines
+        await scene.until_empty()
+        assert one.why == "its type is not configured any more"
+
+    staged(Scene(troubles=QUICK, seconds=100.0 if before else 300.0), acts)
+
+
+def test_an_operator_may_remove_one_whatever_it_does() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        scene.fleet.pool.shut_down(scene.machines[0], "killed by an operator: why not")
+        await scene.until_over()
+        assert "killed by an operator" in scene.server.records[uuid]["runtime_status"]["errorDetail"]
+        assert set(scene.fleet.pool.by_name()) <= {"i-1"}
+
+    staged(Scene(troubles=QUICK, seconds=9999.0), acts)
+
+
+def test_the_defaults_are_those_of_the_configuration() -> None:
+    assert SETTINGS.misses == 4
