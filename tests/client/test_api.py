@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,6 +13,7 @@ from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import Response
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, RequestError, Unavailable
 from lading.testing.asgi import AsgiTransport, FlakyTransport
+from lading.testing.containers import FakeContainers
 
 UUID = "zzzzz-dz642-000000000000000"
 Answer = tuple[int, bytes]
@@ -203,3 +205,37 @@ def test_errors_of_any_shape_are_one_line(body: bytes) -> None:
 
 def test_parameters_are_text_or_json() -> None:
     assert encode_params({"a": "x y", "b": [1, "é"], "c": True, "d": None}) == "a=x+y&b=%5B1%2C%22%C3%A9%22%5D&c=true"
+
+
+@pytest.mark.parametrize(("plural", "singular"), [("collections", "collection"), ("repositories", "repository")])
+async def test_attributes_go_below_the_name_of_the_type(plural: str, singular: str) -> None:
+    server = Server(_json({"uuid": UUID}))
+    await server.client().create(plural, {"name": "x"})
+    assert json.loads(server.seen[0]["body"]) == {singular: {"name": "x"}}
+
+
+async def test_a_body_of_any_size_is_saved(tmp_path: Path) -> None:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        status = 200 if scope["path"].endswith("here") else 404
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * 300_000, "more_body": True})
+        await send({"type": "http.response.body", "body": b"y"})
+
+    client = ApiClient(AsgiTransport(answer), "v2/a/b", retry=NO_RETRY)
+    await client.save("here", tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"x" * 300_000 + b"y"
+    with pytest.raises(NotFound):
+        await client.save("gone", tmp_path / "other", params={"a": 1}, timeout=5.0)
+
+
+async def test_it_knows_when_the_server_was_busy_and_when_overloaded() -> None:
+    server = FakeContainers()
+    client = ApiClient(server, "secret", retry=NO_RETRY)
+    server.down = True
+    with pytest.raises(Unavailable):
+        await client.get("api_client_authorizations", "current")
+    assert client.busy_at > 0.0 == client.overloaded_at
+    for _ in range(8):
+        with pytest.raises(Unavailable):
+            await client.get("api_client_authorizations", "current")
+    assert client.overloaded_at == client.busy_at

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
+from lading.client import blocks
 from lading.client.blocks import BlockCache, BlockClient, hash_block
 from lading.client.retry import NO_RETRY
-from lading.client.transport import Response
+from lading.client.transport import Response, StreamedResponse
 from lading.core import locator
-from lading.core.errors import Corrupt, Full, Malformed, NotFound, TooLarge, Unavailable
+from lading.core.errors import Corrupt, Full, Invalid, Malformed, NotFound, TooLarge, Unavailable
 from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.testing.asgi import FlakyTransport
 from lading.testing.blocks import BlockStore
@@ -149,3 +153,88 @@ async def test_closing_a_cache_gives_up() -> None:
     cache.expect("a" * 32)
     await cache.close()
     await cache.close()
+
+
+@pytest.mark.parametrize("size", [3, 300_000, 9 << 20])
+async def test_a_block_is_saved_to_a_file(store: BlockStore, tmp_path: Path, size: int) -> None:
+    data = (b"foo" * size)[:size]
+    found = await store.client.put(data)
+    path = tmp_path / "block"
+    with path.open("wb") as file:
+        await store.client.save(found, file.fileno())
+        await store.client.save(EMPTY_BLOCK, file.fileno())
+    assert path.read_bytes() == data
+
+
+async def test_what_is_saved_was_verified(tmp_path: Path) -> None:
+    class Liar:
+        """Answers with other bytes than it was asked for."""
+
+        @asynccontextmanager
+        async def stream(self, method: str, path: str, **more: object) -> AsyncGenerator[StreamedResponse]:
+            async def chunks() -> AsyncGenerator[bytes]:
+                yield b"bar" if path.startswith("/acbd") else b"b"
+
+            yield StreamedResponse(200, {}, chunks())
+
+    client = BlockClient(Liar(), "token", retry=NO_RETRY)  # type: ignore[arg-type]
+    with (tmp_path / "block").open("wb") as file:
+        with pytest.raises(Corrupt, match="do not match the hash"):
+            await client.save(f"{FOO}+3", file.fileno())
+        with pytest.raises(Unavailable, match="only 1 bytes came"):
+            await client.save(f"{'0' * 32}+3", file.fileno())
+
+
+async def test_a_block_that_cannot_be_saved_says_why(store: BlockStore, tmp_path: Path) -> None:
+    with (tmp_path / "block").open("wb") as file, pytest.raises(Malformed, match="no permission signature"):
+        await store.client.save(f"{FOO}+3", file.fileno())
+
+
+async def test_a_part_of_a_file_is_put_without_holding_it(store: BlockStore, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(bytes(range(256)) * 12_000)
+    client = store.over(FlakyTransport(store.transport, seed=3, loss=0.3))
+    with (tmp_path / "f").open("rb") as file:
+        found = await client.put_part(file.fileno(), 256, 2_500_000)
+    assert locator.parse(found).size == 2_500_000
+    assert await store.client.get(found) == (bytes(range(256)) * 12_000)[256:2_500_256]
+
+
+async def test_who_trusts_the_store_leaves_hashing_to_it(
+    store: BlockStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("hash_block", "hash_part"):
+        monkeypatch.setattr(blocks, name, None)
+    client = BlockClient(store.transport, "token", trusting=True)
+    (tmp_path / "f").write_bytes(b"--foo")
+    with (tmp_path / "f").open("rb") as file:
+        found = [await client.put(b"foo"), await client.put_part(file.fileno(), 2, 3)]
+    assert [one[:34] for one in found] == [f"{FOO}+3"[:34]] * 2
+
+
+async def test_a_part_that_is_not_there_or_changes(
+    store: BlockStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 10)
+    with (tmp_path / "f").open("rb+") as file:
+        with pytest.raises(Invalid, match="shorter"):
+            await store.client.put_part(file.fileno(), 0, 11)
+        monkeypatch.setattr(blocks, "_md5_of_part", lambda *_: FOO)
+        with pytest.raises(Malformed, match="do not match"):
+            await store.client.put_part(file.fileno(), 0, 10)
+        with pytest.raises(Invalid, match="shorter"):
+            await store.client.put_part(file.fileno(), 0, 11)
+
+
+async def test_a_file_system_that_cannot_say_what_is_in_memory(
+    store: BlockStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> int:
+        if len(arguments) > 3:
+            raise OSError(95, "not supported")
+        return whole(*arguments)  # type: ignore[arg-type]
+
+    whole = os.preadv
+    monkeypatch.setattr(os, "preadv", refuse)
+    (tmp_path / "f").write_bytes(b"x" * 10)
+    with (tmp_path / "f").open("rb") as file:
+        assert await store.client.get(await store.client.put_part(file.fileno(), 0, 10)) == b"x" * 10

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from lading.client.blocks import BlockClient
-from lading.client.collections import CollectionWriter, download, download_file, read_file, upload, upload_directory
+from lading.client.collections import CollectionWriter, download, download_file, read_file
 from lading.core import filetree, manifest
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound
 from lading.core.filetree import File, Segment, Tree
 from lading.core.locator import MAX_BLOCK
 from lading.testing.asgi import FlakyTransport
-from lading.testing.blocks import BlockStore
+from lading.testing.blocks import BlockStore, upload
 from lading.testing.volume import MemoryVolume
 
 MIB = 1 << 20
@@ -52,7 +52,7 @@ def _read(root: Path) -> dict[str, bytes]:
 async def test_a_directory_there_and_back(blocks: BlockClient, tmp_path: Path) -> None:
     made = _fill(tmp_path / "in", 1)
     steps: list[tuple[int, int]] = []
-    text = await upload_directory(blocks, tmp_path / "in", progress=lambda done, total: steps.append((done, total)))
+    text = await upload(blocks, {"": tmp_path / "in"}, progress=lambda done, total: steps.append((done, total)))
     total = sum(map(len, made.values()))
     assert steps[-1] == (total, total)
     assert manifest.counts(text) == (len(made), total)
@@ -71,7 +71,7 @@ async def test_equal_directories_give_equal_manifests_whatever_is_lost(tmp_path:
         (tmp_path / str(seed)).mkdir()
         _fill(tmp_path / str(seed), 7)
         blocks = store.over(FlakyTransport(store.transport, seed=seed))
-        hashes.add(manifest.portable_data_hash(await upload_directory(blocks, tmp_path / str(seed))))
+        hashes.add(manifest.portable_data_hash(await upload(blocks, {"": tmp_path / str(seed)})))
     assert len(hashes) == 1
 
 
@@ -79,7 +79,7 @@ async def test_small_files_share_a_block_and_a_large_one_has_its_own(blocks: Blo
     (tmp_path / "big").write_bytes(b"b" * (MAX_BLOCK + 5))
     for name in "acd":
         (tmp_path / name).write_bytes(name.encode())
-    tree = filetree.from_manifest(await upload_directory(blocks, tmp_path))
+    tree = filetree.from_manifest(await upload(blocks, {"": tmp_path}))
     sizes = {path: [segment.length for segment in file.segments] for path, file in filetree.files(tree)}
     assert sizes == {"a": [1], "big": [MAX_BLOCK, 5], "c": [1], "d": [1]}
     c, d, big = (filetree.get(tree, name) for name in ("c", "d", "big"))
@@ -176,7 +176,7 @@ async def test_files_at_their_places(blocks: BlockClient, tmp_path: Path) -> Non
 
 
 async def test_nothing_is_the_empty_manifest(blocks: BlockClient, tmp_path: Path) -> None:
-    assert await upload_directory(blocks, tmp_path) == ""
+    assert await upload(blocks, {"": tmp_path}) == ""
 
 
 async def test_download_replaces_files_and_leaves_others(blocks: BlockClient, tmp_path: Path) -> None:
@@ -233,3 +233,25 @@ async def test_many_small_files_are_written_in_batches(blocks: BlockClient, tmp_
     tree = Tree({f"{number:03}": half if number % 2 else File() for number in range(700)})
     await download(blocks, tree, tmp_path)
     assert _read(tmp_path) == {name: b"foobarf" if int(name) % 2 else b"" for name in tree.entries}
+
+
+async def test_a_large_file_is_sent_in_parts_and_a_device_is_read(blocks: BlockClient, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 5000)
+    seen: list[int] = []
+    async with CollectionWriter(blocks, pack=4000) as writer:
+        await writer.add_bytes("a", b"a" * 1000)
+        await writer.add_file("f", tmp_path / "f", progress=seen.append)
+        await writer.add_file("null", Path("/dev/null"))
+        await writer.add_bytes("g", b"g" * 3000)
+        tree = dict(filetree.files(await writer.finish_tree()))
+    assert [segment.length for segment in tree["f"].segments] == seen == [5000]
+    assert tree["null"].size == 0
+    assert len({file.segments[0].locator for name, file in tree.items() if name != "null"}) == 3
+
+
+async def test_files_on_their_way_are_closed_when_left_early(blocks: BlockClient, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 5000)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    async with CollectionWriter(blocks, pack=4000) as writer:
+        await writer.add_file("f", tmp_path / "f")
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

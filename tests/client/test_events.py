@@ -51,7 +51,7 @@ class Speaker:
         transport = FlakyTransport(AsgiTransport(self), seed=1) if flaky else AsgiTransport(self)
         stream = events(ApiClient(transport, "secret"), sleep=self.sleep, chance=lambda: 0.0, silence=silence)
         found: list[Event | Reconnected] = []
-        async with aclosing(stream), asyncio.timeout(10):
+        async with aclosing(stream), asyncio.timeout(60):
             async for item in stream:
                 found.append(item)
                 if len(found) == count:
@@ -72,6 +72,13 @@ async def test_events_after_the_first_connection() -> None:
     )
     assert speaker.tokens == ["Bearer secret"]
     assert '"method":"subscribe"' in speaker.heard[0]
+
+
+async def test_only_some_kinds_are_asked_for() -> None:
+    speaker = Speaker([SUBSCRIBED])
+    async with aclosing(events(ApiClient(AsgiTransport(speaker), "secret"), kinds=("arvados#container",))) as stream:
+        assert await anext(stream) == Reconnected()
+    assert '["object_uuid","is_a",["arvados#container"]]' in speaker.heard[0]
 
 
 async def test_every_new_connection_is_announced() -> None:

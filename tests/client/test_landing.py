@@ -67,10 +67,14 @@ def test_a_directory_in_the_way_of_a_file(landing: Landing, root: Path) -> None:
     assert [path.name for path in root.iterdir()] == ["d"]
 
 
-@pytest.mark.parametrize("path", ["../f", "a/../../f", "/f", "", "."])
+@pytest.mark.parametrize(
+    "path", ["../f", "a/../../f", "/f", "", ".", "a//f", "a\0b", "\ud800", "d/" * 10_000 + "f", "n" * 256]
+)
 def test_paths_that_lead_outside_are_refused(landing: Landing, path: str) -> None:
     with pytest.raises(Invalid):
         landing.write({path: [b"x"]})
+    with pytest.raises(Invalid):
+        landing.make_folders([path])
 
 
 def test_what_is_not_complete_disappears(root: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
@@ -15,8 +16,9 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
+from lading.client.fileparts import FilePart
 from lading.client.transport import HttpTransport, Transport
-from lading.core.errors import Forbidden, Unavailable
+from lading.core.errors import Forbidden, Invalid, Unavailable
 from lading.testing.asgi import AsgiTransport, FlakyTransport
 from lading.testing.serving import ListeningServer
 
@@ -32,6 +34,10 @@ async def _echo(request: Request) -> Answer:
 async def _count(request: Request) -> Answer:
     sizes = [len(chunk) async for chunk in request.stream()]
     return Answer(str(sum(sizes)))
+
+
+async def _refuse(request: Request) -> Answer:
+    return Answer("no room", 507, {"Connection": "close"} if "close" in request.query_params else {})
 
 
 async def _slow(request: Request) -> Answer:
@@ -60,6 +66,7 @@ APP = Starlette(
     routes=[
         Route("/echo/{rest:path}", _echo, methods=["GET", "PUT", "POST", "DELETE"]),
         Route("/count", _count, methods=["PUT"]),
+        Route("/refuse", _refuse, methods=["PUT"]),
         Route("/slow", _slow),
         WebSocketRoute("/talk", _talk),
     ]
@@ -122,6 +129,34 @@ async def test_a_body_may_come_in_pieces(transport: Transport) -> None:
 
     async with transport.stream("PUT", "/count", headers={}, body=pieces()) as answer:
         assert await answer.read() == b"4000000"
+
+
+async def test_a_part_of_a_file(transport: Transport, tmp_path: Path) -> None:
+    content = random.Random(1).randbytes(3_000_000)
+    (tmp_path / "file").write_bytes(content)
+    with (tmp_path / "file").open("rb") as file:
+        for start, length in ((0, 3_000_000), (1_234_567, 1_000_000), (5, 0)):
+            part, headers = FilePart(file.fileno(), start, length), {"Content-Length": str(length)}
+            async with transport.stream("PUT", "/echo/", headers=headers, body=part) as answer:
+                assert await answer.read() == content[start : start + length]
+    assert (await transport.request("GET", "/echo/", headers={})).status == 201
+
+
+async def test_a_part_that_is_not_there_is_said(transport: Transport, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(1000))
+    with (tmp_path / "file").open("rb") as file, pytest.raises((Unavailable, Invalid), match="1000 bytes are left"):
+        part, headers = FilePart(file.fileno(), 0, 2000), {"Content-Length": "2000"}
+        async with transport.stream("PUT", "/echo/", headers=headers, body=part):
+            pass
+
+
+@pytest.mark.parametrize("query", ["", "?close=1"])
+async def test_a_part_that_is_refused_before_it_was_read(transport: Transport, tmp_path: Path, query: str) -> None:
+    with (tmp_path / "file").open("w+b") as file:
+        file.truncate(64 << 20)
+        part, headers = FilePart(file.fileno(), 0, 64 << 20), {"Content-Length": str(64 << 20)}
+        async with transport.stream("PUT", f"/refuse{query}", headers=headers, body=part) as answer:
+            assert (answer.status, await answer.read()) == (507, b"no room")
 
 
 async def test_an_answer_may_be_left_in_the_middle(transport: Transport) -> None:

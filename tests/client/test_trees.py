@@ -69,11 +69,19 @@ def _names(root: Path) -> set[str]:
     return {path.name for path in root.iterdir()}
 
 
+async def test_whether_it_is_there_is_known_without_waiting(root: Path) -> None:
+    cache = TreeCache(root, 1 << 20)
+    assert not cache.holds(PDH)
+    async with cache.lease(PDH, Filler()):
+        assert cache.holds(PDH)
+    assert cache.holds(PDH)
+
+
 async def test_a_lease_is_a_read_only_directory(root: Path) -> None:
     async with TreeCache(root, 1 << 20).lease(PDH, Filler()) as path:
         assert (path / "d" / "f").read_bytes() == b"xxx"
         modes = [item.stat().st_mode & 0o777 for item in (path, path / "d", path / "d" / "f")]
-        assert modes == [0o555, 0o555, 0o444]
+        assert modes == [0o555, 0o555, 0o555]
 
 
 async def test_filled_once_for_many_at_once_and_later(root: Path) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,6 +28,8 @@ Record = dict[str, Any]
 Page = list[Record]
 PAGE = 1000
 _TIMEOUT = 300.0
+# A server that has so many of the last answers to say that it is busy is overloaded.
+_REMEMBERED, _OVERLOADED = 20, 8
 # Clients of this API turn a GET whose address would be longer into a POST (api-contract 4.1).
 _LONGEST_QUERY = 2048
 _LONGEST_MESSAGE = 500
@@ -48,6 +53,11 @@ class ApiClient:
         self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
         self._authorization = f"Bearer {token}"
         self._timeout = timeout
+        self.busy_at = 0.0
+        """When the server last said that it is busy (503), seconds since 1970; 0.0 for never."""
+        self.overloaded_at = 0.0
+        """When it last said so and had said so to many requests before, and not to one now and then."""
+        self._busy = deque[bool](maxlen=_REMEMBERED)
 
     @property
     def headers(self) -> dict[str, str]:
@@ -61,6 +71,7 @@ class ApiClient:
         *,
         params: Mapping[str, Json] | None = None,
         body: Json = None,
+        headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Json:
         """The JSON of one answer (None when it is empty); `path` is below `/arvados/v1/` or starts with `/`.
@@ -68,17 +79,17 @@ class ApiClient:
         Values of `params` that are no text go as JSON, None is left out. Raises the error of the answer's status,
         Unavailable when there is none.
         """
-        headers: dict[str, str] = {}
+        sent = dict(headers or {})
         content = b""
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            sent["Content-Type"] = "application/json"
             content = msgspec.json.encode(body)
         query = encode_params(params) if params else ""
         if method == "GET" and len(query) > _LONGEST_QUERY:
             method, content, query = "POST", query.encode(), ""
-            headers["Content-Type"] = "application/x-www-form-urlencoded"
-            headers["X-Http-Method-Override"] = "GET"
-        answer = await self._send(method, _address(path, query), headers, content, timeout)
+            sent["Content-Type"] = "application/x-www-form-urlencoded"
+            sent["X-Http-Method-Override"] = "GET"
+        answer = await self._send(method, _address(path, query), sent, content, timeout)
         if not answer.body:
             return None
         try:
@@ -99,6 +110,23 @@ class ApiClient:
         """One answer as it came, for bodies that are not JSON (logs). Raises as `request`."""
         query = encode_params(params) if params else ""
         return await self._send(method, _address(path, query), dict(headers or {}), body, timeout)
+
+    async def save(
+        self, path: str, target: Path, *, params: Mapping[str, Json] | None = None, timeout: float | None = None
+    ) -> None:
+        """Write the body of one answer to the file `target`, whatever its size. Raises as `request`."""
+        address = _address(path, encode_params(params) if params else "")
+        limit = self._timeout if timeout is None else timeout
+
+        async def attempt() -> None:
+            async with self.transport.stream("GET", address, headers=self.headers, timeout=limit) as answer:
+                if answer.status >= 400:
+                    raise error_of(Response(answer.status, answer.headers, await answer.read()), f"GET {path}")
+                with await asyncio.to_thread(target.open, "wb") as file:
+                    async for chunk in answer.chunks:
+                        await asyncio.to_thread(file.write, chunk)
+
+        await self._retries.run(attempt)
 
     async def get(self, plural: str, uuid: str, *, select: Iterable[str] | None = None) -> Record:
         """One record, all its fields or those named. Raises NotFound."""
@@ -151,11 +179,11 @@ class ApiClient:
 
     async def create(self, plural: str, attributes: Mapping[str, Json], **params: Json) -> Record:
         """The new record; `params` are for example ensure_unique_name=True."""
-        return _record(await self.request("POST", plural, body={plural[:-1]: attributes, **params}))
+        return _record(await self.request("POST", plural, body={_singular(plural): attributes, **params}))
 
     async def update(self, plural: str, uuid: str, attributes: Mapping[str, Json], **params: Json) -> Record:
         """The record after the change."""
-        return _record(await self.request("PUT", f"{plural}/{uuid}", body={plural[:-1]: attributes, **params}))
+        return _record(await self.request("PUT", f"{plural}/{uuid}", body={_singular(plural): attributes, **params}))
 
     async def delete(self, plural: str, uuid: str) -> Record:
         """The record that was deleted or trashed."""
@@ -176,11 +204,19 @@ class ApiClient:
 
         async def attempt() -> Response:
             answer = await self.transport.request(method, address, headers=headers, body=body, timeout=limit)
+            self._note(busy=answer.status == Unavailable.status)
             if answer.status >= 400:
                 raise error_of(answer, f"{method} {address.partition('?')[0]}")
             return answer
 
         return await self._retries.run(attempt)
+
+    def _note(self, *, busy: bool) -> None:
+        self._busy.append(busy)
+        if busy:
+            self.busy_at = time.time()
+            if self._busy.count(True) >= _OVERLOADED:
+                self.overloaded_at = self.busy_at
 
 
 def error_of(answer: Response, what: str) -> LadingError:
@@ -201,6 +237,10 @@ def encode_params(params: Mapping[str, Json]) -> str:
         if value is not None
     ]
     return urlencode(pairs)
+
+
+def _singular(plural: str) -> str:
+    return plural[:-3] + "y" if plural.endswith("ies") else plural[:-1]
 
 
 def _address(path: str, query: str) -> str:

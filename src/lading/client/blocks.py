@@ -7,33 +7,46 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import random
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 
 from lading.client.api import error_of
+from lading.client.fileparts import FilePart, shorter
+from lading.client.receiving import Receiving, Sink, Unusual
 from lading.client.retry import Retries, RetryPolicy, Sleep
 from lading.client.transport import Response, Transport
 from lading.core import locator as locators
 from lading.core.errors import Corrupt, TooLarge, Unavailable
 
 _IN_THREAD = 1 << 18
+_BATCH = 1 << 22
+_PART = 1 << 20
+_WRITTEN = 1 << 16
 _TIMEOUT = 300.0
 
 
 class BlockClient:
-    """Puts and gets blocks with one token over one transport, which it does not own."""
+    """Puts and gets blocks with one token over one transport, which it does not own.
+
+    `trusting`: nothing on the way to the store can spoil bytes (a socket of this machine), so what is put is hashed by
+    the store alone.
+    """
 
     def __init__(
         self,
         transport: Transport,
         token: str,
         *,
+        trusting: bool = False,
         retry: RetryPolicy | None = None,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._transport = transport
+        self._trusting = trusting
         self._headers = {"Authorization": f"Bearer {token}"}
         self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
 
@@ -44,14 +57,32 @@ class BlockClient:
         """
         if len(data) > locators.MAX_BLOCK:
             raise TooLarge(f"a block of {len(data)} bytes is larger than {locators.MAX_BLOCK}; cut it up")
-        digest = await hash_block(data)
+        digest = "" if self._trusting else await hash_block(data)
 
         async def attempt() -> str:
-            answer = await self._exchange("PUT", f"/{digest}", data)
-            stored = locators.parse(answer.body.decode(errors="replace").strip())
-            if (stored.hash, stored.size) != (digest, len(data)):
-                raise Corrupt(f"{digest}+{len(data)}: the store says it kept {stored.bare}")
-            return str(stored)
+            answer = await self._exchange("PUT" if digest else "POST", f"/{digest}", data)
+            return _stored(answer, digest, len(data))
+
+        return await self._retries.run(attempt)
+
+    async def put_part(self, descriptor: int, start: int, length: int) -> str:
+        """Store a part of an open file as a block; the signed locator. Little of it is in memory at any moment.
+
+        It is read twice, to hash it (unless the store is trusted) and to send it, and again for each repetition. Raises
+        as `put`; Malformed also when the file changes meanwhile, Invalid when it is shorter than that.
+        """
+        digest = "" if self._trusting else await hash_part(descriptor, start, length)
+        headers = {**self._headers, "Content-Length": str(length)}
+
+        async def attempt() -> str:
+            parts = FilePart(descriptor, start, length)
+            method = "PUT" if digest else "POST"
+            stream = self._transport.stream(method, f"/{digest}", headers=headers, body=parts, timeout=_TIMEOUT)
+            async with stream as sent:
+                answer = Response(sent.status, sent.headers, await sent.read())
+            if answer.status >= 400:
+                raise error_of(answer, f"{method} /{digest}")
+            return _stored(answer, digest, length)
 
         return await self._retries.run(attempt)
 
@@ -73,6 +104,54 @@ class BlockClient:
             return answer.body
 
         return await self._retries.run(attempt)
+
+    async def save(self, locator: str, descriptor: int) -> None:
+        """Write the block's bytes to the beginning of an open file, in pieces; return when their hash was verified.
+
+        Raises as `get`, and OSError when the file cannot be written; what the file holds then means nothing.
+        """
+        wanted = locators.parse(locator)
+        if wanted.hash != locators.EMPTY_HASH:
+            await self._retries.run(lambda: self._save(wanted, locator, descriptor))
+
+    async def _save(self, wanted: locators.Locator, locator: str, descriptor: int) -> None:
+        digest, size = hashlib.md5(usedforsecurity=False), 0
+
+        def keep(piece: memoryview, place: int) -> None:
+            digest.update(piece)
+            _write_at(descriptor, piece, place)
+
+        async def add(piece: memoryview) -> None:
+            nonlocal size
+            if len(piece) > _IN_THREAD:
+                await asyncio.to_thread(keep, piece, size)
+            else:
+                keep(piece, size)
+            size += len(piece)
+
+        await self._receive(locator, add)
+        if wanted.size is not None and size != wanted.size:
+            raise Unavailable(f"{wanted.bare}: only {size} bytes came")
+        if digest.hexdigest() != wanted.hash:
+            raise Corrupt(f"{wanted.bare}: the bytes that came do not match the hash")
+
+    async def _receive(self, locator: str, sink: Sink) -> None:
+        path = f"/{locator}"
+        if isinstance(self._transport, Receiving):
+            with suppress(Unusual):
+                await self._transport.receive(path, headers=self._headers, sink=sink, timeout=_TIMEOUT)
+                return
+        batch = bytearray()
+        async with self._transport.stream("GET", path, headers=self._headers, timeout=_TIMEOUT) as answer:
+            if answer.status >= 400:
+                whole = Response(answer.status, answer.headers, await answer.read())
+                raise error_of(whole, f"GET /{locator[:32]}")
+            async for chunk in answer.chunks:
+                batch += chunk
+                if len(batch) >= _BATCH:
+                    await sink(memoryview(batch))
+                    batch = bytearray()
+        await sink(memoryview(batch))
 
     async def _exchange(self, method: str, path: str, body: bytes | bytearray) -> Response:
         answer = await self._transport.request(method, path, headers=self._headers, body=body, timeout=_TIMEOUT)
@@ -127,6 +206,39 @@ async def hash_block(data: bytes | bytearray) -> str:
     if len(data) > _IN_THREAD:
         return await asyncio.to_thread(_md5, data)
     return _md5(data)
+
+
+def _write_at(descriptor: int, view: memoryview, place: int) -> None:
+    while view:
+        # The kernel takes memory for its cache by the piece: large pieces are seldom at hand, and dear to make.
+        written = os.pwrite(descriptor, view[:_WRITTEN], place)
+        view, place = view[written:], place + written
+
+
+def _stored(answer: Response, digest: str, length: int) -> str:
+    """The locator in the answer; `digest` is "" when the store alone has hashed the block."""
+    stored = locators.parse(answer.body.decode(errors="replace").strip())
+    if (digest and stored.hash != digest) or stored.size != length:
+        raise Corrupt(f"{digest}+{length}: the store says it kept {stored.bare}")
+    return str(stored)
+
+
+def _md5_of_part(descriptor: int, start: int, length: int) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    buffer = memoryview(bytearray(min(_PART, length)))
+    done = 0
+    while done < length:
+        count = os.preadv(descriptor, [buffer[: length - done]], start + done)
+        if not count:
+            raise shorter(start + done)
+        digest.update(buffer[:count])
+        done += count
+    return digest.hexdigest()
+
+
+async def hash_part(descriptor: int, start: int, length: int) -> str:
+    """The MD5 of a part of an open file, 32 hex digits. Raises Invalid when the file is shorter than that."""
+    return await asyncio.to_thread(_md5_of_part, descriptor, start, length)
 
 
 def _md5(data: bytes | bytearray) -> str:

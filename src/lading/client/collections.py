@@ -8,38 +8,53 @@ in the same order give the same manifest. Data that is stored already is added b
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
+import os
+import stat
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO, Protocol, Self
 
 from lading.client.blocks import BlockCache, BlockClient
 from lading.client.landing import Landing
-from lading.client.listing import Listing, list_sources, read_all
 from lading.core import filetree
 from lading.core.errors import Corrupt, Invalid
 from lading.core.filetree import File, Node, Segment, Tree
 from lading.core.locator import MAX_BLOCK
+from lading.core.packing import SHARED
 
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all, from the event loop."""
 
-_LARGE = MAX_BLOCK // 2
-# A directory whose files fill less than this shares its block with the next one.
-_SHARED = 1 << 20
 _IN_FLIGHT = 2
 _SMALL_FILE = 1 << 18
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 256
 
 
-class CollectionWriter:
-    """Gathers files and gives the manifest; `async with` gives up what is under way when it is left early."""
+class BlockSink(Protocol):
+    """Where a writer puts blocks, as `BlockClient`."""
 
-    def __init__(self, blocks: BlockClient) -> None:
+    async def put(self, data: bytes | bytearray) -> str:
+        """Store a block; the locator that its manifest names it by."""
+
+    async def put_part(self, descriptor: int, start: int, length: int, /) -> str:
+        """Store a part of an open file; as `put`."""
+
+
+class CollectionWriter:
+    """Gathers files and gives the manifest; `async with` gives up what is under way when it is left early.
+
+    `pack`: the largest block that small files are packed into; up to three times that is held in memory.
+    """
+
+    def __init__(self, blocks: BlockSink, *, pack: int = MAX_BLOCK) -> None:
         self._blocks = blocks
+        self._pack, self._large = pack, pack // 2
         self._nodes: dict[str, Node] = {}
         self._trees: list[Tree] = []
         self._pieces: dict[str, list[tuple[int, int, int]]] = {}
@@ -47,6 +62,7 @@ class CollectionWriter:
         self._buffer = bytearray()
         self._directory = ""
         self._flights: deque[asyncio.Task[None]] = deque()
+        self._descriptors: set[int] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -58,20 +74,32 @@ class CollectionWriter:
             flight.cancel()
         await asyncio.gather(*self._flights, return_exceptions=True)
         self._flights.clear()
+        # Of flights that were given up before they began.
+        for descriptor in self._descriptors:
+            os.close(descriptor)
 
     async def add_bytes(self, path: str, data: bytes | bytearray) -> None:
         """Add a file with these bytes. Raises Invalid for a path that is none or was added before."""
         self._claim(path)
         await self._add(path, data)
 
-    async def add_file(self, path: str, source: Path, *, progress: Callable[[int], None] | None = None) -> None:
-        """Add a file from disk; `progress` is called with the bytes of each piece. Raises as `add_bytes`."""
+    async def add_file(
+        self, path: str, source: Path, *, cuts: Sequence[int] = (), progress: Callable[[int], None] | None = None
+    ) -> None:
+        """Add a file from disk; `progress` is called with the bytes of each piece. Raises as `add_bytes`.
+
+        Of a large file only little is in memory at any moment. A block begins at each of the offsets `cuts`.
+        """
         self._claim(path)
         try:
             file = await asyncio.to_thread(source.open, "rb", 0)
         except OSError as error:
             raise Invalid(f"{source}: cannot be read: {error.strerror}") from error
         with file:
+            found = os.fstat(file.fileno())
+            if stat.S_ISREG(found.st_mode) and (found.st_size > self._large or cuts):
+                await self._add_parts(path, file.fileno(), _parts(found.st_size, cuts), progress)
+                return
             while True:
                 data = await asyncio.to_thread(_read_block, file)
                 if data:
@@ -124,16 +152,16 @@ class CollectionWriter:
             raise Invalid(f"{path}: added twice")
 
     async def _add(self, path: str, data: bytes | bytearray, *, alone: bool = False) -> None:
-        if len(data) > _LARGE or alone:
+        if len(data) > self._large or alone:
             await self._flush()
             for start in range(0, len(data), MAX_BLOCK):
                 block = data if len(data) <= MAX_BLOCK else data[start : start + MAX_BLOCK]
                 self._pieces[path].append((len(self._locators), 0, len(block)))
-                await self._launch(block)
+                await self._launch(functools.partial(self._blocks.put, block))
             return
         directory = path.rpartition("/")[0]
-        apart = directory != self._directory and len(self._buffer) >= _SHARED
-        if apart or len(self._buffer) + len(data) > MAX_BLOCK:
+        apart = directory != self._directory and len(self._buffer) >= SHARED
+        if apart or len(self._buffer) + len(data) > self._pack:
             await self._flush()
         self._directory = directory
         if data:
@@ -141,64 +169,60 @@ class CollectionWriter:
             self._pieces[path].append((len(self._locators), len(self._buffer), len(data)))
             self._buffer += data
 
+    async def _add_parts(
+        self, path: str, descriptor: int, parts: Iterable[tuple[int, int]], progress: Callable[[int], None] | None
+    ) -> None:
+        await self._flush()
+        for start, length in parts:
+            self._pieces[path].append((len(self._locators), 0, length))
+            # Of its own, so that the file may be closed while the block is on its way.
+            mine = os.dup(descriptor)
+            self._descriptors.add(mine)
+            await self._launch(functools.partial(self._put_part, mine, start, length))
+            if progress:
+                progress(length)
+
+    async def _put_part(self, descriptor: int, start: int, length: int) -> str:
+        try:
+            return await self._blocks.put_part(descriptor, start, length)
+        finally:
+            self._descriptors.remove(descriptor)
+            os.close(descriptor)
+
     async def _flush(self) -> None:
         if self._buffer:
             data, self._buffer = self._buffer, bytearray()
-            await self._launch(data)
+            await self._launch(functools.partial(self._blocks.put, data))
 
-    async def _launch(self, data: bytes | bytearray) -> None:
+    async def _launch(self, put: Callable[[], Awaitable[str]]) -> None:
         number = len(self._locators)
         self._locators.append("")
         while len(self._flights) >= _IN_FLIGHT:
             await self._flights.popleft()
-        self._flights.append(asyncio.create_task(self._put(number, data), name=f"put block {number}"))
+        self._flights.append(asyncio.create_task(self._put(number, put), name=f"put block {number}"))
 
-    async def _put(self, number: int, data: bytes | bytearray) -> None:
-        self._locators[number] = await self._blocks.put(data)
-
-
-async def upload(blocks: BlockClient, sources: Mapping[str, Path], *, progress: Progress | None = None) -> str:
-    """The manifest of files and directories on disk, each at its path; "" is the root.
-
-    Symbolic links are followed. Raises Invalid naming what is no file or directory, or a loop of links.
-    """
-    listing = await asyncio.to_thread(list_sources, sources)
-    done = 0
-
-    def report(size: int) -> None:
-        nonlocal done
-        done += size
-        if progress:
-            progress(done, max(done, listing.size))
-
-    async with CollectionWriter(blocks) as writer:
-        for path in listing.empty:
-            writer.add_directory(path)
-        for batch in _batches(listing):
-            if len(batch) == 1:
-                await writer.add_file(*batch[0], progress=report)
-                continue
-            contents = await asyncio.to_thread(read_all, [source for _, source in batch])
-            for (path, _), data in zip(batch, contents, strict=True):
-                await writer.add_bytes(path, data)
-                report(len(data))
-        return await writer.finish()
-
-
-async def upload_directory(blocks: BlockClient, directory: Path, *, progress: Progress | None = None) -> str:
-    """The manifest of all files below a directory. Raises as `upload`."""
-    return await upload(blocks, {"": directory}, progress=progress)
+    async def _put(self, number: int, put: Callable[[], Awaitable[str]]) -> None:
+        self._locators[number] = await put()
 
 
 async def read_file(blocks: BlockClient, file: File) -> AsyncGenerator[bytes]:
     """The bytes of a file in pieces, the next block fetched ahead. Raises as `BlockClient.get`."""
-    async with aclosing(_read(blocks, [file])) as pieces:
+    async with aclosing(read_files(blocks, [file])) as pieces:
         async for _, piece in pieces:
             yield piece
 
 
-async def download(blocks: BlockClient, tree: Tree, target: Path, *, progress: Progress | None = None) -> None:
+async def download(
+    blocks: BlockClient,
+    tree: Tree,
+    target: Path,
+    *,
+    progress: Progress | None = None,
+    landed: Callable[[Iterable[str]], None] | None = None,
+) -> None:
     """Write all files and directories of a tree below `target`, which is made when absent.
+
+    `landed` is told, in a thread, the paths of files when they are whole.
 
     Files that are there are replaced, each at one moment. Nothing is written outside `target`: a symbolic link on
     the way is refused. Raises Conflict where a link, or something of the other kind, is in the way.
@@ -207,7 +231,7 @@ async def download(blocks: BlockClient, tree: Tree, target: Path, *, progress: P
     try:
         folders = [path for path, node in filetree.walk(tree) if isinstance(node, Tree)]
         await asyncio.to_thread(landing.make_folders, folders)
-        await _download(blocks, list(filetree.files(tree)), landing, progress)
+        await _download(blocks, list(filetree.files(tree)), landing, progress, landed or _nothing)
     finally:
         await asyncio.to_thread(landing.close)
 
@@ -216,22 +240,35 @@ async def download_file(blocks: BlockClient, file: File, target: Path, *, progre
     """Write one file to `target`, whole or not at all. Raises as `download`."""
     landing = await asyncio.to_thread(Landing, target.parent)
     try:
-        await _download(blocks, [(target.name, file)], landing, progress)
+        await _download(blocks, [(target.name, file)], landing, progress, _nothing)
     finally:
         await asyncio.to_thread(landing.close)
 
 
 async def _download(
-    blocks: BlockClient, files: list[tuple[str, File]], landing: Landing, progress: Progress | None
+    blocks: BlockClient,
+    files: list[tuple[str, File]],
+    landing: Landing,
+    progress: Progress | None,
+    landed: Callable[[Iterable[str]], None],
 ) -> None:
     total, done = sum(file.size for _, file in files), 0
     gathered: dict[str, list[bytes]] = {path: [] for path, file in files if not file.size}
     size = 0
-    async with aclosing(_read(blocks, [file for _, file in files])) as pieces:
+
+    def write(complete: dict[str, list[bytes]]) -> None:
+        landing.write(complete)
+        landed(complete)
+
+    def append(path: str, piece: bytes, length: int) -> None:
+        if landing.append(path, piece, length):
+            landed([path])
+
+    async with aclosing(read_files(blocks, [file for _, file in files])) as pieces:
         async for number, piece in pieces:
             path, file = files[number]
             if file.size > _SMALL_FILE:
-                await asyncio.to_thread(landing.append, path, piece, file.size)
+                await asyncio.to_thread(append, path, piece, file.size)
             else:
                 gathered.setdefault(path, []).append(piece)
                 size += len(piece)
@@ -242,14 +279,18 @@ async def _download(
             if size > _BATCH_BYTES or len(gathered) > _BATCH_FILES:
                 complete = {name: gathered[name] for name in gathered if name != path}
                 kept = gathered.get(path)
-                await asyncio.to_thread(landing.write, complete)
+                await asyncio.to_thread(write, complete)
                 gathered = {} if kept is None else {path: kept}
                 size = sum(map(len, kept or ()))
-    await asyncio.to_thread(landing.write, gathered)
+    await asyncio.to_thread(write, gathered)
 
 
-async def _read(blocks: BlockClient, files: Sequence[File]) -> AsyncGenerator[tuple[int, bytes]]:
-    """The pieces of several files in order, each with the number of its file."""
+def _nothing(_: Iterable[str]) -> None:
+    """Nobody wants to know."""
+
+
+async def read_files(blocks: BlockClient, files: Sequence[File]) -> AsyncGenerator[tuple[int, bytes]]:
+    """The pieces of several files in order, each with the number of its file. Raises as `BlockClient.get`."""
     wanted = [(number, segment) for number, file in enumerate(files) for segment in file.segments]
     following = _following([segment.locator for _, segment in wanted])
     cache = BlockCache(blocks)
@@ -277,21 +318,12 @@ def _following(locators: Sequence[str]) -> list[str]:
     return found[::-1]
 
 
-def _batches(listing: Listing) -> Iterator[list[tuple[str, Path]]]:
-    """Small files many at a time, any other alone."""
-    batch: list[tuple[str, Path]] = []
-    size = 0
-    for found in listing.files:
-        if batch and (found.size > _SMALL_FILE or size > _BATCH_BYTES or len(batch) >= _BATCH_FILES):
-            yield batch
-            batch, size = [], 0
-        batch.append((found.path, found.source))
-        size += found.size
-        if found.size > _SMALL_FILE:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _parts(size: int, cuts: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Start and length of each block of a file that is cut at these offsets."""
+    bounds = sorted({0, size, *(cut for cut in cuts if 0 < cut < size)})
+    for first, last in itertools.pairwise(bounds):
+        for start in range(first, last, MAX_BLOCK):
+            yield start, min(MAX_BLOCK, last - start)
 
 
 def _read_block(file: BinaryIO) -> bytes | bytearray:

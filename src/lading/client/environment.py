@@ -63,6 +63,12 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
     )
 
 
+def cache_directory(environ: Mapping[str, str]) -> Path:
+    """`$XDG_CACHE_HOME/lading`, or `~/.cache/lading`."""
+    home = environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path(environ.get("HOME") or "/") / ".cache") / "lading"
+
+
 def _read(path: Path) -> dict[str, str]:
     """The assignments of a file: `NAME=value` lines, quoted and exported as in a shell; none when it is absent."""
     try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ from lading.client.retry import RetryPolicy, Sleep
 from lading.client.transport import WebSocket
 from lading.core.errors import Forbidden, Invalid, LadingError, Unauthenticated
 
-_SUBSCRIBE = '{"method":"subscribe","filters":[["event_type","in",["create","update","delete"]]]}'
+_CHANGES = ["event_type", "in", ["create", "update", "delete"]]
 _OPEN = 20.0
 # The server writes something every 60 s.
 _SILENCE = 150.0
@@ -46,12 +46,15 @@ class Reconnected:
 async def events(
     api: ApiClient,
     *,
+    kinds: Sequence[str] = (),
     retry: RetryPolicy | None = None,
     sleep: Sleep = asyncio.sleep,
     chance: Callable[[], float] = random.random,
     silence: float = _SILENCE,
 ) -> AsyncGenerator[Event | Reconnected]:
     """Changes for ever; connects again with the pauses of `retry`, without end.
+
+    `kinds` are the records that count, such as `arvados#container`; a server that does not know this filter sends all.
 
     Raises Unauthenticated or Forbidden when the token is refused, Invalid when the subscription is. End it with
     `aclosing`.
@@ -60,7 +63,7 @@ async def events(
     while True:
         try:
             async with api.transport.websocket("/websocket", headers=api.headers, timeout=_OPEN) as socket:
-                await socket.send(_SUBSCRIBE)
+                await socket.send(_subscription(kinds))
                 async with aclosing(_listen(socket, silence)) as items:
                     async for item in items:
                         failures = 0
@@ -72,6 +75,11 @@ async def events(
             pass
         failures += 1
         await sleep(policy.pause(failures, chance()))
+
+
+def _subscription(kinds: Sequence[str]) -> str:
+    filters = [_CHANGES, ["object_uuid", "is_a", list(kinds)]] if kinds else [_CHANGES]
+    return msgspec.json.encode({"method": "subscribe", "filters": filters}).decode()
 
 
 async def _listen(socket: WebSocket, silence: float) -> AsyncGenerator[Event | Reconnected]:

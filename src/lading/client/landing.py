@@ -54,6 +54,7 @@ class Landing:
         """Make the directories at these paths, with those above them."""
         with self._turn:
             for path in paths:
+                filetree.check_path(path)
                 self._folder(path)
 
     def write(self, files: Mapping[str, Iterable[bytes]]) -> None:
@@ -64,8 +65,8 @@ class Landing:
                 self._write(growing, b"".join(pieces))
                 self._land(growing)
 
-    def append(self, path: str, piece: bytes, size: int) -> None:
-        """Write the next piece of a file of `size` bytes, which appears with its last one.
+    def append(self, path: str, piece: bytes, size: int) -> bool:
+        """Write the next piece of a file of `size` bytes, which appears with its last one; whether that was it.
 
         The pieces of one file come one after another.
         """
@@ -78,6 +79,7 @@ class Landing:
             if growing.left <= 0:
                 self._growing = None
                 self._land(growing)
+            return self._growing is None
 
     def close(self) -> None:
         """Remove what is not complete, and let go of the directories."""

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lading.core.errors import Invalid
 
 _DEEPEST = 200
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISCHR, "a device"),
+)
+
+
+Stamp = tuple[int, int, int, int, int]
+"""Size, time of modification, time of change, inode and device of a file: while they stay, its content stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A regular file: its path in the collection, where it is on disk, and its size in bytes when it was seen."""
+    """A regular file: its path in the collection, where it is on disk, and its stamp when it was seen."""
 
     path: str
     source: Path
-    size: int
+    stamp: Stamp
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self.stamp[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +61,9 @@ def list_sources(sources: Mapping[str, Path]) -> Listing:
     return listing
 
 
-def read_all(sources: Iterable[Path]) -> list[bytes]:
-    """The contents of small files. Raises Invalid naming the one that cannot be read."""
-    return [_read(source) for source in sources]
+def stamp_of(state: os.stat_result) -> Stamp:
+    """The stamp of a file."""
+    return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, state.st_dev
 
 
 def _add(listing: Listing, path: str, source: Path, above: tuple[tuple[int, int], ...]) -> None:
@@ -60,14 +75,14 @@ def _add(listing: Listing, path: str, source: Path, above: tuple[tuple[int, int]
     except OSError as error:
         raise Invalid(f"{source}: cannot be read: {error.strerror}") from error
     if stat.S_ISREG(state.st_mode):
-        listing.files.append(Found(path, source, state.st_size))
+        listing.files.append(Found(path, source, stamp_of(state)))
     elif stat.S_ISDIR(state.st_mode):
         this = (state.st_dev, state.st_ino)
         if this in above or len(above) >= _DEEPEST:
             raise Invalid(f"{source}: a symbolic link leads back to a directory above it; remove the link")
         _add_entries(listing, path, source, names, (*above, this))
     else:
-        raise Invalid(f"{source}: neither a file nor a directory; leave it out")
+        raise Invalid(f"{source}: {_kind(state.st_mode)} cannot be stored; leave it out")
 
 
 def _add_entries(
@@ -80,8 +95,5 @@ def _add_entries(
         _add(listing, f"{path}/{name}" if path else name, source / name, above)
 
 
-def _read(source: Path) -> bytes:
-    try:
-        return source.read_bytes()
-    except OSError as error:
-        raise Invalid(f"{source}: cannot be read: {error.strerror}") from error
+def _kind(mode: int) -> str:
+    return next((name for test, name in _KINDS if test(mode)), "neither a file nor a directory, it")

@@ -7,6 +7,7 @@ with an error status is an answer. One transport keeps one session with its pool
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -16,11 +17,15 @@ from types import TracebackType
 from typing import Protocol, Self
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
+from lading.client.fileparts import FilePart, shorter
+from lading.client.receiving import Address, Broken, Receiver, Sink
+from lading.client.switching import trusting
 from lading.core.errors import Unavailable, from_status
 
-Body = bytes | bytearray | AsyncIterable[bytes]
+Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
 DEFAULT_TIMEOUT = 300.0
 _CHUNK = 1 << 18
 _CONNECT_TIMEOUT = 20.0
@@ -116,6 +121,7 @@ class HttpTransport:
         self._unix_socket = None if unix_socket is None else str(unix_socket)
         self._verify = verify
         self._session: aiohttp.ClientSession | None = None
+        self._receiver: Receiver | None = None
 
     @property
     def address(self) -> str:
@@ -169,6 +175,15 @@ class HttpTransport:
             # An unread body would block the connection for its next user.
             answer.close()
 
+    async def receive(self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float) -> None:
+        """GET piece by piece; see Receiving."""
+        if self._receiver is None:
+            self._receiver = Receiver(self._receiver_address())
+        try:
+            await self._receiver.receive(path, headers=headers, sink=sink, timeout=timeout)
+        except Broken as error:
+            raise self._unavailable(error.fault, timeout) from error.fault
+
     @asynccontextmanager
     async def websocket(
         self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
@@ -190,14 +205,18 @@ class HttpTransport:
     async def close(self) -> None:
         """Drop every connection."""
         session, self._session = self._session, None
+        if self._receiver is not None:
+            self._receiver.close()
         if session is not None:
             await session.close()
 
     async def _send(
         self, method: str, path: str, headers: Mapping[str, str], body: Body, limits: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
-        data: bytes | bytearray | AsyncIterable[bytes] | None = body
-        if isinstance(body, bytes | bytearray):
+        data: Body | _Sent | None = body
+        if isinstance(body, FilePart) and body.length and self._unix_socket is not None:
+            data = _Sent(body)
+        elif isinstance(body, bytes | bytearray):
             data = body or None
             if len(body) > _ONE_PIECE:
                 headers, data = {**headers, "Content-Length": str(len(body))}, _pieces(body)
@@ -222,6 +241,14 @@ class HttpTransport:
         if isinstance(self._verify, Path):
             verify = ssl.create_default_context(cafile=str(self._verify))
         return aiohttp.TCPConnector(ssl=verify, limit=_CONNECTIONS, keepalive_timeout=_IDLE)
+
+    def _receiver_address(self) -> Address:
+        url = URL(self._base)
+        if self._unix_socket is not None:
+            return Address(name=url.authority, unix_socket=self._unix_socket)
+        authorities = self._verify if isinstance(self._verify, Path) else None
+        tls = trusting(authorities, insecure=self._verify is False) if url.scheme == "https" else None
+        return Address(name=url.authority, host=url.host or "", port=url.port or 0, tls=tls)
 
     def _url(self, path: str) -> URL:
         return URL(self._base + path, encoded=True)
@@ -256,6 +283,42 @@ class _AiohttpWebSocket:
         except TimeoutError as error:
             raise Unavailable(f"{self._address}: nothing heard for {timeout:g} s") from error
         return str(message.data) if message.type is aiohttp.WSMsgType.TEXT else None
+
+
+class _Sent(aiohttp.Payload):
+    """A part of a file that the kernel moves from its cache to a socket of this machine: nothing is copied here."""
+
+    def __init__(self, part: FilePart) -> None:
+        super().__init__(part)
+        self._part = part
+        self._size = part.length
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:  # noqa: ARG002 - as the library has it
+        """A part of a file is no text."""
+        raise TypeError("a part of a file cannot be decoded")
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Send the head, then the part. Raises Invalid when the file is shorter than that."""
+        writer.send_headers()
+        transport, part = writer.transport, self._part
+        if transport is None:
+            raise ConnectionResetError("the connection is gone")
+        with os.fdopen(os.dup(part.descriptor), "rb", 0) as file:
+            try:
+                sent = await asyncio.get_running_loop().sendfile(transport, file, part.start, part.length)
+            except BrokenPipeError:
+                # The server has said why, and hung up; its answer is still to be read.
+                return
+        if sent < part.length:
+            raise shorter(part.start + sent)
+
+    async def write_with_length(
+        self,
+        writer: AbstractStreamWriter,
+        content_length: int | None,  # noqa: ARG002 - as the library has it
+    ) -> None:
+        """As `write`: the length is that of the part."""
+        await self.write(writer)
 
 
 async def _pieces(body: bytes | bytearray) -> AsyncGenerator[bytes]:

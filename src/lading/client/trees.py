@@ -1,8 +1,10 @@
 """Collections laid out on disk once, and shared by every container that reads them.
 
-    <directory>/<pdh>          the files, read-only: directories 0555, files 0444
-    <directory>/<pdh>.lock     locked (flock) shared by every user, exclusively to build or remove; says size and boot
-    <directory>/<pdh>.part     being built, or being removed
+    <directory>/<key>          the files, read-only: all 0555, as Arvados shows them; files of git trees 0555 or 0444
+    <directory>/<key>.lock     locked (flock) shared by every user, exclusively to build or remove; says size and boot
+    <directory>/<key>.part     being built, or being removed
+
+The key is a portable data hash, or `git-` and the hash of a git tree or blob.
 
 A lock dies with its process, so that after any kill the next one finds either a whole directory or none. A directory
 is not synced to disk: one from before the last start of the machine counts as absent. When the limit is passed, the
@@ -14,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -29,6 +32,7 @@ from lading.core.ids import is_pdh
 Fill = Callable[[Path], Awaitable[None]]
 """Writes the collection's files below the given empty directory (`collections.download` does)."""
 
+_GIT = re.compile(r"git-[0-9a-f]{40}")
 _POLL = 0.02
 _BLOCK = 4096
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -53,13 +57,24 @@ class TreeCache:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+    def holds(self, pdh: str) -> bool:
+        """Whether the directory is complete now."""
+        try:
+            descriptor = os.open(self._lock_path(pdh), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            return self._ready(pdh, descriptor)
+        finally:
+            os.close(descriptor)
+
     @asynccontextmanager
     async def lease(self, pdh: str, fill: Fill) -> AsyncGenerator[Path]:
         """The directory of the collection, which stays while the context is open; `fill` is called when it is absent.
 
         Raises Invalid when `pdh` is none, and what `fill` raises.
         """
-        if not is_pdh(pdh):
+        if not (is_pdh(pdh) or _GIT.fullmatch(pdh)):
             raise Invalid(f"{pdh}: not a portable data hash")
         turn = self._turns.setdefault(pdh, asyncio.Lock())
         async with turn:
@@ -117,7 +132,7 @@ class TreeCache:
         await asyncio.to_thread(self._start_over, pdh, descriptor)
         try:
             await fill(part)
-            size = await asyncio.to_thread(_make_read_only, part)
+            size = await asyncio.to_thread(_make_read_only, part, keep_modes=_GIT.fullmatch(pdh) is not None)
         except BaseException:
             # Nobody else may build before this is gone, and the lock is let go right after.
             _remove_tree(part)
@@ -173,14 +188,17 @@ def _read_state(data: bytes) -> _State | None:
         return None
 
 
-def _make_read_only(root: Path) -> int:
-    """Take write permission from everything below; the size on disk, roughly."""
+def _make_read_only(root: Path, *, keep_modes: bool) -> int:
+    """Take write permission from everything below; the size on disk, roughly.
+
+    Collections do not say which files are programs, so all may be run, as Arvados' clients show them.
+    """
     size = 0
     for folder, _, names in os.walk(root, topdown=False):
         for name in names:
             path = Path(folder, name)
             if not path.is_symlink():
-                path.chmod(0o444)
+                path.chmod(0o444 if keep_modes and not path.stat().st_mode & 0o100 else 0o555)
             size += path.lstat().st_size // _BLOCK * _BLOCK + _BLOCK
         Path(folder).chmod(0o555)
         size += _BLOCK

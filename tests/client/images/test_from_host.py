@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tarfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,6 +167,45 @@ def test_a_virtual_environment_comes_with_its_packages(host: Host, tmp_path: Pat
     names = _names(from_host(["/opt/venv/bin/tool"], tmp_path, host=host))
     assert {"/opt/venv/pyvenv.cfg", "/opt/venv/lib/site/tool.py", "/opt/python/lib/python3.11/os.py"} <= names
     assert "/opt/python/lib/python3.11/__pycache__/os.pyc" not in names
+
+
+def test_modules_of_an_environment_come_compiled(host: Host, tmp_path: Path) -> None:
+    venv = host.root / "opt/venv"
+    for path, text in (("bin/tool", "#!/opt/venv/bin/python\n"), ("pyvenv.cfg", ""), ("lib/tool.py", "")):
+        (venv / path).parent.mkdir(parents=True, exist_ok=True)
+        (venv / path).write_text(text)
+        (venv / path).chmod(0o755)
+    (venv / "bin/python").symlink_to("../../../usr/bin/plain")
+
+    def compiler(interpreter: Path, files: Sequence[str], folder: Path) -> list[tuple[str, Path]]:
+        assert interpreter == venv / "bin/python"
+        folder.mkdir(parents=True)
+        (folder / "tool.pyc").write_text("compiled")
+        return [("/opt/venv/lib/__pycache__/tool.pyc", folder / "tool.pyc")] if "/opt/venv/lib/tool.py" in files else []
+
+    parts = from_host(["/opt/venv/bin/tool"], tmp_path, host=replace(host, compiler=compiler))
+    assert {"/opt/venv/lib/tool.py", "/opt/venv/lib/__pycache__/tool.pyc"} <= _names(parts)
+
+
+def test_a_program_named_by_its_path_can_be_called_by_its_name(host: Host, tmp_path: Path) -> None:
+    parts = from_host(["/opt/own.sh", "/usr/bin/plain"], tmp_path, host=host)
+    with tarfile.open(parts.layers[0].path) as tar:
+        assert tar.getmember("usr/local/bin/own.sh").linkname == "/opt/own.sh"
+        assert "usr/local/bin/plain" not in tar.getnames()
+
+
+def test_libraries_beside_their_program_have_plain_paths(host: Host, tmp_path: Path) -> None:
+    (host.root / "opt/lib").mkdir(parents=True)
+    (host.root / "opt/lib/libnear.so").write_bytes(_elf(wide=True))
+    linked = replace(host, linker=lambda _loader, _path: Linkage(libraries=("/opt/bin/../lib/libnear.so",)))
+    names = _names(from_host(["plain"], tmp_path, host=linked))
+    assert "/opt/lib/libnear.so" in names
+    assert not any(".." in name for name in names)
+
+
+def test_what_is_not_wanted_of_packages(host: Host, tmp_path: Path) -> None:
+    names = _names(from_host(["align"], tmp_path, host=host, without=re.compile("/usr/lib/perl/")))
+    assert "/usr/lib/perl/List.pm" not in names
 
 
 def test_links_that_lead_nowhere(host: Host, tmp_path: Path) -> None:

@@ -6,6 +6,9 @@
 
 Names are not part of it, so that one image under two names is stored once. The file is called
 `sha256:<hex of the configuration>.tar`, which is what image lookup accepts and `docker load` reads.
+
+What stands in the archive for a layer depends on the layer alone. Where a large one begins and ends, a block of the
+store does, so that images that share a layer share its blocks.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import msgspec
 from lading.core.errors import Malformed
 
 _CHUNK = 1 << 20
+_OWN_BLOCKS = 1 << 20
 EPOCH = "1970-01-01T00:00:00Z"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -49,7 +53,10 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalImage:
-    """An image in the normal form, on disk at `path`. `digest` is `sha256:<hex>`."""
+    """An image in the normal form, on disk at `path`. `digest` is `sha256:<hex>`.
+
+    `cuts`: where in the file large layers begin and end.
+    """
 
     path: Path
     digest: str
@@ -57,6 +64,7 @@ class NormalImage:
     created: str | None
     names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    cuts: tuple[int, ...] = ()
 
     @property
     def file_name(self) -> str:
@@ -109,13 +117,17 @@ def write_archive(parts: Parts, target: Path) -> NormalImage:
     identity = hashlib.sha256(parts.config).hexdigest()
     names = [f"{layer.diff_id.removeprefix('sha256:')}/layer.tar" for layer in parts.layers]
     manifest = msgspec.json.encode([{"Config": f"{identity}.json", "RepoTags": None, "Layers": names}])
+    cuts = []
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         _add(tar, "manifest.json", io.BytesIO(manifest), len(manifest))
         _add(tar, f"{identity}.json", io.BytesIO(parts.config), len(parts.config))
         for name, layer in dict(zip(names, parts.layers, strict=True)).items():
             with layer.path.open("rb") as file:
                 file.seek(layer.offset)
+                start = tar.offset
                 _add(tar, name, file, layer.size)
+            if layer.size >= _OWN_BLOCKS:
+                cuts += [start, tar.offset]
     return NormalImage(
         path=target,
         digest=f"sha256:{identity}",
@@ -123,6 +135,7 @@ def write_archive(parts: Parts, target: Path) -> NormalImage:
         created=described.created,
         names=parts.names,
         notes=parts.notes,
+        cuts=tuple(cuts),
     )
 
 

@@ -5,7 +5,8 @@ What a program needs is found like this:
 - the program itself, its path and every link on it kept
 - a program of a Debian package brings that package's files, and those of the packages it needs; plain library
   packages are left out unless scripts are involved, whose modules nothing else names
-- a script brings its interpreter; one of a virtual environment brings that environment
+- a script brings its interpreter; one of a virtual environment brings that environment, compiled (`pythons`)
+- a program that is named by its path can be called by its name, too
 - every ELF file brings the libraries that its own loader finds for it
 - a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are always there
 
@@ -21,7 +22,7 @@ import posixpath
 import re
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,17 +31,19 @@ from lading.client.images import elf
 from lading.client.images.archive import PATH, Parts, make_config
 from lading.client.images.layer import Entry, write_layer
 from lading.client.images.packages import DebianPackages, closure
+from lading.client.images.pythons import add_environment, compile_modules, is_python
 from lading.client.images.selection import Selection
 from lading.core.errors import Invalid
 
 _UNWANTED = re.compile(
     r"/usr/share/(doc|man|info|locale|lintian|doc-base|bug|menu|applications|pixmaps|bash-completion|zsh|gtk-doc)(/|$)"
+    r"|/usr/include/node/"
     r"|/usr/(lib|share)/.*/?perl/.*\.pod$|/usr/lib/.*/perl/[^/]+/CORE/"
     r"|/(etc/(cron|init\.d|systemd|logrotate\.d)|lib/systemd|usr/lib/systemd)"
 )
 _BIN = re.compile(r"/(usr/|usr/local/)?s?bin/[^/]+")
 _LANGUAGE = re.compile(r"(python|perl|ruby|Rscript|node|tclsh|lua)[0-9.]*")
-_PYTHON = re.compile(r"python3(\.\d+)?")
+_LOCAL = "/usr/local/bin"
 _ALWAYS = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
 _FOLDERS = {"/tmp": 0o1777, "/var/tmp": 0o1777, "/root": 0o700, "/proc": 0o755, "/sys": 0o755, "/dev": 0o755}  # noqa: S108 (paths of the image)
 _ACCOUNTS = {
@@ -58,6 +61,7 @@ _GOARCH = {
 }
 _BASICS = ("sh", "cat", "grep", "sed", "awk", "find", "gzip", "tar")
 _WORKERS = 4
+Compiler = Callable[[Path, Sequence[str], Path], Iterable[tuple[str, Path]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +72,7 @@ class Host:
     search: tuple[str, ...]
     linker: Callable[[str, Path], elf.Linkage]
     architecture: str
+    compiler: Compiler | None = None
 
 
 def this_host(environ: Mapping[str, str]) -> Host:
@@ -76,6 +81,7 @@ def this_host(environ: Mapping[str, str]) -> Host:
         search=tuple(f"{environ.get('PATH', '')}:{PATH}".split(":")),
         linker=lambda loader, path: elf.list_libraries(loader, path, environ=environ),
         architecture=goarch(platform.machine()),
+        compiler=compile_modules,
     )
 
 
@@ -84,18 +90,31 @@ def goarch(machine: str) -> str:
     return _GOARCH.get(machine, machine)
 
 
-def from_host(programs: Sequence[str], folder: Path, *, host: Host) -> Parts:
+def from_host(
+    programs: Sequence[str],
+    folder: Path,
+    *,
+    host: Host,
+    without: re.Pattern[str] | None = None,
+    packages: Sequence[str] = (),
+) -> Parts:
     """The parts of an image that holds `programs`; the layer is written below `folder`.
 
-    Raises Invalid for a program that is not there, or lacks a library.
+    `packages`: taken whole where they are installed, for what programs load by names that only they know. Paths that
+    `without` matches are left out of packages and Python environments. Raises Invalid for a program that is not there,
+    or lacks a library.
     """
     if not programs:
         raise Invalid("--from-host: no program is named; write for example --from-host sh awk sort gzip")
-    gathering = _Gathering(host)
+    gathering = _Gathering(host, without)
     for name in sorted({*programs, *_basics(host)}):
         gathering.program(name)
+        gathering.offer(name)
+    for name in packages:
+        gathering.package(name)
     gathering.furnish()
     gathering.link()
+    gathering.compile(folder / "compiled")
     layer = write_layer(gathering.selection.entries(), folder / "layer.tar")
     environment = [f"PATH={PATH}"]
     if gathering.directories:
@@ -110,8 +129,9 @@ def from_host(programs: Sequence[str], folder: Path, *, host: Host) -> Parts:
 
 
 class _Gathering:
-    def __init__(self, host: Host) -> None:
-        self.selection = Selection(host.root)
+    def __init__(self, host: Host, without: re.Pattern[str] | None) -> None:
+        self.selection = Selection(host.root, without=without)
+        self._without = without
         self.notes: list[str] = []
         self.directories: set[str] = set()
         self._host = host
@@ -119,6 +139,7 @@ class _Gathering:
         self._done: set[str] = set()
         self._named: set[str] = set()
         self._loaders: list[str] = []
+        self._pythons: dict[str, list[str]] = {}
 
     def program(self, name: str, *, whole: bool = True) -> None:
         """Take one program with what it needs, libraries apart; a `whole` interpreter with its standard library."""
@@ -135,8 +156,19 @@ class _Gathering:
             self._package(self._whole(owner) if whole else owner)
         for interpreter in script_programs(self.selection.host(real)):
             self.program(interpreter)
-        if owner is None:
-            self._python_home(path, real)
+        if is_python(path) and self._packages.owner(path) is None:
+            is_packaged = self._packages.owner(real) is not None
+            self._pythons[path] = add_environment(self.selection, path, real, is_packaged=is_packaged)
+
+    def package(self, name: str) -> None:
+        """Take a whole package, if this machine has it."""
+        self._package(name)
+
+    def offer(self, name: str) -> None:
+        """Link a program that PATH would not find, to where it does."""
+        if "/" in name and posixpath.dirname(posixpath.normpath(name)) not in PATH.split(":"):
+            link = f"{_LOCAL}/{posixpath.basename(name)}"
+            self.selection.put(Entry(path=link, mode=stat.S_IFLNK | 0o777, target=posixpath.normpath(name)))
 
     def furnish(self) -> None:
         """Add what every image has."""
@@ -160,6 +192,17 @@ class _Gathering:
             for (path, _), linkage in zip(jobs, linkages, strict=True):
                 self._take(path, linkage)
 
+    def compile(self, folder: Path) -> None:
+        """Add the compiled modules of every Python environment."""
+        for number, (interpreter, trees) in enumerate(sorted(self._pythons.items())):
+            tops = tuple(f"{tree}/" for tree in trees)
+            files = [path for path in self.selection.files() if path.endswith(".py") and path.startswith(tops)]
+            if self._host.compiler is None or not files:
+                continue
+            modules = self._host.compiler(self.selection.host(interpreter), files, folder / str(number))
+            for path, compiled in modules:
+                self.selection.put(Entry(path=path, mode=stat.S_IFREG | 0o644, source=compiled))
+
     def _take(self, path: str, linkage: elf.Linkage) -> None:
         if linkage.missing and path in self._named:
             raise Invalid(
@@ -169,7 +212,8 @@ class _Gathering:
             self.notes.append(f"{path}: cannot run, its library {linkage.missing[0]} is not on this machine")
         self.directories.update(linkage.directories)
         for library in linkage.libraries:
-            self.selection.add(library)
+            # The loader joins its own search path and a name, ".." and all.
+            self.selection.add(posixpath.normpath(library))
             if posixpath.basename(library) == "libc.so.6":
                 self.selection.add(posixpath.join(posixpath.dirname(library), "libgcc_s.so.1"))
 
@@ -184,6 +228,8 @@ class _Gathering:
             self._done.add(f"package {one}")
             for path in self._packages.files(one):
                 if _UNWANTED.match(path) or not path.startswith("/") or path == "/.":
+                    continue
+                if self._without is not None and self._without.match(path):
                     continue
                 if self.selection.is_private(path):
                     self.notes.append(f"{path}: left out, only root may read it")
@@ -220,18 +266,6 @@ class _Gathering:
 
     def _all_required(self, package: str) -> Sequence[str | None]:
         return closure(self._packages, package, lambda _: True)
-
-    def _python_home(self, path: str, real: str) -> None:
-        """An interpreter of no package: its virtual environment, or the library beside it."""
-        if not _PYTHON.fullmatch(posixpath.basename(path)):
-            return
-        for prefix in {posixpath.dirname(posixpath.dirname(one)) for one in (path, real)}:
-            if self.selection.host(f"{prefix}/pyvenv.cfg").exists():
-                self.selection.add(f"{prefix}/pyvenv.cfg")
-                self.selection.add_tree(f"{prefix}/lib")
-            elif self._packages.owner(real) is None:
-                for library in sorted(self.selection.host(f"{prefix}/lib").glob("python3.*")):
-                    self.selection.add_tree(f"{prefix}/lib/{library.name}")
 
     def _locate(self, name: str) -> str:
         found = _find(self._host, name)

@@ -20,7 +20,9 @@ from lading.core.ids import is_pdh
 from lading.core.images import IMAGE_HASH, REPO_TAG
 from lading.core.timestamps import format_time
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]*(:[A-Za-z0-9_][A-Za-z0-9._/:-]{0,200})?")
+_NAME = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._/-]*((:[0-9]+/[A-Za-z0-9._/-]+)?@sha256:[0-9a-f]{64}|(:[A-Za-z0-9_][A-Za-z0-9._/:-]{0,200})?)"
+)
 _PAGE = 1000
 
 
@@ -47,10 +49,10 @@ class Registration:
 
 
 def full_name(text: str) -> str:
-    """`repository:tag`; no tag means `latest`. Raises Invalid for what is no name."""
+    """`repository:tag` or `repository@sha256:<hex>`; no tag means `latest`. Raises Invalid for what is no name."""
     if _NAME.fullmatch(text) is None or is_pdh(text) or re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text):
         raise Invalid(f"--name {text}: not a name for an image; write for example tools:1.0")
-    return text if ":" in text else f"{text}:latest"
+    return text if ":" in text.rpartition("/")[2] else f"{text}:latest"
 
 
 async def register(
@@ -65,21 +67,27 @@ async def register(
     """Store the image unless it is there, and give it `names`. Raises what the API and the store raise."""
     wanted = [full_name(name) for name in names]
     stamp = format_time(now) if image.created in (None, "", EPOCH) else str(image.created)
-    found = await _find(api, image.digest)
+    found = await find_image(api, image.digest)
     is_new = found is None
     if found is None:
         found = await _store(api, blocks, image, wanted, progress)
         await _link(api, IMAGE_HASH, image.digest, found, stamp)
+    return replace(await give_names(api, replace(found, timestamp=stamp), names=wanted), is_new=is_new)
+
+
+async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]) -> Registration:
+    """Give an image that is in the store these names; what had one of them before loses it."""
     moved = []
+    wanted = [full_name(name) for name in names]
     for name in wanted:
-        others = [link for link in await _named(api, name) if link["head_uuid"] != found.collection_uuid]
-        if name not in found.names:
-            await _link(api, REPO_TAG, name, found, stamp)
+        others = [link for link in await _named(api, name) if link["head_uuid"] != image.collection_uuid]
+        if name not in image.names:
+            await _link(api, REPO_TAG, name, image, image.timestamp)
         for link in others:
             await api.delete("links", link["uuid"])
         moved += [name] if others else []
-    stored = replace(found, names=tuple(sorted({*found.names, *wanted})))
-    return Registration(image=stored, is_new=is_new, moved=tuple(moved))
+    stored = replace(image, names=tuple(sorted({*image.names, *wanted})))
+    return Registration(image=stored, is_new=False, moved=tuple(moved))
 
 
 async def list_images(api: ApiClient) -> list[StoredImage]:
@@ -102,7 +110,8 @@ async def list_images(api: ApiClient) -> list[StoredImage]:
     return sorted(images.values(), key=lambda image: (image.added_at, image.digest), reverse=True)
 
 
-async def _find(api: ApiClient, digest: str) -> StoredImage | None:
+async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
+    """The image of that id (`sha256:<hex of its configuration>`), None when the store has none."""
     links = await api.list("links", filters=[["link_class", "=", IMAGE_HASH], ["name", "=", digest]], limit=_PAGE)
     heads = await _collections(api, {link["head_uuid"] for link in links})
     for link in links:
@@ -141,7 +150,7 @@ async def _store(
             progress(done, image.size)
 
     async with CollectionWriter(blocks) as writer:
-        await writer.add_file(image.file_name, image.path, progress=advance)
+        await writer.add_file(image.file_name, image.path, cuts=image.cuts, progress=advance)
         manifest = await writer.finish()
     label = f"{names[0].replace('/', ' ')} " if names else ""
     attributes = {

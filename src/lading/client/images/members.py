@@ -6,6 +6,9 @@ Names come from strangers: links are followed inside the archive only, and nothi
 from __future__ import annotations
 
 import posixpath
+import resource
+import shutil
+import signal
 import subprocess
 import tarfile
 from collections.abc import Iterable
@@ -15,7 +18,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from lading.client.images.archive import Layer, sha256_of
-from lading.core.errors import Invalid, Malformed
+from lading.core.errors import Full, Invalid, Malformed
 
 _MAX_DOCUMENT = 16 << 20
 _MAX_LINKS = 8
@@ -55,7 +58,7 @@ class TarMembers:
         try:
             with tarfile.open(path, "r:") as tar:
                 self._members = {posixpath.normpath(member.name).lstrip("/"): member for member in tar}
-        except (tarfile.TarError, EOFError) as error:
+        except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
             raise Malformed(f"{source}: neither an image nor a tar archive: {error}") from error
 
     def find(self, name: str) -> Slice | None:
@@ -63,6 +66,9 @@ class TarMembers:
         name = posixpath.normpath(name)
         for _ in range(_MAX_LINKS):
             member = self._members.get(name)
+            if member is not None and member.issparse():
+                # Its data stands in the archive without its holes.
+                raise Malformed(f"{self.source}: damaged image: {name[:100]!r} is a sparse file")
             if member is None or member.isreg():
                 return Slice(self._path, member.offset_data, member.size) if member else None
             if member.issym():
@@ -156,8 +162,11 @@ def uncompressed(found: Slice, target: Path, source: str) -> Slice:
 def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: str) -> None:
     # A program does it beside us, and zstd is in no Python that we support.
     try:
+        room = shutil.disk_usage(target.parent).free * 9 // 10
         with target.open("wb") as out:
             process = subprocess.Popen([program, "-dc"], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL)
+        # A small file can grow without end; it has read nothing yet.
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (room, room))
     except FileNotFoundError:
         raise Invalid(
             f"{source}: compressed with {program}, which this machine lacks; run 'apt install {program}'"
@@ -167,5 +176,8 @@ def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: 
         while size > 0 and (data := file.read(min(_CHUNK, size))):
             pipe.write(data)
             size -= len(data)
-    if process.wait() != 0:
+    code = process.wait()
+    if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) or target.stat().st_size >= room:
+        raise Full(f"{source}: grows to more than the {room} bytes that are free in {target.parent}; is it meant to?")
+    if code != 0:
         raise Malformed(f"{source}: damaged: {program} cannot uncompress it")

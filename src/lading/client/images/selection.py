@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,10 +21,11 @@ _ANY_EXECUTE, _OTHERS_READ = 0o111, stat.S_IROTH
 
 
 class Selection:
-    """A growing set of layer entries below `root`."""
+    """A growing set of layer entries below `root`. Paths that `without` matches are left out of whole trees."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, without: re.Pattern[str] | None = None) -> None:
         self.root = root
+        self._without = without
         self._entries: dict[str, Entry] = {}
         self._folders: dict[str, str | None] = {"/": "/"}
 
@@ -54,13 +56,16 @@ class Selection:
             path = self._link(path)
         return None
 
-    def add_tree(self, path: str) -> None:
-        """Select a directory with all that is in it."""
+    def add_tree(self, path: str, *, without: re.Pattern[str] | None = None) -> None:
+        """Select a directory with all that is in it, but for what `without` matches from the start of the path."""
+        unwanted = [one for one in (without, self._without) if one is not None]
         for folder, names, files in os.walk(self.host(path)):
-            names[:] = sorted(name for name in names if name not in _SKIPPED_NAMES)
             inside = "/" + os.path.relpath(folder, self.root)
-            for name in (*names, *sorted(files)):
-                self.add(posixpath.normpath(posixpath.join(inside, name)))
+            paths = {name: posixpath.normpath(posixpath.join(inside, name)) for name in (*names, *files)}
+            kept = {name for name, one in paths.items() if not any(pattern.match(one) for pattern in unwanted)}
+            names[:] = sorted(name for name in names if name in kept and name not in _SKIPPED_NAMES)
+            for name in (*names, *sorted(kept.intersection(files))):
+                self.add(paths[name])
 
     def put(self, entry: Entry) -> None:
         """Put an entry that this machine does not have; its parents are made."""

@@ -1,0 +1,68 @@
+"""Stored files onto a disk: what is there is not replaced unasked, what was written before is not fetched again.
+
+The journal says which files were written whole, with their stamps: one that has not been touched since is as good as
+fetched. Every other file that is in the way is refused before the first is written, or replaced if that is wanted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from lading.client.blocks import BlockClient
+from lading.client.collections import Progress, download
+from lading.client.journal import Journal
+from lading.client.listing import stamp_of
+from lading.core import filetree
+from lading.core.errors import Conflict
+from lading.core.filetree import File, Tree
+
+
+async def fetch(
+    blocks: BlockClient,
+    tree: Tree,
+    target: Path,
+    *,
+    overwrite: bool = False,
+    journal: Journal | None = None,
+    progress: Progress | None = None,
+) -> int:
+    """Write a tree below `target`; how many files were there already, from an earlier call.
+
+    Raises Conflict naming a file that is in the way, and as `collections.download`.
+    """
+    known = journal or Journal()
+    files = dict(filetree.files(tree))
+    there = await asyncio.to_thread(_existing, target, files)
+    done = {path for path, stamp in there.items() if _key(path, files[path], stamp) in known.blocks}
+    foreign = sorted(there.keys() - done)
+    if foreign and not overwrite:
+        more = f" (and {len(foreign) - 1} more)" if len(foreign) > 1 else ""
+        raise Conflict(f"{target / foreign[0]}{more}: is there already; --overwrite replaces it")
+
+    def landed(paths: Iterable[str]) -> None:
+        for path, stamp in _existing(target, paths).items():
+            known.note_block(_key(path, files[path], stamp), "")
+
+    rest = filetree.change(tree, dict.fromkeys(done)) if done else tree
+    await download(blocks, rest, target, progress=progress, landed=landed)
+    return len(done)
+
+
+def _existing(target: Path, paths: Iterable[str]) -> dict[str, str]:
+    """What is at these paths, with its stamp; links are not followed."""
+    found = {}
+    for path in paths:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found[path] = str(stamp_of((target / path).lstat()))
+    return found
+
+
+def _key(path: str, file: File, stamp: str) -> str:
+    digest = hashlib.sha256(f"{path}\0{stamp}".encode())
+    for locator, offset, length in file.segments:
+        digest.update(f" {filetree.bare(locator)} {offset} {length}".encode())
+    return digest.hexdigest()[:32]

@@ -1,0 +1,81 @@
+"""The image of HPC containers: MPI, sshd and the daemon, from Debian packages of this machine.
+
+Two layers: the programs with what they need (`from_host`), and what makes them a container of a cluster: its first
+process, a configuration of sshd that asks nobody, accounts whose shell is bash (it reads `.bashrc` when sshd
+starts it), the daemon as one file. Host keys are made in each container at its start, so that no image holds a secret.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from lading.client.images.archive import PATH, NormalImage, Parts, make_config, write_archive
+from lading.client.images.from_host import Host, from_host
+from lading.client.images.layer import Entry, write_layer
+
+INIT = "/usr/local/sbin/hpcaas-init"
+DAEMON = "/usr/local/sbin/hpcaas-daemon"
+PROGRAMS = (
+    "/usr/bin/python3", "/usr/sbin/sshd", "awk", "bash", "cat", "cut", "date", "env", "head", "hostname", "id", "kill",
+    "ls", "mkdir", "mktemp", "mpirun", "orted", "ps", "rm", "seq", "setsid", "sleep", "ssh", "ssh-keygen", "sort",
+    "tail", "timeout", "touch", "tr", "uname", "wc",
+)  # fmt: skip
+PLUGINS = ("libopenmpi3", "openmpi-common", "libpmix2", "libhwloc15", "libhwloc-plugins", "libpython3-stdlib")
+_INIT = f"""#!/bin/sh
+# The first process of the container: keeps sshd and the daemon running, and waits for orphans.
+mkdir -p /run/sshd
+[ -e /etc/ssh/hpc_host_key ] || ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/hpc_host_key
+keep() {{ while :; do "$@"; sleep 0.2; done; }}
+keep {DAEMON} &
+unset TLS_PUBLIC_CERT TLS_PRIVATE_KEY AUTHORIZATION
+keep /usr/sbin/sshd -D -e -f /etc/ssh/hpc_sshd_config &
+trap 'exit 0' TERM INT
+while :; do wait; done
+"""
+_SSHD = """HostKey /etc/ssh/hpc_host_key
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+UsePAM no
+UseDNS no
+StrictModes no
+PrintMotd no
+MaxStartups 200
+MaxSessions 200
+"""
+_PASSWD = (
+    "root:x:0:0:root:/root:/bin/bash\n"
+    "sshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
+)
+
+
+def build_hpc(programs: Sequence[str], folder: Path, *, host: Host, daemon: bytes) -> NormalImage:
+    """The image with further `programs`, in the normal form below `folder`. Raises Invalid for one that is missing.
+
+    `daemon`: the daemon as one file.
+    """
+    base = from_host([*PROGRAMS, *programs], folder, host=host, packages=PLUGINS)
+    cluster = write_layer(_entries(daemon), folder / "cluster.tar")
+    layers = (*base.layers, cluster)
+    config = make_config(
+        layers,
+        architecture=host.architecture,
+        created_by="lading image hpc",
+        environment=[f"PATH={PATH}", "LANG=C.UTF-8"],
+        command=[INIT],
+    )
+    return write_archive(Parts(config=config, layers=layers, notes=base.notes), folder / "image.tar")
+
+
+def _entries(daemon: bytes) -> list[Entry]:
+    programs = {INIT: _INIT.encode(), DAEMON: daemon}
+    texts = {"/etc/ssh/hpc_sshd_config": _SSHD, "/etc/passwd": _PASSWD, "/etc/shells": "/bin/sh\n/bin/bash\n"}
+    folders = {"/root": 0o700, "/run": 0o755, "/hpcaas": 0o755, "/hpcaas/results": 0o755, "/hpcaas/shared": 0o777}
+    return [
+        *(Entry(path=path, mode=stat.S_IFREG | 0o755, content=content) for path, content in programs.items()),
+        *(Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode()) for path, text in texts.items()),
+        *(Entry(path=path, mode=stat.S_IFDIR | mode) for path, mode in folders.items()),
+    ]

@@ -1,0 +1,371 @@
+"""Images of a registry, by the OCI distribution specification (the Docker registry HTTP API v2).
+
+A tag is resolved to a manifest, an index to the manifest for a platform; everything further is fetched by its digest
+and refused when it has another one. A layer that was cut off goes on where it stopped (Range). Redirects are followed
+without the login, which is for the registry alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import TracebackType
+from typing import BinaryIO, Self
+from urllib.parse import urljoin, urlsplit
+
+import msgspec
+
+from lading.client.collections import Progress
+from lading.client.images.reference import Reference
+from lading.client.images.registry_login import Login, parse_challenge, read_token
+from lading.client.images.shelf import LayerShelf
+from lading.client.retry import Retries, RetryPolicy
+from lading.client.transport import StreamedResponse, Transport
+from lading.core.errors import (
+    Forbidden,
+    Full,
+    Invalid,
+    LadingError,
+    Malformed,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+    from_status,
+)
+
+_ACCEPT = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+_CONFIGS = ("application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json", "")
+_MAX_DOCUMENT = 8 << 20
+_MAX_NESTING = 4
+_MAX_HOPS = 8
+_AT_ONCE = 3
+_TIMEOUT = 60.0
+_PATIENCE = RetryPolicy(attempts=5, give_up_after=30.0)
+
+Connect = Callable[[str], Transport]
+"""Gives the transport to an origin, `https://host:port`."""
+
+
+class Platform(msgspec.Struct, frozen=True):
+    """What an image runs on."""
+
+    architecture: str = ""
+    os: str = ""
+    variant: str = ""
+
+    @property
+    def text(self) -> str:
+        """`linux/arm64/v8`."""
+        return "/".join(part for part in (self.os, self.architecture, self.variant) if part)
+
+
+class Blob(msgspec.Struct, frozen=True, rename="camel"):
+    """A reference to a document or a layer: `size` bytes that have `digest`."""
+
+    digest: str
+    size: int
+    media_type: str = ""
+    platform: Platform | None = None
+    urls: list[str] = []
+
+
+class _Document(msgspec.Struct, frozen=True, rename="camel"):
+    """A manifest or an index; which one, its fields tell."""
+
+    schema_version: int = 2
+    manifests: list[Blob] | None = None
+    config: Blob | None = None
+    layers: list[Blob] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoteImage:
+    """An image as a registry has it. `digest` is that of what the tag named: a manifest or an index."""
+
+    reference: Reference
+    digest: str
+    config: Blob
+    layers: tuple[Blob, ...]
+
+    @property
+    def pinned(self) -> str:
+        """`HOST/REPOSITORY@sha256:HEX`."""
+        return self.reference.pinned(self.digest)
+
+
+class Registry:
+    """One registry; `async with` closes its connections. `origin` is `https://host:port` or `http://host:port`."""
+
+    def __init__(
+        self, origin: str, *, connect: Connect, login: Login | None = None, retries: Retries | None = None
+    ) -> None:
+        self._origin = origin
+        self._connect = connect
+        self._login = login
+        self._retries = retries or Retries(policy=_PATIENCE)
+        self._transports: dict[str, Transport] = {}
+        self._authorization = ""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for transport in self._transports.values():
+            await transport.close()
+        self._transports.clear()
+
+    async def resolve(self, reference: Reference, *, platform: Platform) -> RemoteImage:
+        """What the registry has under that name for that platform.
+
+        Raises NotFound, Unauthenticated, Forbidden, Invalid when it is no image or is for other platforms, Malformed
+        when it is damaged, Unavailable.
+        """
+        body = await self._document(reference, reference.version)
+        digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        document = _parse(body, reference)
+        for _ in range(_MAX_NESTING):
+            if document.manifests is None:
+                return RemoteImage(
+                    reference=reference,
+                    digest=digest,
+                    config=_config(document, reference),
+                    layers=_layers(document, reference),
+                )
+            chosen = _choose(document.manifests, platform, reference)
+            document = _parse(await self._document(reference, chosen.digest), reference)
+        raise Malformed(f"{reference.name}: damaged image: its indexes are nested too deeply")
+
+    async def config(self, image: RemoteImage) -> bytes:
+        """The configuration of the image; its sha256 is the image's id."""
+        return await self._small(f"blobs/{image.config.digest}", image.reference, image.config.digest)
+
+    async def fetch(self, image: RemoteImage, shelf: LayerShelf, *, progress: Progress | None = None) -> int:
+        """Have every layer on the shelf; bytes that were fetched. Raises as `resolve`, and Full, Conflict."""
+        layers = {layer.digest: layer for layer in image.layers}
+        done, fetched, total = 0, 0, sum(layer.size for layer in layers.values())
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            if progress is not None:
+                progress(done, total)
+
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(layer: Blob) -> None:
+            nonlocal fetched
+            async with gate:
+                if await asyncio.to_thread(shelf.has, layer.digest):
+                    advance(layer.size)
+                else:
+                    count = await self._layer(image.reference, layer, shelf, advance)
+                    fetched += count
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for layer in layers.values():
+                    group.create_task(one(layer), name=f"layer {layer.digest[:19]}")
+        except* LadingError as several:
+            raise several.exceptions[0] from None
+        return fetched
+
+    async def _layer(self, reference: Reference, layer: Blob, shelf: LayerShelf, advance: Callable[[int], None]) -> int:
+        fetched = 0
+        with shelf.part(layer.digest) as file:
+            told = file.seek(0, 2)
+            advance(min(told, layer.size))
+
+            async def attempt() -> None:
+                nonlocal fetched, told
+                if file.seek(0, 2) > layer.size:
+                    file.truncate(0)
+                if file.seek(0, 2) == layer.size:
+                    return
+                async for count in self._append(reference, layer, file):
+                    fetched += count
+                    at = file.tell()
+                    advance(max(0, at - told))
+                    told = max(told, at)
+                if file.tell() != layer.size:
+                    raise Unavailable(f"{reference.name}: layer {layer.digest[:19]}: {self._origin} broke off")
+
+            await self._retries.run(attempt)
+            await asyncio.to_thread(shelf.keep, layer.digest)
+        return fetched
+
+    async def _append(self, reference: Reference, layer: Blob, file: BinaryIO) -> AsyncGenerator[int]:
+        """Fetch what is missing of a layer; the bytes of each piece."""
+        start = file.seek(0, 2)
+        headers = {"range": f"bytes={start}-"} if start else {}
+        async with self._get(f"blobs/{layer.digest}", reference, headers) as answer:
+            if start and answer.status != HTTPStatus.PARTIAL_CONTENT:
+                # All of it comes once more.
+                file.truncate(0)
+            async for chunk in answer.chunks:
+                if file.tell() + len(chunk) > layer.size:
+                    file.truncate(0)
+                    raise Malformed(f"{reference.name}: layer {layer.digest[:19]} has more than {layer.size} bytes")
+                try:
+                    await asyncio.to_thread(_write, file, chunk)
+                except OSError as error:
+                    raise Full(f"layer {layer.digest[:19]}: cannot be written: {error.strerror}") from error
+                yield len(chunk)
+
+    async def _document(self, reference: Reference, version: str) -> bytes:
+        digest = version if version.startswith("sha256:") else ""
+        return await self._small(f"manifests/{version}", reference, digest, {"accept": _ACCEPT})
+
+    async def _small(
+        self, path: str, reference: Reference, digest: str, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """A document of the image, verified when its digest is known."""
+
+        async def attempt() -> bytes:
+            data = bytearray()
+            async with self._get(path, reference, headers or {}) as answer:
+                async for chunk in answer.chunks:
+                    data += chunk
+                    if len(data) > _MAX_DOCUMENT:
+                        raise Malformed(f"{reference.name}: damaged image: {path} is larger than a document can be")
+            return bytes(data)
+
+        body = await self._retries.run(attempt)
+        found = f"sha256:{hashlib.sha256(body).hexdigest()}"
+        if digest and found != digest:
+            raise Malformed(f"{reference.name}: {digest[:19]} was asked for, and {self._origin} sent {found[:19]}")
+        return body
+
+    @asynccontextmanager
+    async def _get(
+        self, path: str, reference: Reference, headers: Mapping[str, str]
+    ) -> AsyncGenerator[StreamedResponse]:
+        """A good answer for a path of the repository, after a login and redirects where they are asked for."""
+        address = f"{self._origin}/v2/{reference.repository}/{path}"
+        has_tried = False
+        for _ in range(_MAX_HOPS):
+            origin, at = _split(address)
+            own = {"authorization": self._authorization} if self._authorization and origin == self._origin else {}
+            async with self._transport(origin).stream("GET", at, headers={**headers, **own}, timeout=_TIMEOUT) as found:
+                if found.status == HTTPStatus.UNAUTHORIZED and origin == self._origin and not has_tried:
+                    challenge = found.headers.get("www-authenticate", "")
+                    has_tried = True
+                elif found.status in (301, 302, 303, 307, 308) and found.headers.get("location"):
+                    challenge, address = "", self._redirect(address, found.headers["location"])
+                elif found.status in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+                    yield found
+                    return
+                else:
+                    raise self._refused(found.status, reference, path)
+            if challenge:
+                await self._log_in(challenge, reference)
+        raise Unavailable(f"{reference.name}: {self._origin} sends from one place to another without end")
+
+    def _redirect(self, address: str, location: str) -> str:
+        target = urljoin(address, location)
+        if not target.startswith("https://" if self._origin.startswith("https:") else ("https://", "http://")):
+            raise Invalid(f"{self._origin}: sends to {urlsplit(target).netloc} in the clear; refused")
+        return target
+
+    async def _log_in(self, text: str, reference: Reference) -> None:
+        challenge = parse_challenge(text)
+        if challenge.scheme == "basic":
+            if self._login is None:
+                raise self._refused(HTTPStatus.UNAUTHORIZED, reference, "")
+            self._authorization = self._login.header
+            return
+        if challenge.scheme != "bearer":
+            raise Unauthenticated(f"{self._origin}: asks for a login by {challenge.scheme!r}, which is not known here")
+        address = challenge.token_address(self._origin, reference.repository)
+        origin, at = _split(address)
+        headers = {"authorization": self._login.header} if self._login else {}
+        answer = await self._transport(origin).request("GET", at, headers=headers, timeout=_TIMEOUT)
+        if answer.status != HTTPStatus.OK:
+            raise self._refused(answer.status, reference, "")
+        self._authorization = f"Bearer {read_token(answer.body, origin)}"
+
+    def _refused(self, status: int, reference: Reference, path: str) -> Exception:
+        host, name = reference.host, reference.name
+        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            kind = Unauthenticated if status == HTTPStatus.UNAUTHORIZED else Forbidden
+            who = f"{self._login.name!r} may not pull it" if self._login else "a login is needed"
+            return kind(f"{name}: {host} refuses: {who}; log in with 'docker login {host}', or say the right name")
+        if status == HTTPStatus.NOT_FOUND and path.startswith("blobs/"):
+            return Malformed(f"{name}: {host} has lost a part of it, {path[6:25]}; push the image again")
+        if status == HTTPStatus.NOT_FOUND:
+            return NotFound(f"{name}: {host} has no image of that name")
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            return Unavailable(f"{name}: {host} was asked too often (429); try again later")
+        return from_status(status, f"{name}: {host} answers {status}")
+
+    def _transport(self, origin: str) -> Transport:
+        if origin not in self._transports:
+            self._transports[origin] = self._connect(origin)
+        return self._transports[origin]
+
+
+def _split(address: str) -> tuple[str, str]:
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc}", f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+
+
+def _parse(body: bytes, reference: Reference) -> _Document:
+    try:
+        document = msgspec.json.decode(body, type=_Document)
+    except msgspec.DecodeError as error:
+        raise Malformed(f"{reference.name}: damaged image: its manifest cannot be read: {error}") from error
+    if document.schema_version == 1:
+        raise Invalid(f"{reference.name}: is stored in a format given up in 2017; push it again with a newer program")
+    blobs = [*(document.manifests or ()), *document.layers, *((document.config,) if document.config else ())]
+    for blob in blobs:
+        is_digest = len(blob.digest) == 71 and blob.digest.startswith("sha256:")
+        if not is_digest or set(blob.digest[7:]) - set("0123456789abcdef") or blob.size < 0:
+            raise Malformed(f"{reference.name}: damaged image: {blob.digest[:100]!r} is no digest that is known here")
+    return document
+
+
+def _choose(manifests: Iterable[Blob], platform: Platform, reference: Reference) -> Blob:
+    """The first manifest for a platform; without a variant in either, any will do."""
+    found = []
+    for blob in manifests:
+        given = blob.platform or Platform()
+        found.append(given.text)
+        is_same = given.os in ("", platform.os) and given.architecture in ("", platform.architecture)
+        if is_same and (not platform.variant or given.variant in ("", platform.variant)):
+            return blob
+    others = ", ".join(sorted({text for text in found if not text.startswith("unknown")})) or "none at all"
+    raise Invalid(f"{reference.name}: holds no image for {platform.text}; it has: {others[:500]}")
+
+
+def _config(document: _Document, reference: Reference) -> Blob:
+    config = document.config
+    if config is None:
+        raise Malformed(f"{reference.name}: damaged image: its manifest has no configuration")
+    if config.media_type not in _CONFIGS:
+        raise Invalid(f"{reference.name}: is no container image but {config.media_type[:100]}")
+    return config
+
+
+def _layers(document: _Document, reference: Reference) -> tuple[Blob, ...]:
+    for layer in document.layers:
+        if layer.urls:
+            raise Invalid(f"{reference.name}: layer {layer.digest[:19]} is not in the registry but elsewhere; refused")
+    return tuple(document.layers)
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[file.write(left) :]

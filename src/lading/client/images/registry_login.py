@@ -1,0 +1,122 @@
+"""Logging in to a registry: whose name and password, and how a registry asks for them.
+
+Names and passwords are those of `docker login` and `podman login`: the first of `$REGISTRY_AUTH_FILE`,
+`$DOCKER_CONFIG/config.json`, `~/.docker/config.json` and `$XDG_RUNTIME_DIR/containers/auth.json` that knows the host.
+A registry answers 401 with a challenge (RFC 7235): `Basic`, or `Bearer` with the address that gives tokens for them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from lading.core.errors import Invalid, Unauthenticated
+
+_PARAMETER = re.compile(r'([a-zA-Z_]+)="([^"]*)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A name and a password."""
+
+    name: str
+    password: str = field(repr=False)
+
+    @property
+    def header(self) -> str:
+        """The value of an `Authorization` header."""
+        return f"Basic {base64.b64encode(f'{self.name}:{self.password}'.encode()).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """What a registry asks for: the scheme in lower case, and its parameters."""
+
+    scheme: str
+    parameters: Mapping[str, str]
+
+    def token_address(self, registry: str, repository: str) -> str:
+        """Where to ask for a token that may pull `repository`.
+
+        Raises Invalid when the address is none, or would have a password sent in the clear by a registry that is not
+        in the clear itself (`registry` is its origin).
+        """
+        realm = self.parameters.get("realm", "")
+        parts = urlsplit(realm)
+        if parts.scheme not in ("https", "http") or not parts.netloc:
+            raise Invalid(f"{registry}: asks for tokens of {realm[:200]!r}, which is no address")
+        if parts.scheme == "http" and registry.startswith("https:"):
+            raise Invalid(f"{registry}: wants a login sent to {parts.netloc} in the clear; refused")
+        asked = {"scope": self.parameters.get("scope") or f"repository:{repository}:pull"}
+        if service := self.parameters.get("service"):
+            asked["service"] = service
+        return f"{realm}{'&' if parts.query else '?'}{urlencode(asked)}"
+
+
+class _Entry(msgspec.Struct):
+    auth: str = ""
+
+
+class _Config(msgspec.Struct):
+    auths: dict[str, _Entry] = {}
+
+
+class TokenAnswer(msgspec.Struct):
+    """What a token service answers; either name will do."""
+
+    token: str = ""
+    access_token: str = ""
+
+
+def parse_challenge(text: str) -> Challenge:
+    """Read a `WWW-Authenticate` header."""
+    scheme, _, rest = text.strip().partition(" ")
+    return Challenge(scheme.lower(), {name.lower(): value for name, value in _PARAMETER.findall(rest)})
+
+
+def read_token(body: bytes, address: str) -> str:
+    """The token in the answer of a token service. Raises Unauthenticated when there is none."""
+    try:
+        answer = msgspec.json.decode(body, type=TokenAnswer)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        answer = TokenAnswer()
+    token = answer.token or answer.access_token
+    if not token or not token.isascii() or any(character.isspace() for character in token):
+        raise Unauthenticated(f"{address}: gave no token")
+    return token
+
+
+def find_login(environ: Mapping[str, str], host: str) -> Login | None:
+    """The name and password for a registry, None when nobody logged in there. Raises Invalid for a damaged file."""
+    for path in _files(environ):
+        try:
+            text = path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise Invalid(f"{path}: cannot be read: {error.strerror}") from error
+        try:
+            entries = msgspec.json.decode(text, type=_Config).auths
+            entry = entries.get(host) or entries.get(f"https://{host}")
+            if entry is not None and entry.auth:
+                name, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
+                return Login(name, password.rstrip("\0"))
+        except (msgspec.DecodeError, binascii.Error, UnicodeDecodeError) as error:
+            raise Invalid(f"{path}: damaged: {error}; log in again with 'docker login {host}'") from error
+    return None
+
+
+def _files(environ: Mapping[str, str]) -> list[Path]:
+    home, runtime = environ.get("HOME"), environ.get("XDG_RUNTIME_DIR")
+    named = [environ.get("REGISTRY_AUTH_FILE")]
+    named.append(f"{config}/config.json" if (config := environ.get("DOCKER_CONFIG")) else None)
+    named.append(f"{home}/.docker/config.json" if home else None)
+    named.append(f"{runtime}/containers/auth.json" if runtime else None)
+    return [Path(path) for path in named if path]

@@ -1,0 +1,209 @@
+"""The binding to libfuse 3: the only module that knows it. Import it when something is mounted: it loads the library.
+
+libfuse calls from threads of its own. Attributes are filled in and files read here without the detours that the
+binding takes for dictionaries and byte strings: a read goes from the block's descriptor into the buffer of libfuse.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from lading.client.mount.operations import Operations, Status
+
+# The binding would take libfuse 2 where both are installed.
+os.environ.setdefault("FUSE_LIBRARY_NAME", "fuse3")
+import mfusepy
+
+_NANOSECONDS = 1_000_000_000
+_FOREVER = 86400.0
+_BRIEFLY = 1.0
+_READ_AHEAD = 1 << 20
+_SPACE = 1 << 40
+_THREADS_SINCE = 12
+_THREADS = 64
+_IDLE_THREADS = 64
+_DIRECTORY = 0o40555
+_NO_OPEN = 1 << 24
+"""FUSE_CAP_NO_OPEN_SUPPORT of libfuse."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuseSettings:
+    """How to mount. `immutable`: nothing below ever changes, so that the kernel need not ask again."""
+
+    mountpoint: str
+    allow_other: bool = False
+    immutable: bool = False
+
+
+class FuseThread:
+    """A thread that serves one mount until that is taken away."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        settings: FuseSettings,
+        *,
+        on_mounted: Callable[[], None],
+        on_end: Callable[[], None],
+    ) -> None:
+        self.code = 0
+        """What libfuse ended with; not 0 when it could not mount."""
+        self._callbacks = _Callbacks(operations, on_mounted)
+        self._settings = settings
+        self._on_end = on_end
+        self._thread = threading.Thread(target=self._run, name="fuse", daemon=True)
+
+    def start(self) -> None:
+        """Begin to mount."""
+        self._thread.start()
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end; whether it came."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        life = _FOREVER if self._settings.immutable else _BRIEFLY
+        # libfuse 3.12 and later would complain of the numbers that the binding does not set.
+        threads = {"max_threads": _THREADS, "max_idle_threads": _IDLE_THREADS}
+        more = threads if mfusepy.fuse_version_minor >= _THREADS_SINCE else {}
+        try:
+            _Session(
+                self._callbacks,
+                self._settings.mountpoint,
+                foreground=True,
+                fsname="lading",
+                subtype="lading",
+                ro=True,
+                allow_other=self._settings.allow_other,
+                uid=os.getuid(),
+                gid=os.getgid(),
+                entry_timeout=life,
+                attr_timeout=life,
+                negative_timeout=0.0,
+                **more,
+            )
+        except RuntimeError as error:
+            self.code = error.args[0] if error.args and isinstance(error.args[0], int) else 1
+        finally:
+            self._on_end()
+
+
+class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
+    """What the binding registers: a method here is a call that the kernel may make."""
+
+    use_ns = True
+
+    def __init__(self, operations: Operations, on_mounted: Callable[[], None]) -> None:
+        self.lading = operations
+        self._on_mounted = on_mounted
+        self._can_do_without = False
+        self.kept = threading.local()
+
+    def init_with_config(self, conn_info: mfusepy.fuse_conn_info | None, config_3: mfusepy.fuse_config | None) -> None:
+        """The mount is there."""
+        del config_3
+        if conn_info is not None:
+            conn_info.max_readahead = _READ_AHEAD
+            self._can_do_without = bool(conn_info.capable & _NO_OPEN)
+        self._on_mounted()
+
+    def open(self, path: str, flags: int) -> int:
+        """Files need not be opened, nor closed: the kernel asks once, if it can do without."""
+        del flags
+        if self._can_do_without:
+            raise OSError(errno.ENOSYS, path)
+        return 0
+
+    def opendir(self, path: str) -> int:
+        """Look into a directory; its names come by the number."""
+        return self.lading.open_directory(path)
+
+    def releasedir(self, path: str, fh: int) -> int:
+        """Close it."""
+        del path
+        self.lading.close_directory(fh)
+        return 0
+
+    def statfs(self, path: str) -> dict[str, int]:
+        """A large, empty file system."""
+        del path
+        return {"f_bsize": _READ_AHEAD, "f_frsize": 4096, "f_blocks": _SPACE // 4096, "f_namemax": 255}
+
+    # Registered because they are here; the session below answers them itself.
+
+    def getattr(self, path: str, fh: int | None = None) -> dict[str, int]:
+        """See `_Session.getattr_fuse_3`."""
+        raise NotImplementedError
+
+    def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
+        """See `_Session.read`."""
+        raise NotImplementedError
+
+    def readdir(self, path: str, fh: int) -> Iterable[str]:
+        """See `_Session.readdir_fuse_3`."""
+        raise NotImplementedError
+
+
+class _Session(mfusepy.FUSE):  # type: ignore[misc]
+    """The binding's session with its three busiest callbacks replaced."""
+
+    operations: _Callbacks
+
+    def getattr_fuse_3(self, path: bytes, buf: mfusepy.c_stat_p, fip: mfusepy.fuse_fi_p) -> int:
+        """stat(2)."""
+        del fip
+        _fill(buf.contents, self.operations.lading.status(os.fsdecode(path)))
+        return 0
+
+    def readdir_fuse_3(
+        self,
+        path: bytes,
+        buf: object,
+        filler: Callable[..., int],
+        offset: int,
+        fip: mfusepy.fuse_fi_p,
+        flags: int,
+    ) -> int:
+        """readdir(3): all names at once."""
+        del path, offset, flags
+        entry = mfusepy.c_stat()
+        for name, mode in ((".", _DIRECTORY), ("..", _DIRECTORY), *self.operations.lading.names(fip.contents.fh)):
+            entry.st_mode = mode
+            if filler(buf, os.fsencode(name), entry, 0, 0):
+                break
+        return 0
+
+    def read(self, path: bytes, buf: object, size: int, offset: int, fip: mfusepy.fuse_fi_p) -> int:
+        """read(2)."""
+        del fip
+        address = ctypes.cast(buf, ctypes.c_void_p).value  # type: ignore[arg-type]
+        if not address:
+            return 0
+        target = memoryview((ctypes.c_char * size).from_address(address)).cast("B")
+        return self.operations.lading.read(os.fsdecode(path), target, offset)
+
+    def _wrapper(self, func: Callable[..., int], *args: object, **kwargs: object) -> int:
+        """Every call of the kernel comes through here."""
+        kept = self.operations.kept
+        if not hasattr(kept, "state"):
+            # A thread that is not of Python's making gets its state for each call and loses it after. Taken once more,
+            # it stays; these threads stay as well.
+            kept.state = ctypes.pythonapi.PyGILState_Ensure()
+        found: int = super()._wrapper(func, *args, **kwargs)
+        return found
+
+
+def _fill(buffer: mfusepy.c_stat, status: Status) -> None:
+    buffer.st_mode = status.mode
+    buffer.st_size = status.size
+    buffer.st_blocks = (status.size + 511) // 512
+    buffer.st_nlink = 1
+    for moment in (buffer.st_mtimespec, buffer.st_ctimespec, buffer.st_atimespec):
+        moment.tv_sec, moment.tv_nsec = divmod(status.modified, _NANOSECONDS)

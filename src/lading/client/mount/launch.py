@@ -1,0 +1,109 @@
+"""Starting a mount in a process of its own, and ending it. These functions block."""
+
+from __future__ import annotations
+
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import IO, Any
+
+import msgspec
+
+from lading.client.mount.service import MountSettings
+from lading.core.errors import Unavailable
+
+_START_TIME = 60.0
+_END_TIME = 8.0
+
+
+def launch(
+    settings: MountSettings, *, log: int | IO[bytes] | None = None, pass_fds: Sequence[int] = ()
+) -> subprocess.Popen[bytes]:
+    """A process that has mounted. Its log goes to `log` (None: our standard error).
+
+    Unless the settings are `tied`, it goes on when this process ends. Raises Unavailable with its reason.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lading.client.mount"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        # Ctrl-C is for whoever started it, who then ends the mount.
+        start_new_session=True,
+        pass_fds=pass_fds,
+    )
+    try:
+        _tell(process, settings)
+        answer = _answer(process, _START_TIME)
+    except BaseException:
+        process.kill()
+        finish(process)
+        raise
+    if "error" in answer:
+        finish(process)
+        raise Unavailable(str(answer["error"]))
+    return process
+
+
+def finish(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+    """End the mount; its statistics, none when it had to be killed. Idempotent."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    return wait(process, limit=_END_TIME)
+
+
+def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dict[str, Any]:
+    """Wait for the end of the process, which is killed after `limit` seconds; its statistics."""
+    if process.stdout is None or process.stdout.closed:
+        return {}
+    # Its end would be the end of the mount, and `communicate` closes what it knows of.
+    kept, process.stdin = process.stdin, None
+    try:
+        said, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        return {}
+    finally:
+        process.stdin = kept
+        if kept is not None and process.returncode is not None:
+            kept.close()
+    for line in (said or b"").splitlines():
+        found = _decode(line).get("statistics")
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _tell(process: subprocess.Popen[bytes], settings: MountSettings) -> None:
+    assert process.stdin is not None
+    try:
+        process.stdin.write(msgspec.json.encode(settings) + b"\n")
+        process.stdin.flush()
+        if not settings.tied:
+            process.stdin.close()
+            process.stdin = None
+    except BrokenPipeError as error:
+        raise Unavailable("the process of the mount ended at once") from error
+
+
+def _answer(process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        if not selector.select(limit):
+            raise Unavailable(f"nothing was mounted within {limit:g} s")
+    answer = _decode(process.stdout.readline())
+    if not answer:
+        raise Unavailable("the process of the mount ended at once; its log says why")
+    return answer
+
+
+def _decode(line: bytes) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}

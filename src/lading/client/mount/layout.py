@@ -1,0 +1,293 @@
+"""The directories of a mount, as arv-mount lays them out by default.
+
+    README            what by_id is
+    by_id/            any readable collection by uuid or portable data hash, any project by uuid, looked up by name
+    home/             the projects and collections of the user
+    shared/           the projects shared with the user, and the users and projects that own them
+    by_tag/NAME/      the collections and projects that have a tag, by uuid
+
+A name that cannot stand in a file system (`/` in it, too long, taken by an older one) is changed, never hidden; a
+record without a name is found by its uuid alone. A mount can also show one of these, or one collection or project,
+at its top.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from lading.client.api import Page, Record
+from lading.client.events import Event
+from lading.client.mount.library import Library, Listed, Listing
+from lading.client.mount.places import Directory, Node, Renew, Text, Unknown
+from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.ids import Infix, is_pdh, is_uuid
+
+README = b"""Collections and projects are found here by name: a directory appears when it is asked for.
+
+    by_id/UUID              a collection or a project that you can read
+    by_id/HASH+SIZE         a collection by its portable data hash
+
+'ls' shows only what somebody has looked at.
+"""
+PROJECT_RECORD = ".arvados#project"
+_PROJECTS = ("project", "filter")
+_MOST = 1000
+_LONGEST = 255
+_UNFIT = re.compile(r"[/\0]")
+
+
+class View(StrEnum):
+    """What a mount shows at its top."""
+
+    ALL = "all"
+    BY_ID = "by_id"
+    BY_PDH = "by_pdh"
+    HOME = "home"
+    SHARED = "shared"
+    BY_TAG = "by_tag"
+    COLLECTION = "collection"
+    PROJECT = "project"
+
+
+class Fixed:
+    """A directory that is what it is."""
+
+    renew: Renew | None = None
+
+    def __init__(self, entries: Mapping[str, Node], modified: float) -> None:
+        self.modified = modified
+        self._entries = entries
+
+    def peek(self, name: str) -> Node | None:
+        """See Directory."""
+        return self._entries.get(name)
+
+    async def find(self, name: str) -> Node | None:
+        """See Directory."""
+        return self._entries.get(name)
+
+    async def list(self) -> Listing:
+        """See Directory."""
+        return self._entries
+
+
+class ById:
+    """Everything that can be read, by uuid or portable data hash."""
+
+    renew: Renew | None = None
+
+    def __init__(self, layout: Layout, *, only_hashes: bool) -> None:
+        self.modified = layout.library.modified
+        self._layout = layout
+        self._only_hashes = only_hashes
+        self._seen: dict[str, Directory] = {}
+
+    def peek(self, name: str) -> Node | None:
+        """See Directory."""
+        if name == "README":
+            return Text(README)
+        found = self._seen.get(name)
+        if found is not None:
+            # Asked for a name, it says whether it still knows itself to be there.
+            found.peek("")
+            return found
+        if self._is_id(name):
+            raise Unknown
+        return None
+
+    async def find(self, name: str) -> Node | None:
+        """See Directory."""
+        if name == "README":
+            return Text(README)
+        if not self._is_id(name):
+            return None
+        directory = self._layout.by_id(name)
+        try:
+            await directory.find("")
+        except NotFound:
+            self._seen.pop(name, None)
+            return None
+        self._seen[name] = directory
+        return directory
+
+    async def list(self) -> Listing:
+        """Those that somebody looked at."""
+        return {"README": Text(README), **self._seen}
+
+    def _is_id(self, name: str) -> bool:
+        if is_pdh(name):
+            return True
+        return not self._only_hashes and (is_uuid(name, Infix.COLLECTION) or is_uuid(name, Infix.GROUP))
+
+
+class Layout:
+    """Makes the directories, and lets them know what changed."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self._projects: dict[str, Listed] = {}
+        self._user = ""
+        self._shared = self._listed(self._list_shared)
+        self._tags = self._listed(self._list_tags)
+        self._tagged: dict[str, Listed] = {}
+
+    async def top(self, view: View, id: str = "") -> Directory:
+        """The top of a mount. Raises NotFound or Invalid for an id that is none, and what the API raises."""
+        match view:
+            case View.BY_ID | View.BY_PDH:
+                return ById(self, only_hashes=view is View.BY_PDH)
+            case View.HOME:
+                return self.project(await self._own_uuid())
+            case View.SHARED:
+                return self._shared
+            case View.BY_TAG:
+                return self._tags
+            case View.COLLECTION | View.PROJECT:
+                directory = self.by_id(id)
+                await directory.find("")
+                return directory
+            case View.ALL:
+                by_id = ById(self, only_hashes=False)
+                home = self.project(await self._own_uuid())
+                parts: dict[str, Node] = {"README": Text(README), "by_id": by_id, "home": home}
+                return Fixed(parts | {"shared": self._shared, "by_tag": self._tags}, self.library.modified)
+
+    def by_id(self, id: str) -> Directory:
+        """The collection or project with this id, looked at or not. Raises Invalid."""
+        if is_pdh(id) or is_uuid(id, Infix.COLLECTION):
+            return self.library.collection(id)
+        if is_uuid(id, Infix.GROUP) or is_uuid(id, Infix.USER):
+            return self.project(id)
+        raise Invalid(f"{id}: neither the uuid of a collection or project nor a portable data hash")
+
+    def project(self, uuid: str) -> Listed:
+        """The content of a project, or of a user's home."""
+        if uuid not in self._projects:
+            self._projects[uuid] = self._listed(lambda: self._list_project(uuid))
+        return self._projects[uuid]
+
+    def expire(self) -> None:
+        """Anything may have changed."""
+        self.library.expire()
+        for one in (*self._projects.values(), *self._tagged.values(), self._shared, self._tags):
+            one.freshness.expire()
+
+    def change(self, event: Event) -> None:
+        """One thing has changed."""
+        old = event.properties.get("old_attributes") or {}
+        for owner in (event.object_owner_uuid, str(old.get("owner_uuid") or "")):
+            if owner in self._projects:
+                self._projects[owner].freshness.expire()
+        if event.object_uuid in self._projects:
+            self._projects[event.object_uuid].freshness.expire()
+        kind = event.object_uuid[6:11]
+        if kind == Infix.COLLECTION:
+            self.library.expire(event.object_uuid)
+        elif kind in (Infix.LINK, Infix.GROUP):
+            for one in (*self._tagged.values(), self._shared, self._tags):
+                one.freshness.expire()
+
+    def _listed(self, load: Any) -> Listed:
+        return Listed(load, self.library.clock, life=self.library.life)
+
+    async def _own_uuid(self) -> str:
+        if not self._user:
+            self._user = str((await self.library.api.request("GET", "users/current"))["uuid"])
+        return self._user
+
+    async def _list_project(self, uuid: str) -> Listing:
+        entries = _Names()
+        if is_uuid(uuid, Infix.GROUP):
+            record = await self.library.api.get("groups", uuid)
+            entries.names[PROJECT_RECORD] = Text(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+        kinds: tuple[list[Any], ...] = (
+            [["uuid", "is_a", "arvados#group"], ["groups.group_class", "in", _PROJECTS]],
+            [["uuid", "is_a", "arvados#collection"]],
+        )
+        for filters in kinds:
+            async for page in self._pages(f"groups/{uuid}/contents", filters):
+                for record in page:
+                    entries.add(record, self.by_id(record["uuid"]))
+        return entries.names
+
+    async def _list_shared(self) -> Listing:
+        entries = _Names()
+        owners: dict[str, Record] = {}
+        roots: list[Record] = []
+        last: list[Any] = []
+        while True:
+            filters = [["group_class", "in", _PROJECTS], *last]
+            answer = await self.library.api.request(
+                "GET",
+                "groups/shared",
+                params={"filters": filters, "order": "uuid", "limit": _MOST, "include": "owner_uuid", "count": "none"},
+            )
+            if not answer["items"]:
+                break
+            last = [["uuid", ">", answer["items"][-1]["uuid"]]]
+            roots += answer["items"]
+            owners |= {record["uuid"]: record for record in answer.get("included") or ()}
+        for record in sorted(owners.values(), key=lambda one: str(one["uuid"])):
+            full = " ".join(filter(None, (record.get("first_name"), record.get("last_name"))))
+            name = record.get("name") or full or record.get("username") or record["uuid"]
+            entries.add({**record, "name": name}, self.project(record["uuid"]))
+        for record in roots:
+            if record["owner_uuid"] not in owners:
+                entries.add(record, self.project(record["uuid"]))
+        return entries.names
+
+    async def _list_tags(self) -> Listing:
+        items = await self.library.api.list(
+            "links", filters=[["link_class", "=", "tag"]], select=["name"], distinct=True, limit=_MOST
+        )
+        entries = _Names()
+        for record in items:
+            name = str(record.get("name") or "")
+            if name not in self._tagged:
+                self._tagged[name] = self._listed(lambda name=name: self._list_tag(name))
+            entries.add(record, self._tagged[name])
+        return entries.names
+
+    async def _list_tag(self, name: str) -> Listing:
+        found: dict[str, Node] = {}
+        filters = [["link_class", "=", "tag"], ["name", "=", name]]
+        async for page in self.library.api.pages("links", filters=filters, select=["uuid", "head_uuid"]):
+            for record in page:
+                uuid = str(record["head_uuid"])
+                if is_uuid(uuid, Infix.COLLECTION) or is_uuid(uuid, Infix.GROUP):
+                    found[uuid] = self.by_id(uuid)
+        return found
+
+    async def _pages(self, path: str, filters: list[Any]) -> AsyncGenerator[Page]:
+        try:
+            async for page in self.library.api.pages(path, filters=filters):
+                yield page
+        except Forbidden as error:
+            raise NotFound(error.message) from error
+
+
+class _Names:
+    """Names of a directory, each fit for a file system and given once."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Node] = {}
+
+    def add(self, record: Record, node: Node) -> None:
+        """Add the node by the name of its record; one without a name is left out."""
+        name = str(record.get("name") or "")
+        if not name:
+            return
+        fit = _UNFIT.sub("_", name)
+        uuid = str(record.get("uuid") or "")
+        if fit in (".", "..") or fit.startswith(".arvados#"):
+            fit = f"_{fit}"
+        if fit in self.names and uuid:
+            fit = f"{fit} ({uuid})"
+        if len(fit.encode()) > _LONGEST:
+            fit = uuid or fit.encode()[:_LONGEST].decode(errors="ignore")
+        self.names[fit] = node

@@ -1,0 +1,183 @@
+"""What the kernel asks of a mount, answered from the layout and the blocks.
+
+Every method may be called from any thread and raises OSError with the number that the caller of the system call sees:
+ENOENT for what is not there, EACCES for what may not be read, EIO for everything else, with the reason in the log.
+
+Files are not opened: a read names its path. Two calls less for each file is what small files are about. What somebody
+is reading he goes on reading when its collection is gone, or the server silent.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import logging
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+
+from lading.client.mount import places
+from lading.client.mount.places import Directory, Node, Place, Text, Unknown
+from lading.client.mount.reading import Bridge, OpenBlocks, Reader
+from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
+from lading.core.filetree import File, Tree
+
+_DIRECTORY = stat.S_IFDIR | 0o555
+_FILE = stat.S_IFREG | 0o555
+_HIDDEN = ".arvados#"
+_READERS = 1024
+_logger = logging.getLogger("lading.mount")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was asked of a mount: calls by name, bytes of files given, and calls that ended with EIO."""
+
+    began: float = field(default_factory=time.time)
+    calls: dict[str, int] = field(default_factory=dict)
+    bytes_read: int = 0
+    failed: int = 0
+
+    def add(self, name: str) -> None:
+        """One more call."""
+        self.calls[name] = self.calls.get(name, 0) + 1
+
+    def plain(self) -> dict[str, object]:
+        """As plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What stat(2) says: mode, bytes, and nanoseconds since 1970."""
+
+    mode: int
+    size: int
+    modified: int
+
+
+class Operations:
+    """The file system, read-only."""
+
+    def __init__(self, root: Directory, blocks: OpenBlocks, bridge: Bridge) -> None:
+        self.counts = Counts()
+        self._root = root
+        self._blocks = blocks
+        self._bridge = bridge
+        # By path, those used last at the end.
+        self._readers: dict[str, Reader] = {}
+        self._turn = threading.Lock()
+        self._directories: dict[int, list[tuple[str, int]]] = {}
+        self._numbers = itertools.count(1)
+
+    def status(self, path: str) -> Status:
+        """What is at a path."""
+        with self._answering("getattr", path):
+            return _status(self._place(path))
+
+    def open_directory(self, path: str) -> int:
+        """The number of a newly opened directory."""
+        with self._answering("opendir", path):
+            node = self._place(path).node
+            if isinstance(node, File | Text):
+                raise OSError(errno.ENOTDIR, path)
+            entries = node.entries if isinstance(node, Tree) else self._bridge.call(node.list())
+            number = next(self._numbers)
+            self._directories[number] = [
+                (name, _mode(one)) for name, one in entries.items() if not name.startswith(_HIDDEN)
+            ]
+            return number
+
+    def names(self, number: int) -> list[tuple[str, int]]:
+        """The names in an open directory, each with its mode."""
+        return self._directories[number]
+
+    def read(self, path: str, target: memoryview, offset: int) -> int:
+        """Fill `target` from a file; the bytes that were there."""
+        with self._answering("lookup", path):
+            reader = self._reader(path)
+        with self._answering("read", path):
+            if isinstance(reader, Text):
+                piece = reader.content[offset : offset + len(target)]
+                target[: len(piece)] = piece
+                return len(piece)
+            done = reader.read_into(target, offset, self._blocks)
+            self.counts.bytes_read += done
+            return done
+
+    def close_directory(self, number: int) -> None:
+        """The directory is closed."""
+        self._directories.pop(number, None)
+
+    def _place(self, path: str) -> Place:
+        elements = path.split("/")[1:] if path != "/" else []
+        try:
+            place = places.peek(self._root, elements)
+        except Unknown:
+            place = self._bridge.call(places.find(self._root, elements))
+        if place is None:
+            raise OSError(errno.ENOENT, path)
+        return place
+
+    def _reader(self, path: str) -> Reader | Text:
+        known = self._readers.get(path)
+        try:
+            place = self._place(path)
+        except (LadingError, OSError):
+            if known is None:
+                raise
+            return known
+        node = place.node
+        if isinstance(node, Text):
+            return node
+        if not isinstance(node, File):
+            raise OSError(errno.EISDIR, path)
+        if known is None or known.file is not node:
+            known = self._remember(path, Reader(node, place.renew))
+        return known
+
+    def _remember(self, path: str, reader: Reader) -> Reader:
+        with self._turn:
+            self._readers.pop(path, None)
+            self._readers[path] = reader
+            if len(self._readers) > _READERS:
+                del self._readers[next(iter(self._readers))]
+        return reader
+
+    @contextmanager
+    def _answering(self, name: str, path: str) -> Iterator[None]:
+        """Turns what goes wrong into the number for the caller, and says the rest in the log."""
+        self.counts.add(name)
+        try:
+            yield
+        except NotFound as error:
+            if name == "read":
+                raise self._failed(name, path, error) from error
+            raise OSError(errno.ENOENT, path) from error
+        except (Forbidden, Unauthenticated) as error:
+            _logger.warning("%s path=%r refused: %s", name, path, error.message)
+            raise OSError(errno.EACCES, path) from error
+        except LadingError as error:
+            raise self._failed(name, path, error) from error
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR) and name != "read":
+                raise
+            raise self._failed(name, path, error) from error
+
+    def _failed(self, name: str, path: str, error: Exception) -> OSError:
+        self.counts.failed += 1
+        _logger.error("%s path=%r failed: %s", name, path, error)
+        return OSError(errno.EIO, path)
+
+
+def _mode(node: Node) -> int:
+    return _FILE if isinstance(node, File | Text) else _DIRECTORY
+
+
+def _status(place: Place) -> Status:
+    node = place.node
+    size = node.size if isinstance(node, File) else len(node.content) if isinstance(node, Text) else 0
+    return Status(_mode(node), size, int(place.modified * 1_000_000_000))

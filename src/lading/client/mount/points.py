@@ -1,0 +1,106 @@
+"""Mount points: what is mounted there, and taking it away."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from lading.core.errors import Conflict, Invalid, Unavailable
+
+_MNT_DETACH = 2
+_PROGRAMS = ("fusermount3", "fusermount")
+_LIMIT = 10.0
+_DEVICE = Path("/dev/fuse")
+_BACKING = Path("/sys/class/bdi")
+
+
+def check_fuse() -> None:
+    """Return when this user can mount. Raises Unavailable saying what to do."""
+    if not _DEVICE.exists():
+        raise Unavailable(f"{_DEVICE}: not there; load the module: modprobe fuse")
+    if not os.access(_DEVICE, os.R_OK | os.W_OK):
+        raise Unavailable(f"{_DEVICE}: this user may not use it: chmod 666 {_DEVICE}")
+    if os.geteuid() != 0 and _program() is None:
+        raise Unavailable("fusermount3 is not installed: apt install fuse3")
+
+
+def check_point(directory: Path) -> None:
+    """Return when something can be mounted there. Raises Invalid or Conflict saying what to do."""
+    if is_dead(directory):
+        raise Conflict(
+            f"{directory}: a mount is there whose process is gone; take it away: lading mount --unmount {directory}"
+        )
+    if not directory.is_dir():
+        raise Invalid(f"{directory}: not a directory; make it: mkdir -p {directory}")
+    if kind_of(directory).startswith("fuse"):
+        raise Conflict(f"{directory}: something is mounted there; take it away: lading mount --unmount {directory}")
+
+
+def is_dead(directory: Path) -> bool:
+    """Whether a mount is there that nobody serves any more."""
+    try:
+        directory.stat()
+    except OSError as error:
+        return error.errno in (errno.ENOTCONN, errno.ECONNABORTED)
+    return False
+
+
+def kind_of(directory: Path) -> str:
+    """The type of the topmost file system mounted at exactly this directory, "" when there is none."""
+    return _find(directory)[0]
+
+
+def read_ahead(directory: Path, kib: int) -> bool:
+    """Have the kernel ask a mount for so much at once; whether this user may say so (the usual is 128 KiB)."""
+    device = _find(directory)[1]
+    try:
+        (_BACKING / device / "read_ahead_kb").write_text(str(kib))
+    except OSError:
+        return False
+    return True
+
+
+def unmount(directory: Path) -> None:
+    """Take a FUSE mount away, at once, even when it is in use. Raises Invalid when there is none, Unavailable."""
+    if not kind_of(directory).startswith("fuse"):
+        raise Invalid(f"{directory}: nothing is mounted there")
+    if os.geteuid() == 0:
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.umount2(os.fsencode(directory.absolute()), _MNT_DETACH):
+            number = ctypes.get_errno()
+            raise Unavailable(f"{directory}: cannot be unmounted: {os.strerror(number)}")
+        return
+    program = _program()
+    if program is None:
+        raise Unavailable("fusermount3 is not installed: apt install fuse3")
+    done = subprocess.run(
+        [program, "-u", "-z", str(directory.absolute())], capture_output=True, text=True, timeout=_LIMIT, check=False
+    )
+    if done.returncode:
+        raise Unavailable(f"{directory}: cannot be unmounted: {' '.join(done.stderr.split())}")
+
+
+def _find(directory: Path) -> tuple[str, str]:
+    """Type and device number of the topmost file system that is mounted there, "" when there is none."""
+    wanted = str(directory.absolute())
+    found = ("", "")
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if _unescape(fields[4]) == wanted:
+            found = (after.split(" ")[0], fields[2])
+    return found
+
+
+def _program() -> str | None:
+    return next((one for one in map(shutil.which, _PROGRAMS) if one), None)
+
+
+def _unescape(text: str) -> str:
+    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        text = text.replace(code, char)
+    return text

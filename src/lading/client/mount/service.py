@@ -1,0 +1,187 @@
+"""One mount from beginning to end: the server, the cache, the kernel.
+
+    serve(settings, stop)   mounts, says so, answers until `stop` is set or somebody unmounts, and takes it away
+
+In a process of its own (`python -m lading.client.mount`) the settings come as JSON on standard input, as they hold a
+token; one line of JSON on standard output says that it is mounted or why not. With `tied`, the process ends when its
+standard input does, so that it never outlives who started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.client.api import ApiClient
+from lading.client.blockfiles import BlockFiles
+from lading.client.blocks import BlockClient
+from lading.client.events import Event, events
+from lading.client.mount import points
+from lading.client.mount.layout import Layout, View
+from lading.client.mount.library import Library
+from lading.client.mount.operations import Operations
+from lading.client.mount.reading import Bridge, OpenBlocks
+from lading.client.retry import RetryPolicy
+from lading.client.transport import HttpTransport, Transport
+from lading.core.errors import LadingError, Unavailable
+
+_MOUNT_TIME = 10.0
+_END_TIME = 3.0
+_MANY = 1_000_000
+_READ_AHEAD_KIB = 4096
+_logger = logging.getLogger("lading.mount")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountSettings:
+    """One mount. Reach the server by `api_socket` or by `api_url`; sizes are bytes, times seconds."""
+
+    mountpoint: str
+    token: str = field(repr=False)
+    cache_directory: str
+    api_socket: str = ""
+    api_url: str = ""
+    api_ca_file: str = ""
+    api_insecure: bool = False
+    view: View = View.ALL
+    id: str = ""
+    """The collection or project, for these views."""
+    cache_size: int = 10 << 30
+    allow_other: bool = False
+    timeout: float = 60.0
+    """After which a question to the server is given up, and the file system answers with an error."""
+    namespace: int = -1
+    """A descriptor of the mount namespace to mount in; -1: the own one."""
+    tied: bool = False
+
+
+def open_transport(settings: MountSettings) -> Transport:
+    """The way to the server."""
+    if settings.api_socket:
+        return HttpTransport(unix_socket=settings.api_socket)
+    verify = Path(settings.api_ca_file) if settings.api_ca_file else not settings.api_insecure
+    return HttpTransport(settings.api_url, verify=verify)
+
+
+class Mount:
+    """A mount that is being served."""
+
+    def __init__(self, settings: MountSettings, files: BlockFiles, operations: Operations) -> None:
+        self.ended = asyncio.Event()
+        """Somebody took the mount away."""
+        self._settings = settings
+        self._files = files
+        self._operations = operations
+
+    def statistics(self) -> dict[str, object]:
+        """What was asked of it so far, as plain values."""
+        cache = self._files.counts
+        return self._operations.counts.plain() | {
+            "blocks_found": cache.found,
+            "blocks_fetched": cache.fetched,
+            "bytes_fetched": cache.fetched_bytes,
+            "blocks_not_kept": cache.not_kept,
+            "blocks_damaged": cache.damaged,
+        }
+
+
+@asynccontextmanager
+async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerator[Mount]:
+    """Mount; unmount when the context is left. Raises LadingError saying what to do when it cannot be mounted."""
+    points.check_fuse()
+    directory = Path(settings.mountpoint)
+    points.check_point(directory)
+    policy = RetryPolicy(attempts=_MANY, cap=5.0, give_up_after=settings.timeout * 0.75)
+    api = ApiClient(transport, settings.token, retry=policy, timeout=settings.timeout)
+    blocks = BlockClient(transport, settings.token, retry=policy)
+    layout = Layout(Library(api))
+    top = await layout.top(settings.view, settings.id)
+    loop = asyncio.get_running_loop()
+    bridge = Bridge(loop, settings.timeout)
+    files = BlockFiles(Path(settings.cache_directory), settings.cache_size, fetch=blocks.save)
+    opened = OpenBlocks(files, bridge)
+    mount = Mount(settings, files, Operations(top, opened, bridge))
+    following = asyncio.create_task(_follow(api, layout), name="events") if settings.view is not View.BY_PDH else None
+    try:
+        async with _in_kernel(mount, settings, loop):
+            yield mount
+    finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        await opened.close()
+
+
+@asynccontextmanager
+async def _in_kernel(mount: Mount, settings: MountSettings, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+    try:
+        from lading.client.mount.fuse import FuseSettings, FuseThread
+    except (OSError, AttributeError) as error:
+        raise Unavailable(f"libfuse 3 is not installed: apt install fuse3 ({error})") from error
+    there = asyncio.Event()
+    thread = FuseThread(
+        mount._operations,
+        FuseSettings(
+            mountpoint=settings.mountpoint,
+            allow_other=settings.allow_other,
+            immutable=settings.view is View.BY_PDH,
+        ),
+        on_mounted=_from_thread(loop, there.set),
+        on_end=_from_thread(loop, mount.ended.set),
+    )
+    thread.start()
+    try:
+        await _first(there, mount.ended, limit=_MOUNT_TIME)
+        if not there.is_set():
+            why = f"libfuse ended with {thread.code}" if mount.ended.is_set() else "the kernel does not answer"
+            raise Unavailable(f"{settings.mountpoint}: cannot be mounted: {why}")
+        # Fewer questions for the same bytes, and some of them at once.
+        points.read_ahead(Path(settings.mountpoint), _READ_AHEAD_KIB)
+        yield
+    finally:
+        await _take_away(Path(settings.mountpoint), thread.join, mount.ended)
+
+
+async def _take_away(directory: Path, join: Callable[[float], bool], ended: asyncio.Event) -> None:
+    if not ended.is_set():
+        try:
+            await asyncio.to_thread(points.unmount, directory)
+        except LadingError as error:
+            _logger.warning("unmount: %s", error.message)
+    # A file that is still open keeps the connection; it breaks with this process.
+    await asyncio.to_thread(join, _END_TIME)
+
+
+async def _follow(api: ApiClient, layout: Layout) -> None:
+    try:
+        async with aclosing(events(api)) as changes:
+            async for change in changes:
+                if isinstance(change, Event):
+                    layout.change(change)
+                else:
+                    layout.expire()
+    except LadingError as error:
+        _logger.warning("events: %s; changes are seen some seconds later", error.message)
+
+
+async def _first(*events: asyncio.Event, limit: float) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+def _from_thread(loop: asyncio.AbstractEventLoop, action: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        # The loop may be gone when a mount that was in use ends at last.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(action)
+
+    return call

@@ -1,0 +1,257 @@
+"""Answers taken in by the piece, for blocks: a connection, or TLS, writes into a few pieces of memory in turn.
+
+What the HTTP library gives is copied five times on its way, in memory that is new each time. Only plain answers are
+taken so: 200 with a length. Anything else is `Unusual`, and is asked for again in the usual way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast, runtime_checkable
+
+from lading.core import httphead
+from lading.core.errors import Malformed
+from lading.core.httphead import Head
+
+Sink = Callable[[memoryview], Awaitable[None]]
+"""Is given the body, piece after piece; the memory is used again when it returns."""
+_PIECE = 1 << 20
+_PIECES = 3
+_CONNECT_TIMEOUT = 20.0
+# Below the five seconds after which the servers drop idle connections.
+_IDLE = 4.0
+
+
+class Unusual(Exception):
+    """Not an answer that can be taken in this way."""
+
+
+class Broken(Exception):
+    """The connection cannot be had, broke, or was silent for too long; `fault` says more."""
+
+    def __init__(self, fault: OSError) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
+
+
+@runtime_checkable
+class Receiving(Protocol):
+    """A transport that can do so."""
+
+    async def receive(self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float) -> None:
+        """GET; give the body to `sink`. `timeout` is for waiting for the next piece.
+
+        Raises Unusual, Unavailable, and what `sink` raises.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is for the Host header."""
+
+    name: str
+    unix_socket: str = ""
+    host: str = ""
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+
+
+class Receiver:
+    """Connections to one server, used again while they are fresh. Must be used within one event loop."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._idle: list[tuple[float, _Connection]] = []
+
+    async def receive(self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float) -> None:
+        """See Receiving. Raises Unusual, Broken, and what `sink` raises."""
+        head = Head(f"GET {path} HTTP/1.1", (("Host", self._address.name), *headers.items())).encode()
+        while (connection := self._take_idle()) is not None:
+            try:
+                return await self._exchange(connection, head, sink, timeout)
+            except Broken:
+                # It was closed while it was idle; nothing else goes wrong before an answer has begun.
+                if connection.has_begun:
+                    raise
+        return await self._exchange(await self._connect(timeout), head, sink, timeout)
+
+    def close(self) -> None:
+        """Drop the connections that nobody uses."""
+        while self._idle:
+            self._idle.pop()[1].abort()
+
+    async def _exchange(self, connection: _Connection, head: bytes, sink: Sink, timeout: float) -> None:
+        try:
+            await connection.get(head, sink, timeout)
+        except BaseException:
+            connection.abort()
+            raise
+        if connection.is_reusable:
+            self._idle.append((time.monotonic(), connection))
+        else:
+            connection.abort()
+
+    def _take_idle(self) -> _Connection | None:
+        while self._idle:
+            since, connection = self._idle.pop()
+            if time.monotonic() - since < _IDLE and connection.is_reusable:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, timeout: float) -> _Connection:
+        loop, address = asyncio.get_running_loop(), self._address
+        try:
+            async with asyncio.timeout(min(timeout, _CONNECT_TIMEOUT)):
+                if address.unix_socket:
+                    return (await loop.create_unix_connection(_Connection, address.unix_socket))[1]
+                return (await loop.create_connection(_Connection, address.host, address.port, ssl=address.tls))[1]
+        except OSError as error:
+            raise Broken(error) from error
+
+
+class _Connection(asyncio.BufferedProtocol):
+    """One exchange at a time."""
+
+    def __init__(self) -> None:
+        self.has_begun = False
+        """Something came in answer to the last request."""
+        self._transport: asyncio.Transport | None = None
+        self._is_kept = True
+        self._fault: Exception | None = None
+        self._in_head = True
+        self._is_asked = self._is_paused = False
+        self._wake = asyncio.Event()
+        self._free = [memoryview(bytearray(_PIECE)) for _ in range(_PIECES)]
+        self._full: deque[tuple[memoryview, int]] = deque()
+        self._piece = self._free.pop()
+        self._filled = 0
+        self._missing = -1
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether it can be asked once more."""
+        return self._is_kept and self._transport is not None and not self._transport.is_closing()
+
+    async def get(self, head: bytes, sink: Sink, timeout: float) -> None:
+        """Send `head`, give the body to `sink`. Raises Unusual, Broken, and what `sink` raises."""
+        if self._transport is None or self._transport.is_closing():
+            raise Broken(ConnectionResetError("the connection was closed"))
+        self.has_begun, self._in_head, self._filled, self._missing = False, True, 0, -1
+        self._is_asked = True
+        self._transport.write(head)
+        while self._missing or self._full:
+            if not self._full:
+                await self._more(timeout)
+                continue
+            piece, size = self._full.popleft()
+            await sink(piece[:size])
+            self._free.append(piece)
+            if self._is_paused:
+                self._is_paused = False
+                if self._filled == len(self._piece):
+                    self._next_piece()
+                self._transport.resume_reading()
+        self._is_asked, self._in_head = False, True
+
+    async def _more(self, timeout: float) -> None:
+        """Return when there is something to do. Raises Unusual, Broken."""
+        if self._fault is not None:
+            raise self._fault
+        self._wake.clear()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._wake.wait()
+        except TimeoutError as error:
+            raise Broken(error) from error
+
+    def abort(self) -> None:
+        """End it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the loop calls it so)
+        """Where the next bytes go."""
+        if self._filled == len(self._piece):
+            # The loop had begun to read when it was asked to pause.
+            self._free.append(memoryview(bytearray(_PIECE)))
+            self._next_piece()
+        end = len(self._piece) if self._in_head else min(len(self._piece), self._filled + self._missing)
+        return self._piece[self._filled : max(end, self._filled + 1)]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes came."""
+        self._filled += nbytes
+        self.has_begun = True
+        if not self._is_asked:
+            self._fail(Broken(ConnectionResetError("something came that was not asked for")))
+            self.abort()
+            return
+        if not self._in_head:
+            self._missing -= nbytes
+        if self._in_head and not self._begin_body():
+            return
+        if self._missing < 0:
+            self._fail(Broken(ConnectionResetError("more came than was announced")))
+        elif not self._missing or self._filled == len(self._piece):
+            self._full.append((self._piece, self._filled))
+            self._wake.set()
+            if self._free or not self._missing:
+                self._next_piece()
+            elif self._transport is not None:
+                self._is_paused = True
+                self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        """The other side has ended."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone."""
+        lost = exc if isinstance(exc, OSError) else ConnectionResetError("the connection ended before the answer")
+        self._fail(Broken(lost))
+
+    def _fail(self, error: Exception) -> None:
+        self._is_kept = False
+        if self._fault is None:
+            self._fault = error
+        self._wake.set()
+
+    def _next_piece(self) -> None:
+        self._piece = self._free.pop() if self._free else memoryview(bytearray(_PIECE))
+        self._filled = 0
+
+    def _begin_body(self) -> bool:
+        """Whether the head is complete; then what follows it is where a body begins."""
+        seen = bytes(self._piece[: min(self._filled, httphead.MOST)])
+        end = seen.find(httphead.END)
+        if end < 0:
+            if len(seen) == httphead.MOST:
+                self._fail(Unusual("the head of the answer is too long"))
+            return False
+        end += len(httphead.END)
+        try:
+            answer = httphead.parse_answer(seen[:end])
+        except Malformed as error:
+            self._fail(Unusual(error.message))
+            return False
+        text, early = answer.get("content-length"), self._filled - end
+        if answer.status != 200 or answer.get("content-encoding") or not (text.isascii() and text.isdigit()):
+            self._fail(Unusual(f"the answer is {answer.start}"))
+            return False
+        self._is_kept = not answer.says("connection", "close") and answer.start.startswith("HTTP/1.1")
+        self._in_head, self._missing = False, int(text) - early
+        self._piece[:early] = bytes(self._piece[end : self._filled])
+        self._filled = early
+        return True

@@ -1,0 +1,69 @@
+"""From what a registry sent to the normal form."""
+
+from __future__ import annotations
+
+import gzip
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from lading.client.images.pulling import assemble, connector, origin_of, parse_platform
+from lading.client.images.reference import parse_reference
+from lading.client.images.registry import Blob, Platform, RemoteImage
+from lading.client.images.shelf import LayerShelf
+from lading.client.transport import HttpTransport
+from lading.core.errors import Invalid, Malformed
+from tests.client.images.images_on_disk import LAYERS, config_of, digest
+
+_REFERENCE = parse_reference("h:5/tools:1")
+
+
+def _shelved(shelf: LayerShelf, data: bytes) -> Blob:
+    with shelf.part(digest(data)) as file:
+        file.write(data)
+    shelf.keep(digest(data))
+    return Blob(digest=digest(data), size=len(data))
+
+
+def _image(*layers: Blob) -> RemoteImage:
+    config = Blob(digest=digest(b"c"), size=1)
+    return RemoteImage(reference=_REFERENCE, digest=digest(b"m"), config=config, layers=layers)
+
+
+async def test_layers_are_uncompressed_into_one_archive(tmp_path: Path) -> None:
+    shelf = LayerShelf(tmp_path / "shelf")
+    layers = (_shelved(shelf, gzip.compress(LAYERS[0])), _shelved(shelf, LAYERS[1]))
+    normal = await assemble(_image(*layers), config_of(*LAYERS), shelf, tmp_path)
+    assert normal.digest == digest(config_of(*LAYERS))
+    with tarfile.open(normal.path) as tar:
+        assert [f"{digest(layer)[7:]}/layer.tar" for layer in LAYERS] == tar.getnames()[2:]
+
+
+async def test_layers_that_the_configuration_does_not_list_are_refused(tmp_path: Path) -> None:
+    shelf = LayerShelf(tmp_path / "shelf")
+    with pytest.raises(Malformed, match="h:5/tools:1: damaged image: layer 1 is sha256"):
+        await assemble(_image(_shelved(shelf, LAYERS[0])), config_of(LAYERS[1]), shelf, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_plain", "origin"),
+    [
+        ("127.0.0.1:5/a", False, "http://127.0.0.1:5"),
+        ("h:5/a", False, "https://h:5"),
+        ("h:5/a", True, "http://h:5"),
+    ],
+)
+def test_where_a_registry_answers(text: str, is_plain: bool, origin: str) -> None:
+    assert origin_of(parse_reference(text), is_plain=is_plain) == origin
+    transport = connector(None)(origin)
+    assert isinstance(transport, HttpTransport)
+    assert transport.address == origin
+
+
+def test_platforms() -> None:
+    assert parse_platform("linux/amd64") == Platform(os="linux", architecture="amd64")
+    assert parse_platform("linux/arm64/v8").text == "linux/arm64/v8"
+    for text in ("amd64", "windows/amd64", "linux/", "linux/a/b/c"):
+        with pytest.raises(Invalid, match="write for example linux/amd64"):
+            parse_platform(text)
