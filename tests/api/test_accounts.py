@@ -90,11 +90,6 @@ async def test_only_admins(it: World) -> None:
         assert await status(it, method, path, token=token) == 403
 
 
-async def test_users_are_not_merged(it: World) -> None:
-    reply = await it.request("POST", "users/merge", {"new_owner_uuid": "x"})
-    assert (reply.status, "not merged" in reply.error) == (422, True)
-
-
 async def test_hidden_users(tmp_path: object) -> None:
     async with world(tmp_path, Users={"ActivatedUsersAreVisibleToOthers": False}) as it:  # type: ignore[arg-type]
         user = await uuid_of(it, "u")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.api import collections
+from lading.api import collections, manifests
 from lading.core.schema import JSON, Record
 from lading.testing.world import START, World, world
 
@@ -63,19 +63,23 @@ async def test_users_prove_that_they_could_read_the_blocks(it: World) -> None:
         ({"name": ".."}, "name: cannot be"),
         ({"name": "a/b"}, "name: cannot contain"),
         ({"name": 5}, "name: must be a string"),
+        ({"name": "a\nb"}, "contains a control character"),
+        ({"name": "a\x7f"}, "contains a control character"),
+        ({"name": "a\x00"}, "must not contain a NUL"),
+        ({"manifest_text": f". {EMPTY} 0:0:a\tb\n"}, "control character '\\t' must be written"),
+        ({"manifest_text": f". {EMPTY} 0:0:{'d/' * 10_000}f\n"}, "at most 256 names"),
+        ({"manifest_text": f". {EMPTY} 0:0:{'n' * 300}\n"}, "at most 255 bytes"),
+        ({"manifest_text": f". {EMPTY} 0:0:a 0:0:a/b\n"}, "both a file and a directory"),
         ({"colour": "red"}, "unknown attribute 'colour'"),
         ({"storage_classes_desired": []}, "cannot be empty"),
         ({"storage_classes_desired": ["gold"]}, "'gold' is not a configured"),
         ({"replication_desired": -1}, "replication_desired"),
-        ({"preserve_version": True}, "preserve_version"),
         ({"delete_at": "2027-01-01"}, "delete_at: must be set together"),
         ({"trash_at": "2027-01-02", "delete_at": "2027-01-01"}, "delete_at: must not be before"),
         ({"trash_at": "noon"}, "trash_at: 'noon' is not a timestamp"),
         ({"file_count": 7}, "file_count: cannot be written"),
         ({"owner_uuid": "zzzzz-tpzed-000000000000009"}, "owner_uuid: 'zzzzz-tpzed-000000000000009' not found"),
         ({"owner_uuid": "zzzzz-4zz18-000000000000009"}, "owner_uuid"),
-        ({"replace_files": {"/a": ""}}, "replace_files: is not offered"),
-        ({"collection": {}, "replace_segments": {"a": "b"}}, "replace_segments: is not offered"),
     ],
 )
 async def test_faults(it: World, body: Record, fault: str) -> None:
@@ -167,7 +171,7 @@ async def test_lists_sign_what_is_selected(it: World, monkeypatch: pytest.Monkey
 
 
 async def test_big_manifests_go_to_a_thread(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collections, "LARGE", 1)
+    monkeypatch.setattr(manifests, "LARGE", 1)
     made = await it.collection({"a": b"x"})
     assert "+A" in made["manifest_text"]
 

@@ -44,6 +44,15 @@ async def test_the_supervisor_touches_nothing_else(it: World) -> None:
     assert (await it.request("GET", f"containers/{mine}", token=token)).status == 401
 
 
+async def test_a_lock_can_answer_what_the_supervisor_would_ask_for(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    locked = await it.ok("POST", f"containers/{uuid}/lock", {"known": True}, token=it.dispatcher)
+    supervisor = locked["supervisor_token"]
+    assert locked["known"]["container"] == await it.ok("GET", f"containers/{uuid}", token=supervisor)
+    auth = await it.ok("GET", f"containers/{uuid}/auth", token=supervisor)
+    assert locked["known"]["auth"] == {"uuid": auth["uuid"], "api_token": auth["api_token"]}
+
+
 async def test_only_one_locks(it: World) -> None:
     uuid = (await it.submit())["container_uuid"]
     await it.lock(uuid)
@@ -143,10 +152,15 @@ async def test_outputs_must_be_readable_by_the_container(it: World) -> None:
     own = await it.container_token(uuid)
     await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
     foreign = (await it.collection({"a": b"x"}))["portable_data_hash"]
-    reply = await it.request("PUT", f"containers/{uuid}", {"output": foreign}, token=own)
-    assert (reply.status, "Output collection must exist" in reply.error) == (422, True)
+    for caller in (own, supervisor):
+        reply = await it.request("PUT", f"containers/{uuid}", {"output": foreign}, token=caller)
+        assert (reply.status, "Output collection must exist" in reply.error) == (422, True)
+    reply = await it.request("PUT", f"containers/{uuid}", {"log": foreign}, token=supervisor)
+    assert (reply.status, "log: " in reply.error) == (422, True)
     mine = (await it.collection({"a": b"y"}, token=token))["portable_data_hash"]
-    assert (await it.ok("PUT", f"containers/{uuid}", {"output": mine}, token=own))["output"] == mine
+    for caller in (own, supervisor):
+        assert (await it.ok("PUT", f"containers/{uuid}", {"output": mine}, token=caller))["output"] == mine
+    assert (await it.ok("PUT", f"containers/{uuid}", {"log": mine}, token=supervisor))["log"] == mine
 
 
 async def test_live_logs(it: World) -> None:

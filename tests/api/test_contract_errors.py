@@ -5,7 +5,9 @@ The clients retry 408, 409, 423, 500, 502, 503 and 504, so that nothing which st
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -141,3 +143,32 @@ async def test_internal_faults_are_500_and_say_nothing(it: World, monkeypatch: p
     reply = await it.request("POST", "collections", {"properties": {"a": 1}}, token=token)
     assert reply.status == 500
     assert "a secret" not in reply.error
+
+
+async def test_what_passes_is_retried_and_says_so(tmp_path: Path) -> None:
+    """409, 502 and 507: what somebody can put right, or what is over in a moment."""
+    async with world(tmp_path) as it:
+        request = await it.submit()
+        container = request["container_uuid"]
+        supervisor = await it.lock(container)
+        live = f"containers/{container}/live"
+        gap = await it.request("POST", f"{live}/a.txt", params={"offset": 5}, raw=b"x", token=supervisor)
+        assert (gap.status, "offset 5 leaves a gap: 0 bytes are there" in gap.error) == (409, True)
+        (tmp_path / "live" / container / "full.txt").symlink_to("/dev/full")
+        full = await it.request("POST", f"{live}/full.txt", params={"offset": 0}, raw=b"x" * 9000, token=supervisor)
+        assert (full.status, "No space left on device" in full.error) == (507, True)
+        await it.finish(container, supervisor)
+        it.blocks.damaged = True
+        log = await it.request("GET", f"container_requests/{request['uuid']}/log/{container}/crunch-run.txt")
+        assert (log.status, "the block is damaged" in log.error) == (502, True)
+
+
+async def test_a_database_that_is_held_by_another_program_is_503(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        with sqlite3.connect(tmp_path / "db.sqlite", isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            reply = await it.request("POST", "collections", {"name": "x"})
+            other.execute("ROLLBACK")
+        other.close()
+        assert (reply.status, "try again" in reply.error) == (503, True)
+        assert (await it.request("POST", "collections", {"name": "x"})).status == 200

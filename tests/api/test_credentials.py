@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.schema import JSON, Record
-from lading.testing.world import World
+from lading.testing.world import WITH_API, World
 
 BODY: Record = {
     "name": "bucket",
@@ -19,7 +19,7 @@ BODY: Record = {
 
 async def running(it: World, token: str) -> str:
     """The token of a running container of a user."""
-    made = await it.submit(token=token)
+    made = await it.submit(token=token, runtime_constraints=WITH_API)
     supervisor = await it.lock(made["container_uuid"])
     await it.ok("PUT", f"containers/{made['container_uuid']}", {"state": "Running"}, token=supervisor)
     return await it.container_token(made["container_uuid"])

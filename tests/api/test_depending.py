@@ -33,7 +33,7 @@ async def test_it_is_queued_when_all_that_it_depends_on_ended_well(it: World) ->
     assert status["scheduling_status"] == f"It waits for the request {two['uuid']}, which has not ended."
     await it.run(two["container_uuid"])
     assert await priority(it, last) > 0
-    assert [one["reason"] for one in (await why(it, last))["waits"]] == ["position", "unreported"]
+    assert [one["reason"] for one in (await why(it, last))["waits"]] == ["position", "no dispatcher"]
 
 
 @pytest.mark.parametrize("how", ["fails", "is cancelled", "is deleted"])

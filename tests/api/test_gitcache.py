@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -126,3 +128,53 @@ async def test_waiting_for_one_fetch_is_enough(cache: GitCache, repository: Repo
     several = (commit("main", "a"), commit("main", "b"), commit("main"))
     found = await asyncio.gather(*(find(cache, repository, one) for one in several))
     assert {one[0].kind for one in found} == {"blob", "tree"}
+
+
+async def test_what_no_mirror_has_is_no_archive(cache: GitCache, repository: Repository) -> None:
+    repository.commit(a="1")
+    assert await cache.archive("tree", "a" * 40) is None
+    await find(cache, repository, commit("main"))
+    assert await cache.archive("tree", "a" * 40) is None
+
+
+async def test_an_archive_that_takes_too_long_is_given_up(tmp_path: Path, repository: Repository) -> None:
+    repository.commit(a="1")
+    made = GitCache(tmp_path / "mirrors", timeout=20.0)
+    await find(made, repository, commit("main"))
+    late = GitCache(tmp_path / "mirrors", timeout=20.0)
+    stream = await late.archive("tree", repository.hash("main^{tree}"))
+    assert stream is not None
+    late._timeout = 0.0
+    with pytest.raises(Unavailable, match="GitTimeout"):
+        async for _ in stream:
+            late._timeout = -1.0
+    missing = GitCache(tmp_path / "mirrors", timeout=20.0)
+    missing._program = "no-such-git"
+    with pytest.raises(Unavailable, match="install git"):
+        await missing.archive("tree", repository.hash("main^{tree}"))
+
+
+async def test_the_longest_unused_mirrors_go_first(tmp_path: Path) -> None:
+    cache = GitCache(tmp_path / "mirrors", timeout=10, size=1500)
+    for number, name in enumerate(("old", "older", "new")):
+        mirror = tmp_path / "mirrors" / name
+        mirror.mkdir(parents=True)
+        (mirror / "pack").write_bytes(b"x" * 1000)
+        (mirror / "lading.lock").touch()
+        moment = [5000.0, 1000.0, 9000.0][number]
+        os.utime(mirror / "lading.lock", (moment, moment))
+    (tmp_path / "mirrors" / "unused").mkdir()
+
+    def left() -> set[str]:
+        return {one.name for one in (tmp_path / "mirrors").iterdir()}
+
+    with (tmp_path / "mirrors" / "older" / "lading.lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert await cache.shrink(9100.0) == 2
+        assert left() == {"older", "new"}, "one that is being fetched stays"
+    assert await cache.shrink(9100.0) == 1
+    assert left() == {"new"}
+    (tmp_path / "mirrors" / "new" / "pack").write_bytes(b"x" * 2000)
+    assert await cache.shrink(9100.0) == 0, "one that was used lately stays"
+    assert await cache.shrink(99999.0) == 1
+    await cache.close()

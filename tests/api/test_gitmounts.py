@@ -71,7 +71,7 @@ async def test_a_range_is_satisfied_by_any_of_its_trees_and_a_new_one_takes_the_
     chosen = await it.request(
         "PUT", f"container_requests/{excluded['uuid']}", {"container_uuid": older["container_uuid"]}
     )
-    assert (chosen.status, "mounts differs" in chosen.error) == (422, True)
+    assert (chosen.status, "mounts./src.tree differs" in chosen.error) == (422, True)
 
 
 async def test_a_draft_is_committed_with_the_trees_of_that_moment(it: World, repository: Repository) -> None:

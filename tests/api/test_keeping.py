@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.api.keeping import keep
+from lading.api.keeping import keep, keep_one
 from lading.core.finalise import CollectionPlan, Keeps, Piece
 from lading.testing.world import World
 
@@ -24,12 +24,23 @@ async def test_made_renewed_and_left_alone(it: World) -> None:
     one, two = [(await it.collection({name: b"x"}))["portable_data_hash"] for name in "ab"]
     services = it.app.services
     async with it.database.writing() as tx:
-        uuid = await keep(tx, services, plan(one), user_uuid="u")
+        uuid = await keep_one(tx, services, plan(one), user_uuid="u")
         assert uuid is not None
-        assert await keep(tx, services, plan(one, uuid=uuid), user_uuid="u") == uuid
-        assert await keep(tx, services, plan(two, uuid=uuid), user_uuid="u") == uuid
-        assert await keep(tx, services, plan(f"{'0' * 32}+5"), user_uuid="u") is None
-        placed = await keep(tx, services, plan(one, directory="d"), user_uuid="u")
+        assert await keep_one(tx, services, plan(one, uuid=uuid), user_uuid="u") == uuid
+        assert await keep_one(tx, services, plan(two, uuid=uuid), user_uuid="u") == uuid
+        assert await keep_one(tx, services, plan(f"{'0' * 32}+5"), user_uuid="u") is None
+        placed = await keep_one(tx, services, plan(one, directory="d"), user_uuid="u")
     assert (await it.ok("GET", f"collections/{uuid}"))["portable_data_hash"] == two
     assert (await it.ok("GET", f"collections/{placed}"))["unsigned_manifest_text"].startswith("./d ")
     assert (await it.ok("GET", f"collections/{placed}"))["name"].startswith("n (")
+
+
+async def test_names_are_made_distinct_among_those_made_together(it: World) -> None:
+    pdh = (await it.collection({"a": b"x"}))["portable_data_hash"]
+    services = it.app.services
+    async with it.database.writing() as tx:
+        missing = plan(f"{'0' * 32}+5")
+        one, none, other = await keep(tx, services, [plan(pdh), missing, plan(pdh)], user_uuid="u")
+    assert none is None
+    assert (await it.ok("GET", f"collections/{one}"))["name"] == "n"
+    assert (await it.ok("GET", f"collections/{other}"))["name"].startswith("n (")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.schema import JSON, Record
-from lading.testing.world import World
+from lading.testing.world import WITH_API, World
 
 
 async def running(it: World, uuid: str) -> tuple[str, str]:
@@ -77,7 +77,7 @@ async def test_a_retry_without_a_log(it: World) -> None:
 
 
 async def test_children_belong_to_the_container_that_made_them(it: World) -> None:
-    parent = await it.submit("parent", priority=3)
+    parent = await it.submit("parent", priority=3, runtime_constraints=WITH_API)
     supervisor, own = await running(it, parent["container_uuid"])
     waiting = await it.submit("waiting", token=own, priority=900)
     assert waiting["requesting_container_uuid"] == parent["container_uuid"]
@@ -104,7 +104,7 @@ async def test_children_belong_to_the_container_that_made_them(it: World) -> Non
 
 
 async def test_a_cascade_reaches_grandchildren(it: World) -> None:
-    top = await it.submit("top", container_count_max=1)
+    top = await it.submit("top", container_count_max=1, runtime_constraints=WITH_API)
     supervisor, own = await running(it, top["container_uuid"])
     one, two = await it.submit("same", token=own), await it.submit("same", token=own)
     assert one["container_uuid"] == two["container_uuid"]
@@ -160,13 +160,16 @@ async def test_a_lost_output_is_no_collection(it: World) -> None:
 async def test_the_spool_goes_with_the_saved_log(it: World) -> None:
     request = await it.submit()
     supervisor = await it.lock(request["container_uuid"])
-    it.app.services.statuses.put(request["container_uuid"], "about to start")
+    items = {request["container_uuid"]: "about to start"}
+    await it.ok("POST", "dispatch/statuses", {"items": items}, token=it.dispatcher)
     await it.request("POST", f"containers/{request['container_uuid']}/live/a.txt", raw=b"x", token=supervisor)
     await it.ok("POST", f"containers/{request['container_uuid']}/unlock", token=supervisor)
     assert it.app.services.spool.names(request["container_uuid"]) == ["a.txt"]
     await it.run(request["container_uuid"])
     assert it.app.services.spool.names(request["container_uuid"]) == []
-    assert it.app.services.statuses.get(request["container_uuid"]) is None
+    async with it.database.reading() as tx:
+        now = it.app.services.now()
+        assert await it.app.services.statuses.about(tx, request["container_uuid"], now) == []
 
 
 async def test_a_child_that_is_cancelled_charges_what_its_attempts_cost(it: World) -> None:

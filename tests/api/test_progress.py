@@ -18,7 +18,10 @@ async def test_container_status(it: World) -> None:
     request = (await it.submit())["uuid"]
     path = f"container_requests/{request}/container_status"
     assert (await it.ok("GET", path))["scheduling_status"] == "Waiting in queue."
-    assert await it.ok("POST", "dispatch/statuses", {"items": {uuid: "waits for 8 GiB"}}) == {"items": 1}
+    assert await it.ok("POST", "dispatch/statuses", {"items": {uuid: "waits for 8 GiB"}}) == {
+        "items": 1,
+        "events": 0,
+    }
     assert await it.ok("GET", path) == {
         "uuid": uuid,
         "container_state": "Queued",
@@ -28,7 +31,15 @@ async def test_container_status(it: World) -> None:
 
 async def test_statuses_come_from_dispatchers(it: World) -> None:
     assert (await it.request("POST", "dispatch/statuses", {"items": {}}, token=await it.user("u"))).status == 403
-    wrong: list[JSON] = [[], {"a": 5}, "x"]
+    uuid = "zzzzz-dz642-000000000000000"
+    said: list[JSON] = [
+        5,
+        {},
+        {"reason": "a"},
+        {"reason": "", "sentence": "x"},
+        {"reason": "a", "sentence": "x" * 2001},
+    ]
+    wrong: list[JSON] = [[], {"a": "x"}, "x", *({uuid: one} for one in said), {uuid: "\0"}]
     for items in wrong:
         assert (await it.request("POST", "dispatch/statuses", {"items": items})).status == 422
 
@@ -95,9 +106,12 @@ async def test_why_it_waits(it: World) -> None:
     )
     assert (await waits(second))[0][1].startswith("1 container waits before it")
     sentence = "Too large for this dispatcher: it needs 9 VCPUs, the largest worker has 2."
-    items = {second["container_uuid"]: sentence}
+    items: Record = {second["container_uuid"]: sentence}
     await it.ok("POST", "dispatch/statuses", {"items": items}, token=it.dispatcher)
     assert (await waits(second))[1] == ("dispatcher", sentence)
+    items = {second["container_uuid"]: {"reason": "too large", "sentence": sentence}}
+    await it.ok("POST", "dispatch/statuses", {"items": items}, token=it.dispatcher)
+    assert (await waits(second))[1] == ("too large", sentence)
     await it.lock(first["container_uuid"])
     reason, words = (await waits(first))[0]
     assert (reason, it.dispatcher.split("/")[1] in words) == ("lock", True)
@@ -112,3 +126,57 @@ async def test_why_a_child_waits(it: World) -> None:
     await it.ok("PUT", f"container_requests/{parent['uuid']}", {"priority": 0})
     answer = await it.ok("GET", f"container_requests/{child['uuid']}/why")
     assert [one["reason"] for one in answer["waits"]] == ["parent"]
+
+
+async def test_why_says_what_is_wrong_with_the_image(it: World) -> None:
+    async def image(request: Record) -> list[str]:
+        answer = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+        return [one["sentence"] for one in answer["waits"] if one["reason"] == "image"]
+
+    draft = await it.submit("a", state="Uncommitted", container_image="no:such")
+    assert await image(draft) == [
+        'It cannot be committed: docker image "no:such" not found; add it with `lading image add`, or name another one.'
+    ]
+    fine = await it.submit("a", state="Uncommitted")
+    waiting = await it.submit("b")
+    assert (await image(fine), await image(waiting)) == ([], [])
+    found = await it.collections(select=["uuid", "portable_data_hash"])
+    uuid = next(one["uuid"] for one in found if one["portable_data_hash"] == waiting["container_image"])
+    await it.ok("POST", f"collections/{uuid}/trash")
+    assert "is in the trash or deleted" in (await image(waiting))[0]
+    assert "It cannot be committed" in (await image(fine))[0]
+
+
+async def test_why_names_the_attempt_before(it: World) -> None:
+    request = await it.submit()
+    supervisor = await it.lock(request["container_uuid"])
+    status = {"failure": "image", "error": "image x: cannot be read"}
+    path = f"containers/{request['container_uuid']}"
+    activity = {"runtime_status": {"activity": "unpacking its image"}}
+    await it.ok("PUT", path, activity, token=supervisor)
+    why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+    assert [one["sentence"] for one in why["waits"] if one["reason"] == "image"] == ["Now: unpacking its image."]
+    await it.ok("PUT", path, {"state": "Cancelled", "runtime_status": status}, token=supervisor)
+    why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+    assert [one["uuid"] for one in why["attempts"]] == why["attempted_container_uuids"] == [request["container_uuid"]]
+    assert why["attempts"][0]["runtime_status"] == status
+    assert [one["reason"] for one in why["waits"]] == ["position", "no dispatcher", "image"]
+    assert why["waits"][-1]["sentence"].endswith("failed (failure class image): image x: cannot be read")
+
+
+async def test_a_silent_dispatcher_is_not_believed(it: World) -> None:
+    request = await it.submit()
+    path = f"container_requests/{request['uuid']}/why"
+
+    async def first() -> tuple[str, str]:
+        answer = await it.ok("GET", path)
+        return answer["waits"][1]["reason"], answer["scheduling_status"]
+
+    assert (await first())[0] == "no dispatcher"
+    await it.ok("POST", "dispatch/statuses", {"items": {}}, token=it.dispatcher)
+    assert (await first())[0] == "unreported"
+    items = {request["container_uuid"]: {"reason": "quota", "sentence": "The quota is 1."}}
+    await it.ok("POST", "dispatch/statuses", {"items": items}, token=it.dispatcher)
+    assert await first() == ("quota", "The quota is 1.")
+    it.clock.advance(200)
+    assert await first() == ("no dispatcher", "Waiting in queue.")

@@ -149,3 +149,13 @@ async def test_requests_of_others(it: World) -> None:
 async def test_zero_attempts_are_shown_as_null(it: World) -> None:
     request = await it.submit(container_count_max=0, state="Uncommitted")
     assert request["container_count_max"] is None
+
+
+async def test_log_and_output_name_what_is_there(it: World) -> None:
+    request = await it.submit()
+    path = f"container_requests/{request['uuid']}"
+    for value in ("x", "zzzzz-4zz18-000000000000009"):
+        reply = await it.request("PUT", path, {"log_uuid": value})
+        assert (reply.status, f"log_uuid: '{value}' not found" in reply.error) == (422, True)
+    made = await it.ok("POST", "collections", {"name": "log"})
+    assert (await it.ok("PUT", path, {"log_uuid": made["uuid"]}))["log_uuid"] == made["uuid"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.testing.world import World
+from lading.testing.world import WITH_API, World
 
 FILE = f"sha256:{'1' * 64}.tar"
 
@@ -88,7 +88,7 @@ async def test_a_container_chosen_by_hand(it: World) -> None:
     reply = await it.request(
         "POST", "container_requests", await it.spec("other", container_uuid=done["container_uuid"])
     )
-    assert (reply.status, "command differs" in reply.error) == (422, True)
+    assert (reply.status, 'command[0] differs ("other" is asked for, it has "same")' in reply.error) == (422, True)
     token = await it.user("u")
     spec = await it.spec("same", token=token, container_uuid=done["container_uuid"])
     assert (await it.request("POST", "container_requests", spec, token=token)).status == 422
@@ -103,12 +103,12 @@ async def test_results_that_are_gone_are_not_used(it: World) -> None:
 
 
 async def test_nothing_waits_for_itself(it: World) -> None:
-    top = await it.submit("same")
+    top = await it.submit("same", runtime_constraints=WITH_API)
     uuid = top["container_uuid"]
     supervisor = await it.lock(uuid)
     own = await it.container_token(uuid)
     await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
-    child = await it.submit("same", token=own)
+    child = await it.submit("same", token=own, runtime_constraints=WITH_API)
     assert child["container_uuid"] != uuid
 
 

@@ -82,3 +82,14 @@ async def test_attributes_that_are_left_out(tmp_path: Path) -> None:
         await it.ok("PUT", f"collections/{made['uuid']}", {"description": "d"})
         rows = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", made["uuid"]]]}))["items"]
         assert "name" not in rows[-1]["properties"]["new_attributes"]
+
+
+async def test_admins_sweep_at_once(it: World) -> None:
+    made = await it.ok("POST", "collections", {"name": "soon"})
+    await it.ok("PUT", f"collections/{made['uuid']}", {"trash_at": "2026-01-02T03:04:06Z"})
+    it.clock.advance(60)
+    reply = await it.request("POST", "/sys/trash_sweep")
+    assert (reply.status, reply.body) == (204, b"")
+    assert (await it.ok("GET", f"collections/{made['uuid']}", params={"include_trash": True}))["is_trashed"]
+    assert (await it.request("POST", "/sys/trash_sweep", token=await it.user("u"))).status == 403
+    assert (await it.request("GET", "/sys/trash_sweep")).status == 405

@@ -8,7 +8,7 @@ import pytest
 
 from lading.api import sweep
 from lading.core.schema import JSON
-from lading.testing.world import World, world
+from lading.testing.world import WITH_API, World, world
 
 PATH = "api_client_authorizations"
 
@@ -101,3 +101,41 @@ async def test_reader_tokens_are_for_reading(it: World) -> None:
     assert (await it.request("POST", "collections", {}, token="", params=read)).status == 401
     assert (await it.request("GET", "users/current", token="", params={"reader_tokens": [5]})).status == 401
     assert (await it.ok("GET", "users/current", params=read))["is_admin"]
+
+
+async def test_several_reader_tokens_read_what_any_of_them_may(it: World) -> None:
+    one, two, three = [await it.user(name) for name in "abc"]
+    hers = (await it.collection({"f": b"1"}, token=one, name="hers"))["uuid"]
+    his = (await it.collection({"f": b"2"}, token=two, name="his"))["uuid"]
+
+    async def seen(token: str, readers: JSON, **more: JSON) -> set[str]:
+        params = {"reader_tokens": readers, "select": ["uuid"], **more}
+        found = await it.ok("GET", "collections", token=token, params=params)
+        return {row["uuid"] for row in found["items"]} & {hers, his}
+
+    assert await seen(three, [one, two]) == {hers, his}
+    assert await seen(three, [one, "unknown", 5, None]) == {hers}
+    assert await seen("", [one, two]) == {hers, his}
+    assert await seen(one, two) == {hers, his}
+    assert await seen(three, [it.admin], include_trash=True) == {hers, his}
+    assert await seen(three, []) == set()
+    params = {"reader_tokens": [one]}
+    assert (await it.request("GET", f"collections/{hers}", token=two, params=params)).status == 200
+    assert (await it.request("GET", f"collections/{hers}", token=two, params={"reader_tokens": [three]})).status == 404
+    for method, body in (("PUT", {"name": "mine"}), ("DELETE", None)):
+        reply = await it.request(method, f"collections/{hers}", body, token=two, params=params)
+        assert reply.status == 404
+    limited = await it.ok("POST", "api_client_authorizations", {"scopes": ["GET /arvados/v1/users"]}, token=one)
+    params = {"reader_tokens": [limited["api_token"]]}
+    assert (await it.request("GET", f"collections/{hers}", token=two, params=params)).status == 404
+
+
+async def test_a_containers_token_makes_and_changes_none(it: World) -> None:
+    request = await it.submit(runtime_constraints=WITH_API)
+    await it.lock(request["container_uuid"])
+    own = await it.container_token(request["container_uuid"])
+    made = await it.request("POST", PATH, {"scopes": ["all"]}, token=own)
+    assert (made.status, "would outlive it" in made.error) == (403, True)
+    current = await it.ok("GET", f"{PATH}/current", token=own)
+    changed = await it.request("PUT", f"{PATH}/{current['uuid']}", {"expires_at": "2099-01-01T00:00:00Z"}, token=own)
+    assert changed.status == 403

@@ -124,7 +124,9 @@ async def test_select_a_container_and_associate_it_with_my_request(it: World) ->
     assert chosen["container_uuid"] == other["container_uuid"] != first["container_uuid"]
     assert chosen["attempted_container_uuids"] == [mine["container_uuid"]]
     wrong = await it.submit("ls")
-    assert "command differs" in await refusal(it, mine, container_uuid=wrong["container_uuid"])
+    assert 'command[0] differs ("wc" is asked for, it has "ls")' in await refusal(
+        it, mine, container_uuid=wrong["container_uuid"]
+    )
     alice = await it.user("alice")
     hers = await it.submit("wc", use_existing=False, token=alice)
     assert "not found" in await refusal(it, hers, token=alice, container_uuid=first["container_uuid"])
@@ -168,8 +170,9 @@ async def test_the_life_cycle_with_reuse_and_preview(it: World) -> None:
     # 10. Server updates CX with priority=1. (CRB still wants this container to complete.)
     assert (await container(it, crb))["priority"] == with_one
     # 11. Container CX finishes.
-    log = await it.collection({"crunch-run.txt": b"log"}, is_trashed=True)
-    output = await it.collection({"out.txt": b"result"}, is_trashed=True)
+    own = await it.container_token(cx)
+    log = await it.collection({"crunch-run.txt": b"log"}, token=own, is_trashed=True)
+    output = await it.collection({"out.txt": b"result"}, token=own, is_trashed=True)
     end = {"log": log["portable_data_hash"], "output": output["portable_data_hash"]}
     await it.ok("PUT", f"containers/{cx}", {"state": "Complete", "exit_code": 0, **end}, token=supervisor)
     # 12. ClientA and ClientB have permission to read CX, its progress indicators, output and log.

@@ -2,7 +2,7 @@
 
 Set up, a user is a member of the role of all users, with can_write, and is seen by the others if the configuration says
 so. That happens when an active user is made, when a user becomes active, and by `setup`. `unsetup` takes back all
-permissions and tokens. Users are not merged: what one owns goes to another record by record.
+permissions and tokens. How users are merged stands in `merging`.
 """
 
 from __future__ import annotations
@@ -71,12 +71,6 @@ async def activate_user(call: Call) -> Answer:
         return Answer(body=await present_one(tx, services, caller, USERS, user, select))
 
 
-async def merge_users(call: Call) -> Answer:
-    """Refused, and says what to do instead."""
-    del call
-    raise Invalid("merge: users are not merged here; give the records to the other user (owner_uuid) one by one")
-
-
 async def update_users(call: Call) -> Answer:
     """Change many users, or make those that are missing: `updates` is {uuid: attributes}."""
     access.check_admin(call.caller, "change users")
@@ -125,6 +119,5 @@ HANDLERS: Final = {
     "users.setup": setup_user,
     "users.unsetup": unsetup_user,
     "users.activate": activate_user,
-    "users.merge": merge_users,
     "users.batch_update": update_users,
 }

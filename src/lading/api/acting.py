@@ -6,7 +6,11 @@ from lading.api.authentication import authenticate
 from lading.api.services import Services
 from lading.core.access import Principal
 from lading.core.errors import Invalid, Unauthenticated
+from lading.core.records import USERS
 from lading.core.request import ContainerRequest
+from lading.core.schema import Record
+from lading.store import records
+from lading.store.database import Transaction
 
 
 async def acting_for(services: Services, subject: ContainerRequest, principal: Principal) -> Principal:
@@ -20,3 +24,15 @@ async def acting_for(services: Services, subject: ContainerRequest, principal: P
     if found is None:
         raise Invalid("Runtime token failed validation")
     return found
+
+
+async def committer(tx: Transaction, services: Services, row: Record) -> Principal:
+    """Whoever committed a stored request, as far as there is such a user still; nobody active else."""
+    user = await records.get(tx, USERS, row["committed_by_uuid"] or row["owner_uuid"])
+    return Principal(
+        user_uuid=user["uuid"] if user else services.system_user,
+        token_uuid="",
+        token="",
+        is_admin=bool(user and user["is_admin"]),
+        is_active=bool(user and user["is_active"]),
+    )

@@ -13,14 +13,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from lading.api.acting import committer
 from lading.api.gitmounts import look_up
 from lading.api.ledger import Ledger
 from lading.api.resolving import commit
 from lading.api.services import Services
 from lading.core import request
-from lading.core.access import Principal
 from lading.core.errors import Conflict, Invalid, Unavailable
-from lading.core.records import REQUESTS, USERS
+from lading.core.records import REQUESTS
 from lading.core.request import ContainerRequest
 from lading.core.schema import Record
 from lading.core.timestamps import parse_time
@@ -90,17 +90,10 @@ async def seek_for_ever(services: Services) -> None:
 async def _satisfy(services: Services, uuid: str) -> bool:
     async with services.database.reading() as tx:
         row = await records.get(tx, REQUESTS, uuid)
-        user = await records.get(tx, USERS, row["committed_by_uuid"] or row["owner_uuid"]) if row else None
-    if row is None or not _sought(row):
-        return True
+        if row is None or not _sought(row):
+            return True
+        principal = await committer(tx, services, row)
     fault, trees = "", None
-    principal = Principal(
-        user_uuid=user["uuid"] if user else services.system_user,
-        token_uuid="",
-        token="",
-        is_admin=bool(user and user["is_admin"]),
-        is_active=bool(user and user["is_active"]),
-    )
     try:
         patience = 2 * services.config.Containers.GitTimeout
         trees = await look_up(services, ContainerRequest.from_record(row), principal, patience=patience)

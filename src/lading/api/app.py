@@ -8,28 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from lading.api import agenda, bootstrap, sweep, webdav
-from lading.api.authentication import authenticate, find_reader_token, find_token, nobody
+from lading.api import agenda, bootstrap, ports, sweep, webdav
+from lading.api.authentication import authenticate, find_readers, find_token, nobody
 from lading.api.bus import Bus
-from lading.api.exchange import Answer, Call, read_body, read_query
+from lading.api.exchange import TAKE_OVER, Answer, Call, TakeOver, read_body, read_query
 from lading.api.gitcache import GitCache
 from lading.api.live import Spool
 from lading.api.public import load_vocabulary
 from lading.api.relay import Relay
 from lading.api.routes import Route, Routes
-from lading.api.services import BlockReader, Services, Statuses, make_policy
+from lading.api.services import Blocks, Services, make_policy
 from lading.api.shape import only
+from lading.api.sites import PREFIX, make_sites
+from lading.api.statuses import OwnStatuses, SharedStatuses
+from lading.api.tunnels import Tunnels
 from lading.api.websocket import serve_websocket
 from lading.config import Config
-from lading.core.access import Principal, check_active, check_scope
+from lading.core.access import Principal, check_active, check_scope, covers
 from lading.core.errors import (
     LadingError,
     Malformed,
@@ -40,6 +44,7 @@ from lading.core.errors import (
     Unavailable,
 )
 from lading.core.filters import check_select
+from lading.core.httphead import Head
 from lading.core.ids import encode
 from lading.core.schema import JSON
 from lading.store.database import Database, Interrupted
@@ -49,7 +54,16 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 _ATTEMPTS: Final = 3
-OWNED_PATHS: Final = ("/arvados/", "/discovery/", "/websocket", "/_health/", "/status.json", "/debug.json")
+OWNED_PATHS: Final = (
+    "/arvados/",
+    "/discovery/",
+    "/sys/",
+    "/websocket",
+    "/_health/",
+    "/status.json",
+    "/debug.json",
+    PREFIX,
+)
 _CORS: Final = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS, PROPFIND, PUT, POST, PATCH, DELETE",
@@ -68,16 +82,18 @@ def make_app(
     *,
     clock: Callable[[], datetime],
     entropy: Callable[[int], bytes],
-    blocks: BlockReader,
+    blocks: Blocks,
     live: Path,
     repositories: Path | None = None,
+    certificate: Path | None = None,
 ) -> Application:
     """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a websocket) and /_health/.
 
-    `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks.get(locator)` the content of
-    a block, for saved logs; `live` is a directory for the logs of running containers, `repositories` one for mirrors of
-    git repositories (beside `live` if it is not given). The caller prepares the database (`store.schema.prepare`,
-    `Application.bootstrap`) and closes it; `Application.tend` runs beside the server.
+    `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks` are those of this server,
+    for saved logs and small results; `live` is a directory for the logs of running containers, `repositories` one for
+    mirrors of git repositories (beside `live` if it is not given); `certificate` is what servers know each other by.
+    The caller prepares the database (`store.schema.prepare`, `Application.bootstrap`) and closes it;
+    `Application.tend` runs beside the server.
     """
     return Application(
         Services(
@@ -89,9 +105,15 @@ def make_app(
             blocks=blocks,
             bus=Bus(),
             spool=Spool(live),
-            statuses=Statuses(),
-            git=GitCache(repositories or live.parent / "repositories", timeout=config.Containers.GitTimeout),
+            statuses=SharedStatuses(database) if database.shared else OwnStatuses(),
+            git=GitCache(
+                repositories or live.parent / "repositories",
+                timeout=config.Containers.GitTimeout,
+                size=config.Containers.GitCacheSize,
+            ),
             vocabulary=load_vocabulary(config.API.VocabularyPath),
+            certificate=certificate,
+            tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
         )
     )
 
@@ -102,6 +124,7 @@ class Application:
     def __init__(self, services: Services) -> None:
         self.services = services
         self._routes = Routes()
+        self._sites = make_sites(services.config)
         self.relay = Relay(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
@@ -132,7 +155,11 @@ class Application:
         """Serve one connection scope."""
         match scope["type"]:
             case "http":
-                await self._serve(scope, receive, send)
+                place = self._sites.find(scope)
+                if place is not None:
+                    await ports.serve(self.services, place, scope, receive, send)
+                else:
+                    await self._serve(scope, receive, send)
             case "websocket":
                 await serve_websocket(self.services, scope, receive, send)
             case "lifespan":
@@ -146,6 +173,8 @@ class Application:
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
                 answer = await self._answer(scope, headers, request_id, receive)
+                if answer.stream is not None and scope["method"] != "HEAD":
+                    answer.stream = await _begun(answer.stream)
         except LadingError as error:
             answer = _refusal(error, request_id)
         except TimeoutError:
@@ -155,7 +184,12 @@ class Application:
         except Exception:  # the boundary of a request: a fault of ours must not end the connection
             _logger.exception("request failed path=%s request_id=%s", redact(scope["path"]), request_id)
             answer = _refusal(LadingError("internal error: see the server's log"), request_id)
-        await _send_answer(answer, request_id, scope["method"], send)
+        if answer.session is not None:
+            await _hand_over(answer, request_id, scope["extensions"][TAKE_OVER])
+        elif answer.is_endless:
+            await _while_read(receive, _send_answer(answer, request_id, scope["method"], send))
+        else:
+            await _send_answer(answer, request_id, scope["method"], send)
 
     async def _answer(
         self, scope: MutableMapping[str, Any], headers: Mapping[str, str], request_id: str, receive: Receive
@@ -204,6 +238,7 @@ class Application:
             params=params,
             document=document,
             raw=raw,
+            take_over=(scope.get("extensions") or {}).get(TAKE_OVER),
         )
         if call.principal is not None:
             self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
@@ -234,11 +269,17 @@ class Application:
     ) -> Principal | None:
         if route.open:
             return None
-        token = find_token(headers, params)
-        if not token and method in ("GET", "HEAD", "PROPFIND"):
-            token = find_reader_token(params)
-        principal = await authenticate(self.services, token)
-        if principal is None and not route.anyone and method in ("GET", "HEAD", "PROPFIND"):
+        principal = await authenticate(self.services, find_token(headers, params))
+        reads = method in ("GET", "HEAD", "PROPFIND")
+        if reads and "reader_tokens" in params:
+            readers = [
+                one for one in await find_readers(self.services, params) if one.is_active and covers(one, "GET", path)
+            ]
+            if readers and principal is None:
+                principal = readers.pop(0)
+            if readers and principal is not None:
+                principal = replace(principal, readers=tuple(readers))
+        if principal is None and not route.anyone and reads:
             principal = nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
         if principal is None:
             raise Unauthenticated("Not logged in: send a token in the Authorization header")
@@ -277,6 +318,22 @@ def _refusal(error: LadingError, request_id: str) -> Answer:
     return Answer(body={"errors": [f"{text} ({request_id})"]}, status=error.status, headers=headers)
 
 
+async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """The stream after its first part was had: what fails at once is answered with a status of its own."""
+    try:
+        first = await anext(stream)
+    except StopAsyncIteration:
+        first = b""
+
+    async def parts() -> AsyncGenerator[bytes]:
+        async with aclosing(stream):
+            yield first
+            async for part in stream:
+                yield part
+
+    return parts()
+
+
 async def _send_answer(answer: Answer, request_id: str, method: str, send: Send) -> None:
     body = answer.body if isinstance(answer.body, bytes) else _encode(answer.body)
     headers = [
@@ -297,6 +354,29 @@ async def _send_answer(answer: Answer, request_id: str, method: str, send: Send)
             async for part in stream:
                 await send({"type": "http.response.body", "body": part, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _while_read(receive: Receive, sending: Coroutine[Any, Any, None]) -> None:
+    """Send until all is sent, or nobody reads it any more."""
+    tasks = [asyncio.create_task(sending, name="endless answer"), asyncio.create_task(_left(receive), name="reader")]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _hand_over(answer: Answer, request_id: str, take_over: TakeOver) -> None:
+    assert answer.session is not None
+    fields = (*answer.headers.items(), ("X-Request-Id", request_id))
+    head = Head(f"HTTP/1.1 {answer.status} Switching Protocols", fields)
+    await answer.session(await take_over(head.encode()))
 
 
 async def _live(receive: Receive, send: Send) -> None:

@@ -101,14 +101,14 @@ async def _store(
         "summary": summary,
         "properties": properties,
     }
-    row["id"] = await records.insert(tx, LOGS, row)
+    row["id"] = await records.add(tx, LOGS, row)
     return row
 
 
 def tell(tx: Transaction, services: Services, row: Record) -> None:
     """Let listeners hear of a log row once it is committed: those of this process, or by a `Relay` in each."""
     if services.database.shared:
-        tx.announce(row["id"])
+        tx.announce()
     else:
         event = make_event(row, listened(row["properties"]))
         tx.after_commit(lambda: services.bus.publish(event))

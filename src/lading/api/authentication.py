@@ -16,7 +16,9 @@ from lading.core import ids
 from lading.core.access import Principal
 from lading.core.errors import Unauthenticated
 from lading.core.schema import JSON
-from lading.store import tokens
+from lading.store import tokens as stored
+
+_MOST_READERS = 20
 
 
 def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
@@ -34,10 +36,19 @@ def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
     return token if isinstance(token, str) else ""
 
 
-def find_reader_token(params: Mapping[str, JSON]) -> str:
-    """The token with which something is only read, or "": the first of the parameter `reader_tokens`."""
-    tokens = params.get("reader_tokens")
-    return tokens[0] if isinstance(tokens, list) and tokens and isinstance(tokens[0], str) else ""
+async def find_readers(services: Services, params: Mapping[str, JSON]) -> tuple[Principal, ...]:
+    """Who else a call reads for: the holders of the valid tokens among the parameter `reader_tokens`."""
+    given = params.get("reader_tokens")
+    tokens = given if isinstance(given, list) else [given]
+    found: dict[str, Principal] = {}
+    for token in tokens[:_MOST_READERS]:
+        try:
+            one = await authenticate(services, token) if isinstance(token, str) else None
+        except Unauthenticated:
+            continue
+        if one is not None:
+            found.setdefault(one.token_uuid, one)
+    return tuple(found.values())
 
 
 def nobody(services: Services) -> Principal:
@@ -72,11 +83,13 @@ async def authenticate(services: Services, token: str) -> Principal | None:
             is_admin=True,
         )
     async with services.database.reading() as tx:
-        holder = await tokens.holder(tx, uuid, hash_secret(secret))
+        holder = await stored.holder(tx, uuid, hash_secret(secret))
         if holder is None or (holder.expires_at is not None and holder.expires_at <= services.now()):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
         named = parts[3] if len(parts) == 4 and uuid else None
-        container = await tokens.container_of(tx, holder.uuid, named, runtime_token="/".join(parts[:3]))
+        container = holder.own
+        if container is None and named is not None and await stored.runs_with(tx, named, "/".join(parts[:3])):
+            container = named
     if named is not None and container != named:
         raise Unauthenticated("Not logged in: the token is not that of a container that is Locked or Running")
     return Principal(
@@ -87,5 +100,5 @@ async def authenticate(services: Services, token: str) -> Principal | None:
         is_active=holder.is_active,
         scopes=holder.scopes,
         container_uuid=container,
-        supervises=holder.container_uuid,
+        supervises=holder.supervises,
     )

@@ -1,46 +1,42 @@
-"""Collections: manifests checked and signed, names kept unique, the trash (api-contract 5.3, 6.2, 6.5, 6.6).
+"""Collections: content, names, versions and the trash (api-contract 5.3).
 
-Stored manifests carry no signatures; what is returned is signed for the token that asks. Admins may store unsigned
-locators, everybody else proves with a signature that they could read the block. Past versions are not kept yet, and the
-parameters that would splice files are refused, never ignored.
+A change is prepared outside of any transaction, as big manifests take a while, and applied if what it was made from is
+still there; if not it is made anew. `If-Match` with an etag on an update says that nobody may have changed the record
+since: 412 if somebody did. Past versions are found by their own uuid, and listed with `include_old_versions`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Final
 
-from lading.api import generic, guard
+from lading.api import generic, guard, versions
 from lading.api.exchange import Answer, Call
+from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
 from lading.api.services import Services
-from lading.api.shape import show
-from lading.core import access, ids, locator, manifest
-from lading.core.access import Principal
-from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
-from lading.core.filters import Column, Compare, Either, Expression, check_select
+from lading.api.shape import etag, show
+from lading.core import attributes, confirmation, ids
+from lading.core.errors import Conflict, Invalid, NotFound, from_status
+from lading.core.filters import Expression, check_select
 from lading.core.groups import check_name
 from lading.core.records import COLLECTIONS
-from lading.core.schema import Record, Type
-from lading.core.timestamps import parse_time
-from lading.core.trash import Lifetimes, is_trashed, times
-from lading.store import contents, records
+from lading.core.schema import Record
+from lading.core.trash import Lifetimes, is_trashed, shortened, times
+from lading.core.versions import check_present
+from lading.store import contents
 from lading.store.database import Transaction
 
-LARGE: Final = 1 << 18
-_UNOFFERED: Final = ("replace_files", "replace_segments")
 _PAGE_BYTES: Final = 128 << 20
+_ATTEMPTS: Final = 20
 
 
-def not_trashed(now: str) -> Expression:
-    """The condition that a collection is not in the trash."""
-    trash_at = Column("trash_at", Type.TIME)
-    return Either((Compare(trash_at, "=", None), Compare(trash_at, ">", now)))
+class _Outrun(Exception):
+    """Somebody else changed the content that a change was made from."""
 
 
 async def list_collections(call: Call) -> Answer:
     """A page of collections; manifests are signed when they are selected."""
-    where = () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
+    where = listed(call)
     query = generic.prepare_query(call, COLLECTIONS, where)
     if query.select is None or not {"manifest_text", "unsigned_manifest_text"} & set(query.select):
         return await generic.list_records(call, COLLECTIONS, where)
@@ -59,6 +55,12 @@ async def list_collections(call: Call) -> Answer:
     return answer
 
 
+def listed(call: Call) -> tuple[Expression, ...]:
+    """The conditions that collections meet in lists: outside the trash and present, unless the call wants more."""
+    trash = () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
+    return trash if call.params.get("include_old_versions") else (*trash, versions.PRESENT)
+
+
 async def get_collection(call: Call) -> Answer:
     """One collection by uuid, or by the hash of its content."""
     select = check_select(call.params.get("select"), COLLECTIONS)
@@ -66,7 +68,7 @@ async def get_collection(call: Call) -> Answer:
     async with services.database.reading() as tx:
         if ids.is_uuid(call.uuid):
             trash = bool(call.params.get("include_trash"))
-            record = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller, include_trash=trash)
+            record = await versions.find(tx, services, call.uuid, call.caller, include_trash=trash)
             if is_trashed(record, now) and not trash:
                 raise NotFound(f"Path not found: collection {call.uuid} is in the trash")
             return await _shown(call, record, select)
@@ -81,32 +83,16 @@ async def get_collection(call: Call) -> Answer:
     return Answer(body={name: value for name, value in pseudo.items() if select is None or name in select})
 
 
-async def find_content(tx: Transaction, services: Services, principal: Principal, pdh: str) -> Record:
-    """A readable collection outside the trash with this content; the one that stays longest. Raises NotFound."""
-    parts = pdh.split("+")
-    wanted = "+".join(parts[:2])
-    if not ids.is_pdh(wanted):
-        raise NotFound(f"Path not found: {pdh[:80]!r} is neither a uuid nor a portable data hash")
-    now = services.now()
-    where = (
-        records.equals(COLLECTIONS, "portable_data_hash", wanted),
-        not_trashed(now),
-        *access.readable(COLLECTIONS, principal, now=now),
-    )
-    found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
-    if not found:
-        raise NotFound(f"Path not found: no collection with content {wanted}")
-    return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
-
-
 async def create_collection(call: Call) -> Answer:
     """Store a new collection."""
-    select = _checked(call)
-    given = generic.check_attributes(call, COLLECTIONS, None)
-    content = await _content(call, given)
+    select = check_select(call.params.get("select"), COLLECTIONS)
+    given = _check_attributes(call, None)
+    content = await read_content(call, given, None, read_splicing(call, given))
     record = generic.new_record(call, COLLECTIONS, {**given, **content})
     record["current_version_uuid"] = record["uuid"]
-    _check_values(call.services, record)
+    if not given.get("storage_classes_desired"):
+        record["storage_classes_desired"] = list(call.services.policy.default_storage_classes)
+    _check_values(call.services, record, given)
     record |= trash_times(call.services, {**COLLECTIONS.defaults}, given)
     async with call.services.database.writing() as tx:
         await guard.check_owner(tx, call, record["owner_uuid"])
@@ -117,131 +103,105 @@ async def create_collection(call: Call) -> Answer:
 
 async def update_collection(call: Call) -> Answer:
     """Change a collection."""
-    select = _checked(call)
+    select = check_select(call.params.get("select"), COLLECTIONS)
+    if not (call.params.get("replace_files") or call.params.get("replace_segments")):
+        return await _shown(call, await _update(call), select)
+    # Without a line, whoever has the most to work out would be outrun for ever. Other servers may still be faster.
+    async with call.services.lines.setdefault(call.uuid, asyncio.Lock()):
+        for _ in range(_ATTEMPTS):
+            try:
+                return await _shown(call, await _update(call), select)
+            except _Outrun:
+                continue
+    raise Conflict(f"{call.uuid}: others change its files all the time; try again")
+
+
+async def _update(call: Call) -> Record:
     services = call.services
-    content: Record | None = None
     async with services.database.reading() as tx:
-        stored = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
-    given = generic.check_attributes(call, COLLECTIONS, stored)
-    if "manifest_text" in given or "portable_data_hash" in given:
-        content = await _content(call, given, stored)
+        base = await versions.find(tx, services, call.uuid, call.caller)
+        check_present(base)
+        await guard.check_writable(tx, COLLECTIONS, base, call.caller)
+    _check_match(call, base)
+    given = _check_attributes(call, base)
+    splicing = read_splicing(call, given)
+    content = await read_content(call, given, base, splicing)
     async with services.database.writing() as tx:
         old = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
         await guard.check_writable(tx, COLLECTIONS, old, call.caller)
-        new = {**old, **given, **(content or {})}
+        if old["portable_data_hash"] != base["portable_data_hash"] and splicing:
+            raise _Outrun
+        _check_match(call, old)
+        new = {**old, **given, "portable_data_hash": old["portable_data_hash"], **content}
         new |= trash_times(services, old, given)
-        _check_values(services, new)
+        new |= {name: value for name, value in confirmation.after_change(old, new).items() if name not in given}
+        _check_values(services, new, given)
         if new["owner_uuid"] != old["owner_uuid"]:
             await guard.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
         await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
-        new = await generic.apply(tx, services, COLLECTIONS, old, new, user_uuid=call.caller.user_uuid)
-    return await _shown(call, new, select)
+        return await versions.apply(tx, services, old, new, given, user_uuid=call.caller.user_uuid)
+
+
+async def delete_collection(call: Call) -> Answer:
+    """Put a collection in the trash, and let it go as soon as no signature can name its blocks any more."""
+    return await _trash(call, lasting=call.services.config.Collections.BlobSigningTTL)
 
 
 async def trash_collection(call: Call) -> Answer:
-    """Put a collection in the trash (DELETE and POST trash)."""
-    return await _trash(call, {"is_trashed": True})
+    """Put a collection in the trash."""
+    return await _trash(call)
 
 
 async def untrash_collection(call: Call) -> Answer:
     """Take a collection out of the trash."""
-    return await _trash(call, {"is_trashed": False})
+    services, now = call.services, call.services.now()
+    async with services.database.writing() as tx:
+        old = await _writable(tx, call)
+        if not is_trashed(old, now) or old["delete_at"] <= now:
+            raise Invalid("Item is not trashed, cannot untrash")
+        return await _moved(tx, call, old, {**old, **trash_times(services, old, {"is_trashed": False})})
 
 
-async def _trash(call: Call, given: Record) -> Answer:
+async def _trash(call: Call, *, lasting: float | None = None) -> Answer:
+    """`lasting` are the most seconds until it is gone for good."""
     services = call.services
     async with services.database.writing() as tx:
-        old = await guard.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
-        await guard.check_writable(tx, COLLECTIONS, old, call.caller)
-        if not given["is_trashed"] and old["trash_at"] is None:
-            raise Invalid("Item is not trashed, cannot untrash")
-        new = {**old, **trash_times(services, old, given)}
-        await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
-        new = await generic.apply(tx, services, COLLECTIONS, old, new, user_uuid=call.caller.user_uuid)
+        old = await _writable(tx, call)
+        new = {**old, **trash_times(services, old, {"is_trashed": True})}
+        if lasting is not None:
+            new |= shortened(new, lasting)
+        return await _moved(tx, call, old, new)
+
+
+async def _writable(tx: Transaction, call: Call) -> Record:
+    old = await versions.find(tx, call.services, call.uuid, call.caller, include_trash=True)
+    check_present(old)
+    await guard.check_writable(tx, COLLECTIONS, old, call.caller)
+    return old
+
+
+async def _moved(tx: Transaction, call: Call, old: Record, new: Record) -> Answer:
+    """Into the trash or out of it."""
+    await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
+    new = await versions.apply(tx, call.services, old, new, {}, user_uuid=call.caller.user_uuid)
     return await _shown(call, new, check_select(call.params.get("select"), COLLECTIONS))
 
 
-def _checked(call: Call) -> tuple[str, ...] | None:
-    for name in _UNOFFERED:
-        if call.params.get(name):
-            raise Invalid(f"{name}: is not offered yet; send the whole manifest_text")
-    return check_select(call.params.get("select"), COLLECTIONS)
+def _check_attributes(call: Call, stored: Record | None) -> Record:
+    """What is to be written; who counts copies may say so, if they are an admin."""
+    sent = dict(call.attributes(COLLECTIONS))
+    counted: Record = {}
+    if call.caller.is_admin:
+        for name in confirmation.NAMES:
+            if name in sent:
+                counted[name] = attributes.convert(COLLECTIONS.by_name[name], sent.pop(name))
+    return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
 
 
-async def _content(call: Call, given: Record, stored: Record | None = None) -> Record:
-    """The stored manifest and what follows from it."""
-    text = given.get("manifest_text")
-    if text is None:
-        text = stored["manifest_text"] if stored else ""
-        content: Record = {}
-        if stored:
-            content = {"manifest_text": text, "portable_data_hash": stored["portable_data_hash"]}
-    else:
-        content = {}
-    if not content:
-        if len(text) > LARGE:
-            content = await asyncio.to_thread(_read_manifest, call.services, call.caller, text)
-        else:
-            content = _read_manifest(call.services, call.caller, text)
-    sent = given.get("portable_data_hash")
-    if sent and str(sent).partition("+")[0] != content["portable_data_hash"].partition("+")[0]:
-        raise Invalid(f"Portable data hash '{sent}' does not match computed hash '{content['portable_data_hash']}'")
-    return content
-
-
-def _read_manifest(services: Services, principal: Principal, text: str) -> Record:
-    settings = services.config.Collections
-    try:
-        files, size = manifest.counts(text)
-        if settings.BlobSigning and not principal.is_admin:
-            now = int(services.clock().timestamp())
-            for one in dict.fromkeys(manifest.locators(text)):
-                if not one.startswith(locator.EMPTY_BLOCK):
-                    _verify(services, principal, one, now)
-    except Malformed as error:
-        raise Invalid(f"manifest_text: {error.message}") from None
-    stored = manifest.strip_signatures(text)
-    return {
-        "manifest_text": stored,
-        "portable_data_hash": manifest.portable_data_hash(stored),
-        "file_count": files,
-        "file_size_total": size,
-    }
-
-
-def _verify(services: Services, principal: Principal, one: str, now: int) -> None:
-    settings = services.config.Collections
-    try:
-        locator.verify(
-            one, token=principal.token, ttl=int(settings.BlobSigningTTL), key=settings.BlobSigningKey, now=now
-        )
-    except LadingError as error:
-        raise Forbidden(f"Forbidden: manifest_text: {error.message}") from None
-
-
-async def sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
-    """The manifest signed for a token, until the signature's time or the trash, whichever is first."""
-    if len(text) > LARGE:
-        return await asyncio.to_thread(_sign, services, principal, text, trash_at)
-    return _sign(services, principal, text, trash_at)
-
-
-def _sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
-    settings = services.config.Collections
-    now = services.clock()
-    expiry = now + timedelta(seconds=settings.BlobSigningTTL)
-    if trash_at is not None:
-        trashed = parse_time(trash_at)
-        if trashed <= now:
-            return text
-        expiry = min(expiry, trashed)
-    if not settings.BlobSigning or not settings.BlobSigningKey:
-        return text
-    until, ttl = int(expiry.timestamp()), int(settings.BlobSigningTTL)
-    return manifest.sign(
-        text,
-        lambda one: locator.signed(one, token=principal.token, expiry=until, ttl=ttl, key=settings.BlobSigningKey),
-    )
+def _check_match(call: Call, record: Record) -> None:
+    wanted = call.headers.get("if-match", "").strip()
+    if wanted and wanted != "*" and etag(record) not in (one.strip().strip('"') for one in wanted.split(",")):
+        raise from_status(412, f"{record['uuid']}: somebody else changed it since; read it again")
 
 
 async def _shown(call: Call, record: Record, select: tuple[str, ...] | None) -> Answer:
@@ -252,14 +212,12 @@ async def _shown(call: Call, record: Record, select: tuple[str, ...] | None) -> 
     return Answer(body=shown)
 
 
-def _check_values(services: Services, record: Record) -> None:
+def _check_values(services: Services, record: Record, given: Record) -> None:
     name = record["name"] = record["name"] or None
     check_name(name, slashes=bool(services.config.Collections.ForwardSlashNameSubstitution))
-    if record["preserve_version"]:
-        raise Invalid("preserve_version: past versions are not kept yet; leave it false")
-    wanted = record["storage_classes_desired"]
-    if not wanted:
+    if given.get("storage_classes_desired") == []:
         raise Invalid("storage_classes_desired: cannot be empty")
+    wanted = record["storage_classes_desired"]
     for one in wanted:
         if one not in services.policy.storage_classes:
             raise Invalid(f"storage_classes_desired: {one!r} is not a configured storage class")
@@ -280,14 +238,19 @@ async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
     name = record["name"]
     if name is None or record["is_trashed"]:
         return
-    if not await contents.name_taken(tx, record["owner_uuid"], name, besides=record["uuid"]):
+    if not await contents.names_taken(tx, record["owner_uuid"], [name], besides=record["uuid"]):
         return
     if not ensure:
         raise Invalid(
             "name: duplicate key value violates unique constraint: "
             f"Key (owner_uuid, name)=({record['owner_uuid']}, {name}) already exists"
         )
-    record["name"] = f"{name[:237]} ({record['uuid'][-15:]})"
+    record["name"] = distinct_name(name, record["uuid"])
+
+
+def distinct_name(name: str, uuid: str) -> str:
+    """The name of a collection where its own is taken."""
+    return f"{name[:237]} ({uuid[-15:]})"
 
 
 HANDLERS: Final = {
@@ -295,7 +258,7 @@ HANDLERS: Final = {
     "collections.get": get_collection,
     "collections.create": create_collection,
     "collections.update": update_collection,
-    "collections.delete": trash_collection,
+    "collections.delete": delete_collection,
     "collections.trash": trash_collection,
     "collections.untrash": untrash_collection,
 }

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from lading.api import generic, guard
+from lading.api import generic, guard, sites
 from lading.api.exchange import Answer, Call
 from lading.api.ledger import Ledger
 from lading.api.shape import show
 from lading.core import access, attributes, lifecycle, recipe, writers
-from lading.core.container import FINAL, Container
+from lading.core.container import FINAL, Container, State
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.filters import check_number, check_select
 from lading.core.ids import Infix
 from lading.core.lifecycle import NewTokens
-from lading.core.records import CONTAINERS, REQUESTS, TOKENS
+from lading.core.records import CONTAINERS, REQUESTS, TOKENS, USERS
 from lading.core.schema import Record
+from lading.core.values import printable
 from lading.core.writers import Caller
 from lading.store import accounting, contents, records
 from lading.store.database import Transaction
@@ -33,11 +35,10 @@ async def get_container(call: Call) -> Answer:
     """One container."""
     select = check_select(call.params.get("select"), CONTAINERS)
     async with call.services.database.reading() as tx:
-        record = await _find(tx, call)
+        record = await find_container(tx, call)
     shown = show(CONTAINERS, record, select)
     if call.caller.supervises == call.uuid:
-        # Its supervisor can then spare itself asking for secrets that are not there.
-        shown["secret_mounts_md5"] = record["secret_mounts_md5"]
+        shown = _for_supervisor(call, shown, record)
     return Answer(body=shown)
 
 
@@ -78,18 +79,21 @@ async def update_container(call: Call) -> Answer:
     select = check_select(call.params.get("select"), CONTAINERS)
     given = call.attributes(CONTAINERS)
     async with services.database.writing() as tx:
-        row = await _find(tx, call)
+        row = await find_container(tx, call)
         container = Container.from_record(row)
         change = lifecycle.update(
             container,
             given,
-            caller=_caller(call),
+            caller=caller_of(call),
             now=services.now(),
             max_attempts=services.policy.max_dispatch_attempts,
             tokens=_new_tokens(call) if given.get("state") == "Locked" else None,
-            output_readable=await _output_readable(tx, call, given),
+            output_readable=await _output_readable(tx, call, container, given),
         )
-        row = await _carry_out(tx, call, row, change)
+        if change.changed.get("state") == State.RUNNING and container.published_ports:
+            assigned = await sites.assign(tx, services, container)
+            change = replace(change, changed={**change.changed, "published_ports": assigned})
+        row = await carry_out(tx, call, row, change)
     return Answer(body=show(CONTAINERS, row, select))
 
 
@@ -97,7 +101,7 @@ async def delete_container(call: Call) -> Answer:
     """Remove a container that has ended."""
     access.check_admin(call.caller, "delete containers")
     async with call.services.database.writing() as tx:
-        row = await _find(tx, call)
+        row = await find_container(tx, call)
         if row["state"] not in FINAL:
             raise Invalid(f"State: a container that is {row['state']} cannot be deleted; cancel it first")
         await generic.remove(tx, call.services, CONTAINERS, row, user_uuid=call.caller.user_uuid)
@@ -107,34 +111,40 @@ async def delete_container(call: Call) -> Answer:
 async def lock_container(call: Call) -> Answer:
     """Take a queued container; the answer has the token for its supervisor.
 
-    With `runtime_constraints` {"ram", "vcpus"} the dispatcher says how much it gives, within `constraint_ranges`.
+    With `runtime_constraints` {"ram", "vcpus"} the dispatcher says how much it gives, within `constraint_ranges`. With
+    `known` the answer has, under that name, what the supervisor would ask for first: its `container` and `auth`.
     """
     amounts = call.params.get("runtime_constraints") or {}
     if not isinstance(amounts, dict):
         raise Invalid("runtime_constraints: must be an object of ram and vcpus")
     async with call.services.database.writing() as tx:
-        row = await _find(tx, call)
+        row = await find_container(tx, call)
         change = lifecycle.lock(
-            Container.from_record(row), caller=_caller(call), tokens=_new_tokens(call), amounts=amounts
+            Container.from_record(row), caller=caller_of(call), tokens=_new_tokens(call), amounts=amounts
         )
-        row = await _carry_out(tx, call, row, change)
+        row = await carry_out(tx, call, row, change)
     token = row["supervisor_auth_uuid"]
     shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
-    return Answer(body={**shown, "supervisor_token": f"v2/{token}/{call.services.container_secret(token)}"})
+    shown["supervisor_token"] = f"v2/{token}/{call.services.container_secret(token)}"
+    if call.params.get("known"):
+        uuid, secret = auth_token(call, Container.from_record(row))
+        auth = {"uuid": uuid, "api_token": secret}
+        shown["known"] = {"container": _for_supervisor(call, show(CONTAINERS, row), row), "auth": auth}
+    return Answer(body=shown)
 
 
 async def unlock_container(call: Call) -> Answer:
     """Give a locked container back."""
     services = call.services
     async with services.database.writing() as tx:
-        row = await _find(tx, call)
+        row = await find_container(tx, call)
         change = lifecycle.unlock(
             Container.from_record(row),
-            caller=_caller(call),
+            caller=caller_of(call),
             now=services.now(),
             max_attempts=services.policy.max_dispatch_attempts,
         )
-        row = await _carry_out(tx, call, row, change)
+        row = await carry_out(tx, call, row, change)
     return Answer(body=show(CONTAINERS, row))
 
 
@@ -142,10 +152,10 @@ async def get_auth(call: Call) -> Answer:
     """The container's own token, for the one who locked it and its supervisor."""
     services = call.services
     async with services.database.reading() as tx:
-        row = await _find(tx, call)
+        row = await find_container(tx, call)
         container = Container.from_record(row)
-        writers.check_may_read_auth(container, _caller(call))
-        uuid, secret = _auth_token(call, container)
+        writers.check_may_read_auth(container, caller_of(call))
+        uuid, secret = auth_token(call, container)
         token = await records.get(tx, TOKENS, uuid)
     if token is None:
         raise NotFound(f"Path not found: container {call.uuid} has no token")
@@ -156,19 +166,19 @@ async def update_priority(call: Call) -> Answer:
     """Compute the priority anew."""
     access.check_admin(call.caller, "recompute priorities")
     async with call.services.database.writing() as tx:
-        await _find(tx, call)
+        await find_container(tx, call)
         ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
         ledger.stale([call.uuid])
         await ledger.settle()
-        row = await _find(tx, call)
+        row = await find_container(tx, call)
     return Answer(body=show(CONTAINERS, row))
 
 
 async def get_secret_mounts(call: Call) -> Answer:
     """The secret mounts, for the container's own token only."""
     async with call.services.database.reading() as tx:
-        row = await _find(tx, call)
-    writers.check_may_read_secrets(Container.from_record(row), _caller(call))
+        row = await find_container(tx, call)
+    writers.check_may_read_secrets(Container.from_record(row), caller_of(call))
     return Answer(body={"secret_mounts": row["secret_mounts"]})
 
 
@@ -178,13 +188,11 @@ async def report_progress(call: Call) -> Answer:
     if given.keys() != {"progress"}:
         raise Invalid("progress: send it and nothing else, as a number from 0 to 1")
     async with call.services.database.writing() as tx:
-        row = await _find(tx, call)
-        container, caller = Container.from_record(row), _caller(call)
+        row = await find_container(tx, call)
+        container, caller = Container.from_record(row), caller_of(call)
         if writers.role_of(container, caller) is not writers.Role.OWN:
             raise Forbidden("Token is not associated with this container.")
-        row = await _carry_out(
-            tx, call, row, lifecycle.update(container, given, caller=caller, now=call.services.now())
-        )
+        row = await carry_out(tx, call, row, lifecycle.update(container, given, caller=caller, now=call.services.now()))
     return Answer(body=show(CONTAINERS, row, check_select(call.params.get("select"), CONTAINERS)))
 
 
@@ -196,7 +204,7 @@ async def get_accounting(call: Call) -> Answer:
     """
     services, caller = call.services, call.caller
     async with services.database.reading() as tx:
-        await _find(tx, call)
+        await find_container(tx, call)
         intervals = await accounting.of_container(tx, call.uuid)
         requests = dict.fromkeys(one.request_uuid for one in intervals)
         if not caller.is_admin:
@@ -220,15 +228,16 @@ async def get_accounting(call: Call) -> Answer:
 async def append_live(call: Call) -> Answer:
     """Add what the container has written to one of its live logs."""
     async with call.services.database.reading() as tx:
-        row = await _find(tx, call)
-    role = writers.role_of(Container.from_record(row), _caller(call))
+        row = await find_container(tx, call)
+    role = writers.role_of(Container.from_record(row), caller_of(call))
     if role not in (writers.Role.SUPERVISOR, writers.Role.HOLDER):
         raise Forbidden("Forbidden: live logs are written by the container's supervisor")
     offset = check_number(call.params, "offset", 0)
     return Answer(body={"length": call.services.spool.append(call.uuid, call.rest, call.raw, offset=offset)})
 
 
-async def _find(tx: Transaction, call: Call) -> Record:
+async def find_container(tx: Transaction, call: Call) -> Record:
+    """The container that a call is about. Raises NotFound unless the caller can read it."""
     caller = call.caller
     if call.uuid in (caller.container_uuid, caller.supervises):
         row = await records.get(tx, CONTAINERS, call.uuid)
@@ -237,7 +246,8 @@ async def _find(tx: Transaction, call: Call) -> Record:
     return await guard.find_readable(tx, call.services, CONTAINERS, call.uuid, caller)
 
 
-def _caller(call: Call) -> Caller:
+def caller_of(call: Call) -> Caller:
+    """Who calls, as far as a container is concerned."""
     caller = call.caller
     return Caller(token_uuid=caller.token_uuid, is_admin=caller.is_admin, is_own=caller.container_uuid == call.uuid)
 
@@ -247,22 +257,46 @@ def _new_tokens(call: Call) -> NewTokens:
     return NewTokens(auth_uuid=services.new_uuid(Infix.TOKEN), supervisor_uuid=services.new_uuid(Infix.TOKEN))
 
 
-async def _carry_out(tx: Transaction, call: Call, row: Record, change: lifecycle.Change) -> Record:
+async def carry_out(tx: Transaction, call: Call, row: Record, change: lifecycle.Change) -> Record:
+    """Store a change and all that follows from it; the new row. Raises Conflict when it came too late."""
     ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
     row = await ledger.change_container(row, change)
     await ledger.settle()
     return row
 
 
-async def _output_readable(tx: Transaction, call: Call, given: Record) -> bool:
-    output = given.get("output")
-    if not isinstance(output, str):
-        return True
+async def _output_readable(tx: Transaction, call: Call, container: Container, given: Record) -> bool:
+    """Whether the caller may name this output; a supervisor names what the container's user can read, no more.
+
+    Its token is the system's: a hostile machine could give its user anything whose hash it knows. Raises Invalid for
+    such a log.
+    """
     reader = None if call.caller.is_admin else call.caller.user_uuid
-    return await contents.has_content(tx, output, call.services.now(), reader=reader, trashed=True)
+    names: tuple[str, ...] = ("output",)
+    if call.caller.supervises == container.uuid:
+        reader, names = await _user(tx, call, container), ("output", "log")
+    named = {name: given[name] for name in names if isinstance(given.get(name), str)}
+    found = await contents.present(tx, list(named.values()), call.services.now(), reader=reader, trashed=True)
+    if "log" in named and named["log"] not in found:
+        raise Invalid(f"log: {printable(named['log'])!r} is no collection that the container's user can read")
+    return named.get("output") is None or named["output"] in found
 
 
-def _auth_token(call: Call, container: Container) -> tuple[str, str]:
+async def _user(tx: Transaction, call: Call, container: Container) -> str | None:
+    """The user whom a container acts for; None for one who can read everything."""
+    uuid = container.runtime_user_uuid or call.services.system_user
+    row = await records.get(tx, USERS, uuid)
+    return None if uuid == call.services.system_user or (row is not None and row["is_admin"]) else uuid
+
+
+def _for_supervisor(call: Call, shown: Record, record: Record) -> Record:
+    """A record as its supervisor sees it, which can spare itself asking for secrets that are not there."""
+    key = call.services.gateway_key(record["uuid"])
+    return {**shown, "secret_mounts_md5": record["secret_mounts_md5"], "gateway_auth_secret": key}
+
+
+def auth_token(call: Call, container: Container) -> tuple[str, str]:
+    """Uuid and secret of the container's own token. Raises NotFound."""
     if container.auth_uuid is not None:
         return container.auth_uuid, call.services.container_secret(container.auth_uuid)
     parts = (container.runtime_token or "").split("/")

@@ -49,7 +49,7 @@ async def get_document(call: Call) -> Answer:
             "batchPath": "batch",
             "uuidPrefix": config.ClusterID,
             "websocketUrl": websocket_url(url) or None,
-            "keepWebServiceUrl": "",
+            "keepWebServiceUrl": url,
             "workbenchUrl": "",
             "workbench2Url": "",
             "defaultTrashLifetime": int(config.Collections.DefaultTrashLifetime),

@@ -5,7 +5,7 @@ Source: api-contract 4.2, 4.3. Nothing here knows a record type's rules.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
@@ -13,11 +13,15 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from lading.api.services import Services
+from lading.client.piping import Pipe
 from lading.core.access import Principal
 from lading.core.errors import Malformed, Unauthenticated
 from lading.core.jsonvalue import MAX_DEPTH, is_too_deep
 from lading.core.schema import JSON, Record, RecordType
 
+TAKE_OVER: Final = "lading.take_over"
+"""The ASGI extension by which a connection becomes plain bytes: given a head, it sends that and hands it over."""
+TakeOver = Callable[[bytes], Awaitable[Pipe]]
 BOOLEANS: Final = frozenset(
     {
         "distinct",
@@ -33,7 +37,9 @@ BOOLEANS: Final = frozenset(
         "satisfy",
     }
 )
-_BESIDE: Final = frozenset({"ensure_unique_name", "select", "cluster_id", "satisfy"})
+_BESIDE: Final = frozenset(
+    {"ensure_unique_name", "select", "cluster_id", "satisfy", "replace_files", "replace_segments"}
+)
 _TRANSPORT: Final = frozenset({"alt", "api_token", "oauth_token", "_method", "reader_tokens", "pp", "prettyPrint"})
 _TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} objects and arrays in each other"
 _decode = msgspec.json.Decoder().decode
@@ -41,12 +47,18 @@ _decode = msgspec.json.Decoder().decode
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """What goes back. `body` is JSON, unless it is bytes already; `stream` sends bytes as they come."""
+    """What goes back. `body` is JSON, unless it is bytes already; `stream` sends bytes as they come.
+
+    With `session` the connection is no longer HTTP after the head: it is handed over, to be served until it ends.
+    """
 
     body: JSON = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     stream: AsyncGenerator[bytes] | None = None
+    session: Callable[[Pipe], Awaitable[None]] | None = None
+    is_endless: bool = False
+    """The stream goes on until its reader leaves."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +80,8 @@ class Call:
     params: dict[str, JSON] = field(default_factory=dict)
     document: JSON = None
     raw: bytes = b""
+    take_over: TakeOver | None = None
+    """Makes plain bytes of the connection after a head was sent; None where that is not possible."""
 
     @property
     def caller(self) -> Principal:

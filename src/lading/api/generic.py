@@ -29,7 +29,7 @@ async def list_records(call: Call, kind: RecordType, where: Sequence[Expression]
     database = call.services.database
     async with database.reading() as tx:
         query = await narrowed(tx, kind, query, call.caller)
-        rows = await records.search(tx, database.dialect, kind, query) if query.limit else []
+        rows = await records.search(tx, database.dialect, kind, query, raw=True) if query.limit else []
         available = await records.count(tx, database.dialect, kind, query) if query.count else None
         included = await find_included(tx, call, rows, query.include) if query.include else []
         names = query.select if query.select is not None else kind.listed

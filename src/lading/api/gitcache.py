@@ -14,9 +14,10 @@ import fcntl
 import hashlib
 import os
 import re
+import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,6 +29,9 @@ from lading.core.gittree import Found, Reference
 
 TRANSPORTS: Final = "file:git:http:https:ssh"
 _MOST: Final = 100
+_LOCK: Final = "lading.lock"
+_LATELY: Final = 600.0
+_PIECE: Final = 1 << 20
 _FULL: Final = re.compile(r"[0-9a-f]{40}")
 _SAFE: Final = (
     "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "safe.directory=*", "-c", "credential.helper=",
@@ -45,14 +49,18 @@ class _Mirror:
 
 
 class GitCache:
-    """Mirrors below one directory. `timeout` is the longest that one run of `git` may take, in seconds."""
+    """Mirrors below one directory.
 
-    def __init__(self, directory: Path, *, timeout: float, program: str = "git") -> None:
+    `timeout` is the longest that one run of `git` may take, in seconds; `size` is how many bytes of mirrors are kept.
+    """
+
+    def __init__(self, directory: Path, *, timeout: float, size: int = 10 << 30, program: str = "git") -> None:
         self._directory = directory
         self._timeout = timeout
+        self._size = size
         self._program = program
         self._mirrors: dict[str, _Mirror] = {}
-        self._processes: set[subprocess.Popen[str]] = set()
+        self._processes: set[subprocess.Popen[str] | subprocess.Popen[bytes]] = set()
         self._searches: dict[tuple[str, ...], asyncio.Task[tuple[Found, ...]]] = {}
 
     async def find(self, url: str, wanted: Reference, *, patience: float) -> tuple[Found, ...] | None:
@@ -74,6 +82,24 @@ class GitCache:
         self._searches.pop(key, None)
         return search.result()
 
+    async def archive(self, kind: str, wanted: str) -> AsyncGenerator[bytes] | None:
+        """A tree as a tar archive, or a blob, by its hash and in pieces; None when no mirror has it.
+
+        Close the generator. Raises Unavailable when `git` cannot be run; an archive that breaks off is shorter.
+        """
+        mirror = await asyncio.to_thread(self._mirror_with, wanted)
+        if mirror is None:
+            return None
+        command = ("archive", "--format=tar", wanted) if kind == "tree" else ("cat-file", "blob", wanted)
+        return self._pieces(await asyncio.to_thread(self._start, mirror, command))
+
+    async def shrink(self, now: float) -> int:
+        """Remove mirrors that were not used lately, the longest unused first, until the rest fits; how many went.
+
+        `now` is in seconds since 1970.
+        """
+        return await asyncio.to_thread(self._shrink, now)
+
     async def close(self) -> None:
         """Give up all searches, and end what runs for them."""
         searches = tuple(self._searches.values())
@@ -87,6 +113,7 @@ class GitCache:
     async def _find(self, url: str, wanted: Reference) -> tuple[Found, ...]:
         name = hashlib.sha256(url.encode()).hexdigest()[:40]
         mirror = self._mirrors.setdefault(name, _Mirror(self._directory / name))
+        await asyncio.to_thread(_touch, mirror.path)
         if _FULL.fullmatch(wanted.revision):
             found = await asyncio.to_thread(self._look, mirror.path, wanted)
             if found:
@@ -114,6 +141,18 @@ class GitCache:
                 self._git(path, ("init", "--quiet", "--bare", "."))
             self._git(path, ("fetch", "--quiet", "--prune", "--force", "--no-tags", "--", url, *_REFS), what=url)
 
+    def _shrink(self, now: float) -> int:
+        found = [(_used(path), path, _size_of(path)) for path in self._directory.glob("*/")]
+        total, gone = sum(size for _, _, size in found), 0
+        for used, path, size in sorted(found):
+            if total <= self._size or used > now - _LATELY:
+                break
+            with _alone(path, wait=False) as is_ours:
+                if is_ours:
+                    shutil.rmtree(path, ignore_errors=True)
+                    total, gone = total - size, gone + 1
+        return gone
+
     def _look(self, path: Path, wanted: Reference) -> tuple[Found, ...]:
         if not (path / "HEAD").exists():
             return ()
@@ -132,10 +171,42 @@ class GitCache:
         answer = self._git(path, command, unknown_is_empty=True)
         return [line for line in answer.split() if _FULL.fullmatch(line)]
 
-    def _git(
-        self, path: Path, command: Sequence[str], *, text: str = "", what: str = "", unknown_is_empty: bool = False
-    ) -> str:
-        environment = {
+    def _mirror_with(self, wanted: str) -> Path | None:
+        """The mirror that has an object, the one used last first."""
+        mirrors = self._directory.glob("*/HEAD")
+        for head in sorted(mirrors, key=lambda one: one.stat().st_mtime_ns, reverse=True):
+            if self._git(head.parent, ("cat-file", "-t", wanted), unknown_is_empty=True):
+                head.touch()
+                return head.parent
+        return None
+
+    async def _pieces(self, process: subprocess.Popen[bytes]) -> AsyncGenerator[bytes]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._timeout
+        try:
+            assert process.stdout is not None
+            while piece := await asyncio.to_thread(process.stdout.read, _PIECE):
+                yield piece
+                if loop.time() > until:
+                    raise Unavailable(f"git: sending took longer than {self._timeout:g} s; raise Containers.GitTimeout")
+        finally:
+            _kill(process)
+            self._processes.discard(process)
+            await asyncio.to_thread(process.communicate)
+
+    def _start(self, path: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        try:
+            process = subprocess.Popen(
+                [self._program, *_SAFE, *command], cwd=path, env=self._environment(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise _no_git(error) from None
+        self._processes.add(process)
+        return process
+
+    def _environment(self) -> dict[str, str]:
+        return {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": str(self._directory),
             "LC_ALL": "C",
@@ -145,13 +216,17 @@ class GitCache:
             "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
             "GIT_DIR": ".",
         }
+
+    def _git(
+        self, path: Path, command: Sequence[str], *, text: str = "", what: str = "", unknown_is_empty: bool = False
+    ) -> str:
         try:
             process = subprocess.Popen(
-                [self._program, *_SAFE, *command], cwd=path, env=environment, text=True, errors="replace",
+                [self._program, *_SAFE, *command], cwd=path, env=self._environment(), text=True, errors="replace",
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             )  # fmt: skip
         except OSError as error:
-            raise Unavailable(f"git: cannot be run here: {error}; install git on the server") from None
+            raise _no_git(error) from None
         self._processes.add(process)
         with process:
             try:
@@ -169,19 +244,49 @@ class GitCache:
         raise Unavailable(f"git {command[0]} {what}: failed with code {process.returncode}: {fault}")
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
+def _no_git(error: OSError) -> Unavailable:
+    return Unavailable(f"git: cannot be run here: {error}; install git on the server")
+
+
+def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """End a process that has not been waited for, with its children."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Hold a mirror against other processes of this server."""
+def _alone(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a mirror against other processes of this server; whether it is held, as without `wait` it may not be."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(path / "lading.lock", os.O_CREAT | os.O_RDWR, 0o600)
+    handle = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(handle)
+
+
+def _touch(path: Path) -> None:
+    """Note that a mirror is used, if it is there."""
+    with suppress(FileNotFoundError):
+        os.utime(path / _LOCK)
+
+
+def _used(path: Path) -> float:
+    try:
+        return (path / _LOCK).stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _size_of(path: Path) -> int:
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += (Path(folder) / name).lstat().st_size
+    return total

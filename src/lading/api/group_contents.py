@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from lading.api import generic, guard
-from lading.api.collections import not_trashed
+from lading.api import collections, generic, guard
 from lading.api.exchange import Answer, Call
 from lading.api.groups import CONTENT
 from lading.api.inclusion import find_included
@@ -53,7 +52,7 @@ async def list_contents(call: Call) -> Answer:
             rows: list[Record] = []
             if limit and (offset < number or not offset):
                 page = replace(query, limit=limit, offset=offset)
-                rows = await records.search(tx, database.dialect, part.kind, page)
+                rows = await records.search(tx, database.dialect, part.kind, page, raw=True)
             available += number
             offset, limit = max(0, offset - number), limit - len(rows)
             found.append((part.kind, rows))
@@ -91,7 +90,7 @@ async def list_shared(call: Call) -> Answer:
     names = query.select if query.select is not None else GROUPS.listed
     async with database.reading() as tx:
         query = replace(query, extra=(*query.extra, "owner_uuid"))
-        rows = await records.search(tx, database.dialect, GROUPS, query) if query.limit else []
+        rows = await records.search(tx, database.dialect, GROUPS, query, raw=True) if query.limit else []
         available = await records.count(tx, database.dialect, GROUPS, query) if query.count else None
         included = await find_included(tx, call, rows, tuple(name for name in include if name == "owner_uuid"))
         items = await present(tx, call.services, caller, GROUPS, rows, names, distinct=query.distinct)
@@ -146,7 +145,7 @@ def _restricted(call: Call, part: Part, where: Sequence[Expression], include: tu
     kind, query = part.kind, part.query
     conditions: tuple[Expression, ...] = (*generic.readable(call, kind), *where, *query.where)
     if kind is COLLECTIONS:
-        conditions += () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
+        conditions += collections.listed(call)
     names = query.select if query.select is not None else kind.listed
     extra = (*needed(kind, names), *(name for name in include if name in kind.by_name))
     return replace(query, where=conditions, extra=extra)

@@ -31,10 +31,15 @@ async def find_readable(
     include_trash: bool = False,
 ) -> Record:
     """The record, if the caller can read it and no project has it in the trash. Raises NotFound."""
-    record = await records.get(tx, kind, uuid)
-    if record is None or not await can_read(tx, services, kind, record, principal, include_trash=include_trash):
+    roles = services.config.Users.RoleGroupsVisibleToAll
+    conditions = access.readable(
+        kind, principal, now=services.now(), include_trash=include_trash, roles=roles, few=True
+    )
+    where = (records.equals(kind, "uuid", uuid), *conditions)
+    found = await records.find(tx, services.database.dialect, kind, where, limit=1)
+    if not found:
         raise NotFound(f"Path not found: no {kind.singular} {uuid[:60]!r}")
-    return record
+    return found[0]
 
 
 async def can_read(
@@ -46,7 +51,22 @@ async def can_read(
     *,
     include_trash: bool = False,
 ) -> bool:
-    """Whether the caller can read a record that is there."""
+    """Whether the caller, or who came along to read, can read a record that is there."""
+    for one in principal.everybody:
+        if await _can_read(tx, services, kind, record, one, include_trash=include_trash):
+            return True
+    return False
+
+
+async def _can_read(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    record: Record,
+    principal: Principal,
+    *,
+    include_trash: bool,
+) -> bool:
     if not await _is_present(tx, services, kind, record, principal, include_trash=include_trash):
         return False
     user = principal.user_uuid
@@ -109,13 +129,18 @@ async def check_owner(tx: Transaction, call: Call, owner_uuid: JSON, *, old: str
     caller = call.caller
     if old is not None and not caller.is_admin and old != caller.user_uuid:
         await _check_level(tx, caller, old)
+    await check_owner_for(tx, call.services, caller, owner_uuid)
+
+
+async def check_owner_for(tx: Transaction, services: Services, caller: Principal, owner_uuid: JSON) -> None:
+    """Whether somebody may make this the owner of a record. Raises Invalid, Forbidden as `check_owner` does."""
     if owner_uuid == caller.user_uuid:
         return
     kind = BY_INFIX.get(ids.infix_of(owner_uuid)) if isinstance(owner_uuid, str) and ids.is_uuid(owner_uuid) else None
     if kind not in (USERS, GROUPS):
         raise Invalid(f"owner_uuid: {str(owner_uuid)[:60]!r} is not the uuid of a user or a project")
     try:
-        owner = await find_readable(tx, call.services, kind, owner_uuid, caller)
+        owner = await find_readable(tx, services, kind, owner_uuid, caller)
     except NotFound:
         raise Invalid(f"owner_uuid: '{owner_uuid}' not found") from None
     if kind is GROUPS:

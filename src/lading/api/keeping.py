@@ -6,10 +6,11 @@ is not made (api-contract 1.11).
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from lading.api import audit
-from lading.api.collections import settle_name
+from lading.api.collections import distinct_name
 from lading.api.services import Services
 from lading.core import manifest
 from lading.core.assemble import assemble
@@ -17,64 +18,103 @@ from lading.core.finalise import LOG_DIRECTORY, CollectionPlan
 from lading.core.ids import Infix
 from lading.core.records import COLLECTIONS
 from lading.core.schema import Record
-from lading.core.timestamps import format_time, parse_time
+from lading.core.timestamps import later
 from lading.store import contents, records
 from lading.store.database import Transaction
 
+_Contents: TypeAlias = Mapping[str, tuple[str, int, int]]
 
-async def keep(tx: Transaction, services: Services, plan: CollectionPlan, *, user_uuid: str) -> str | None:
-    """Make or renew the planned collection; its uuid, or None when its content is not there."""
-    old = await records.get(tx, COLLECTIONS, plan.uuid) if plan.uuid else None
-    content = await _content(tx, plan, old["manifest_text"] if old else "")
-    if content is None:
-        return None
-    now = services.now()
-    common = {"modified_at": now, "modified_by_user_uuid": user_uuid}
-    if old is not None:
-        if old["portable_data_hash"] == content["portable_data_hash"]:
-            return str(old["uuid"])
-        new = {**old, **content, **common}
-        await records.update(tx, COLLECTIONS, old["uuid"], {**content, **common})
-        await audit.changed(tx, services, COLLECTIONS, old, new, user_uuid=user_uuid)
-        return str(old["uuid"])
-    uuid = services.new_uuid(Infix.COLLECTION)
+
+async def keep(
+    tx: Transaction, services: Services, plans: Sequence[CollectionPlan], *, user_uuid: str
+) -> list[str | None]:
+    """Make or renew the planned collections; the uuid of each, or None when its content is not there."""
+    hashes = dict.fromkeys(piece.pdh for plan in plans for piece in plan.pieces)
+    known = await contents.manifests_of(tx, hashes)
+    old = {row["uuid"]: row for row in await records.among(tx, COLLECTIONS, "uuid", _renewed(plans))}
+    taken = await _taken(tx, [plan for plan in plans if plan.uuid not in old])
+    kept: list[str | None] = []
+    for plan in plans:
+        former = old.get(plan.uuid or "")
+        content = _content(plan, known, former["manifest_text"] if former else "")
+        if content is None:
+            kept.append(None)
+        elif former is not None:
+            kept.append(await _renew(tx, services, former, content, user_uuid))
+        else:
+            kept.append(await _make(tx, services, plan, content, taken, user_uuid))
+    return kept
+
+
+async def keep_one(tx: Transaction, services: Services, plan: CollectionPlan | None, *, user_uuid: str) -> str | None:
+    """Make or renew a collection, if one is planned; its uuid, or None when its content is not there."""
+    return (await keep(tx, services, [plan], user_uuid=user_uuid))[0] if plan is not None else None
+
+
+def _renewed(plans: Sequence[CollectionPlan]) -> list[str]:
+    return [plan.uuid for plan in plans if plan.uuid]
+
+
+async def _taken(tx: Transaction, plans: Sequence[CollectionPlan]) -> set[tuple[str, str]]:
+    """The (owner, name) of these plans that other collections have."""
+    found: set[tuple[str, str]] = set()
+    for owner in dict.fromkeys(plan.owner_uuid for plan in plans):
+        names = dict.fromkeys(plan.name for plan in plans if plan.owner_uuid == owner)
+        found |= {(owner, name) for name in await contents.names_taken(tx, owner, names)}
+    return found
+
+
+async def _renew(tx: Transaction, services: Services, old: Record, content: Record, user_uuid: str) -> str:
+    if old["portable_data_hash"] != content["portable_data_hash"]:
+        changes = {**content, "modified_at": services.now(), "modified_by_user_uuid": user_uuid}
+        await records.change(tx, COLLECTIONS, old["uuid"], changes, expected={})
+        await audit.changed(tx, services, COLLECTIONS, old, {**old, **changes}, user_uuid=user_uuid)
+    return str(old["uuid"])
+
+
+async def _make(
+    tx: Transaction,
+    services: Services,
+    plan: CollectionPlan,
+    content: Record,
+    taken: set[tuple[str, str]],
+    user_uuid: str,
+) -> str:
+    uuid, now = services.new_uuid(Infix.COLLECTION), services.now()
+    free = (plan.owner_uuid, plan.name) not in taken
     record: Record = {
         **COLLECTIONS.defaults,
         **content,
-        **common,
         "uuid": uuid,
         "current_version_uuid": uuid,
         "owner_uuid": plan.owner_uuid,
         "created_at": now,
-        "name": plan.name,
+        "modified_at": now,
+        "modified_by_user_uuid": user_uuid,
+        "name": plan.name if free else distinct_name(plan.name, uuid),
         "properties": plan.properties,
         "storage_classes_desired": plan.storage_classes or ["default"],
     }
+    taken.add((plan.owner_uuid, plan.name))
     if plan.trash_at is not None:
-        ttl = timedelta(seconds=services.config.Collections.BlobSigningTTL)
-        delete_at = max(plan.trash_at, format_time(parse_time(now) + ttl))
+        delete_at = max(plan.trash_at, later(now, services.config.Collections.BlobSigningTTL))
         record |= {"trash_at": plan.trash_at, "delete_at": delete_at}
-    await settle_name(tx, record, ensure=True)
-    await records.insert(tx, COLLECTIONS, record)
+    await records.add(tx, COLLECTIONS, record)
     await audit.created(tx, services, COLLECTIONS, record, user_uuid=user_uuid)
     return uuid
 
 
-async def _content(tx: Transaction, plan: CollectionPlan, existing: str) -> Record | None:
-    pieces: list[tuple[str, str]] = []
-    facts = (0, 0)
-    for piece in plan.pieces:
-        found = await contents.manifest_of(tx, piece.pdh)
-        if found is None:
-            return None
-        pieces.append((found[0], piece.directory))
-        facts = found[1:]
+def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | None:
+    if any(piece.pdh not in known for piece in plan.pieces):
+        return None
+    pieces = [(known[piece.pdh][0], piece.directory) for piece in plan.pieces]
     if not existing and len(pieces) == 1 and not pieces[0][1]:
+        text, files, size = known[plan.pieces[0].pdh]
         return {
-            "manifest_text": pieces[0][0],
+            "manifest_text": text,
             "portable_data_hash": plan.pieces[0].pdh,
-            "file_count": facts[0],
-            "file_size_total": facts[1],
+            "file_count": files,
+            "file_size_total": size,
         }
     text = assemble(existing, pieces, keep=LOG_DIRECTORY)
     files, size = manifest.counts(text)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from lading.api import audit
-from lading.api.keeping import keep
+from lading.api.keeping import keep, keep_one
 from lading.api.services import Services, hash_secret
 from lading.core import access, finalise, lifecycle, priority, request, retry, waiting
 from lading.core.container import FINAL, HELD, LIVE, Container, State
@@ -27,14 +27,13 @@ from lading.core.effects import (
     ReprioritiseChildren,
     RevokeTokens,
 )
-from lading.core.errors import Conflict
 from lading.core.finalise import Keeps
 from lading.core.jsonvalue import JsonObject
 from lading.core.records import CONTAINERS, REQUESTS, TOKENS
 from lading.core.request import ContainerRequest
 from lading.core.schema import JSON, Record, RecordType
 from lading.core.waiting import Dependency, Judgement, Standing
-from lading.store import accounting, containers, records, tokens
+from lading.store import accounting, containers, lineage, records, tokens
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
@@ -123,7 +122,8 @@ class Ledger:
             "modified_at": self.now,
             "modified_by_user_uuid": self.services.system_user,
         }
-        await records.insert(self.tx, CONTAINERS, row)
+        await records.add(self.tx, CONTAINERS, row)
+        await lineage.note_inputs(self.tx, row)
         await audit.created(self.tx, self.services, CONTAINERS, row, user_uuid=self.user_uuid)
         self._made.add(container.uuid)
         return row
@@ -163,8 +163,8 @@ class Ledger:
             parent = Container.from_record(row) if row else None
         end = finalise.finalise(subject, container, now=self.now, parent=parent, reused=reused)
         kept: JsonObject = {}
-        for plan in end.collections:
-            uuid = await keep(self.tx, self.services, plan, user_uuid=self.user_uuid)
+        uuids = await keep(self.tx, self.services, end.collections, user_uuid=self.user_uuid)
+        for plan, uuid in zip(end.collections, uuids, strict=True):
             if uuid is not None and plan.keeps in _KEPT_IN:
                 kept[_KEPT_IN[plan.keeps]] = uuid
         if end.parent_uuid is not None and parent is not None:
@@ -237,7 +237,9 @@ class Ledger:
         """How requests stand. One that has ceased to wait for others does not wait again, whatever becomes of them."""
         depending = [one.uuid for one in subjects if one.depends_on]
         waiting_ones = set(depending) if new else await waits.watching(self.tx, depending)
-        subjects = [one if one.uuid in waiting_ones else replace(one, depends_on=[]) for one in subjects]
+        subjects = [
+            replace(one, depends_on=[]) if one.depends_on and one.uuid not in waiting_ones else one for one in subjects
+        ]
         named = dict.fromkeys(uuid for one in subjects for uuid in one.depends_on)
         found = await records.among(self.tx, REQUESTS, "uuid", named)
         others = {row["uuid"]: ContainerRequest.from_record(row) for row in found}
@@ -287,12 +289,12 @@ class Ledger:
             "secret_hash": hash_secret(self.services.container_secret(uuid)),
             "container_uuid": container_uuid,
         }
-        await records.insert(self.tx, TOKENS, row)
+        await records.add(self.tx, TOKENS, row)
 
     async def _refresh_logs(self, container: Container) -> None:
         for row, subject in await self._committed(container.uuid):
             plan = finalise.refresh_log(subject, container, now=self.now)
-            uuid = await keep(self.tx, self.services, plan, user_uuid=self.user_uuid) if plan else None
+            uuid = await keep_one(self.tx, self.services, plan, user_uuid=self.user_uuid)
             if uuid is not None and uuid != subject.log_uuid:
                 await self._write(REQUESTS, row, {"log_uuid": uuid}, {})
 
@@ -305,6 +307,7 @@ class Ledger:
             left.values(),
             before=before,
             parents=await self._parents(left.values()),
+            earlier=await self._earlier(left.values()),
             uuid=self.services.new_uuid(CONTAINERS.infix),
             now=self.now,
             policy=self.services.policy,
@@ -314,18 +317,24 @@ class Ledger:
             for change in again.changes:
                 subject = left.pop(change.request.uuid)
                 plan = finalise.attempt_log(subject, after, now=self.now)
-                uuid = await keep(self.tx, self.services, plan, user_uuid=self.user_uuid) if plan else None
+                uuid = await keep_one(self.tx, self.services, plan, user_uuid=self.user_uuid)
                 await self.change_request(
                     rows[subject.uuid], request.with_values(change, {"log_uuid": uuid}) if uuid else change
                 )
         for subject in left.values():
             await self.change_request(rows[subject.uuid], await self.finalise(subject, after, reused=False))
+        await self.services.statuses.forget(self.tx, after.uuid)
         self.tx.after_commit(lambda: self._forget(after))
 
     def _forget(self, ended: Container) -> None:
-        self.services.statuses.put(ended.uuid, "")
         if ended.log is not None:
             self.services.spool.remove(ended.uuid)
+
+    async def _earlier(self, subjects: Iterable[ContainerRequest]) -> dict[str, Container]:
+        """The containers that were tried before, by uuid."""
+        uuids = {uuid for one in subjects for uuid in one.attempted_container_uuids}
+        rows = await records.among(self.tx, CONTAINERS, "uuid", sorted(uuids)) if uuids else []
+        return {row["uuid"]: Container.from_record(row) for row in rows}
 
     async def _parents(self, subjects: Iterable[ContainerRequest]) -> dict[str, Container]:
         wanted = {one.requesting_container_uuid for one in subjects} - {None}
@@ -368,8 +377,7 @@ class Ledger:
 
     async def _write(self, kind: RecordType, old: Record, changed: JsonObject, expected: JsonObject) -> Record:
         real: Record = {**changed, "modified_at": self.now, "modified_by_user_uuid": self.user_uuid}
-        if not await records.update(self.tx, kind, old["uuid"], real, expected=expected):
-            raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
+        await records.change(self.tx, kind, old["uuid"], real, expected=expected)
         new = {**old, **real}
         await audit.changed(self.tx, self.services, kind, old, new, user_uuid=self.user_uuid)
         if kind is CONTAINERS and new["state"] != old["state"]:
@@ -380,8 +388,7 @@ class Ledger:
         if old["state"] in HELD:
             await accounting.end(self.tx, new["uuid"], self.now)
         if new["state"] in HELD:
-            for row, _ in await self._committed(new["uuid"]):
-                await self._begin(row, new["state"])
+            await accounting.begin_all(self.tx, new["uuid"], new["state"], self.now)
 
     async def _account_request(self, old: Record, new: Record) -> None:
         if old.get("container_uuid") and old["state"] == request.State.COMMITTED:

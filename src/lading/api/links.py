@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api import generic, guard, sharing
+from lading.api import generic, guard, sharing, sites
 from lading.api.exchange import Answer, Call
 from lading.api.shape import show
 from lading.core import ids
@@ -40,6 +40,8 @@ async def create_link(call: Call) -> Answer:
         else:
             await guard.check_owner(tx, call, record["owner_uuid"])
             await _check_ends(tx, call, record, {})
+            if record["link_class"] == sites.PUBLISHED:
+                await sites.check_link(tx, call, record)
             await generic.insert(tx, call, LINKS, record)
     return Answer(body=show(LINKS, record))
 
@@ -58,6 +60,8 @@ async def update_link(call: Call) -> Answer:
             if new["owner_uuid"] != old["owner_uuid"]:
                 await guard.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
             await _check_ends(tx, call, new, old)
+            if new["link_class"] == sites.PUBLISHED:
+                await sites.check_link(tx, call, new)
         new = await generic.apply(tx, call.services, LINKS, old, new, user_uuid=call.caller.user_uuid)
     return Answer(body=show(LINKS, new, select))
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from lading.api import audit, generic, guard
+from lading.api import audit, dispatching, generic, guard
 from lading.api.exchange import Answer, Call
 from lading.api.shape import show
 from lading.core.errors import Invalid
 from lading.core.records import BY_INFIX, LOGS
 from lading.store import records
 
-_OURS: Final = frozenset({"create", "update", "delete", "resolve", "end", "secret_access"})
+_OURS: Final = dispatching.EVENT_TYPES - {"dispatch"} | {
+    "create", "update", "delete", "resolve", "end", "secret_access", "shell", "shell_end",
+}  # fmt: skip
 
 
 async def list_logs(call: Call) -> Answer:

@@ -82,7 +82,7 @@ _ANSWERS: Final[dict[str, Record]] = {
 _STATUSES: Final[Record] = {
     "type": "object",
     "required": ["items"],
-    "properties": {"items": {"type": "object", "additionalProperties": {"type": "string"}}},
+    "properties": {"items": {"type": "object", "additionalProperties": {"type": ["string", "object", "null"]}}},
 }
 _SIMPLE: Final = (
     ("/discovery/v1/apis/arvados/v1/rest", "The discovery document.", (405, 503)),
@@ -122,6 +122,9 @@ def describe() -> Record:
             "responses": _responses(_OBJECT, (401, 403, *_ALWAYS, 413)),
         }
     }
+    swept = {"204": {"description": "Swept."}, **_responses(_OBJECT, (401, 403, *_ALWAYS, 413))}
+    del swept["200"]
+    paths["/sys/trash_sweep"] = {"post": {"summary": "Sweep the trash now (admin only).", "responses": swept}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Lading", "version": __version__, "license": {"name": "Apache-2.0"}},

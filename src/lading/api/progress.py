@@ -5,27 +5,32 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from lading.api import guard, saved
+from lading.api import dispatching, guard, saved, streaming
 from lading.api.exchange import Answer, Call
 from lading.api.ledger import Ledger
 from lading.api.requests import find_parent, look_up_given
-from lading.api.resolving import UNSATISFIABLE, decide, find_nearest
+from lading.api.resolving import UNSATISFIABLE, check_image, decide, find_nearest
+from lading.api.services import Services
+from lading.api.statuses import believed_since
 from lading.core import access, explain, recipe, request
-from lading.core.container import HIDDEN, Container, State
-from lading.core.delays import Scene, delays
+from lading.core.container import HIDDEN, LIVE, Container, State
+from lading.core.delays import Said, Scene, delays
 from lading.core.errors import Invalid, Unavailable
-from lading.core.ids import Infix
+from lading.core.ids import Infix, is_uuid
 from lading.core.recipe import Recipe
 from lading.core.records import CONTAINERS, LOGS, REQUESTS
 from lading.core.request import ContainerRequest
 from lading.core.reuse import New, Reuse
-from lading.core.schema import Record
+from lading.core.schema import JSON, Record
 from lading.core.waiting import READY
-from lading.store import records, waiting
+from lading.store import contents, records, waiting
 from lading.store.database import Transaction
 
 _NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
 _MOST_AHEAD: Final = 1000
+_SAID: Final = "dispatcher"
+_LONGEST_REASON: Final = 40
+_LONGEST_SENTENCE: Final = 2000
 _SHOWN: Final = (
     "uuid",
     "state",
@@ -49,7 +54,7 @@ async def get_status(call: Call) -> Answer:
         subject = ContainerRequest.from_record(row)
         scene = await _scene(tx, call, subject, container)
     waits = _first(subject, container, scene)
-    sentence = explain.status_sentence(container, scene.dispatcher, waits)
+    sentence = explain.status_sentence(container, scene.told, waits)
     known = {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
     return Answer(body={**known, "scheduling_status": sentence})
 
@@ -59,8 +64,11 @@ async def get_why(call: Call) -> Answer:
 
     {"request_uuid", "state", "priority", "outcome": one sentence, "scheduling_status": one sentence,
     "waits": [{"reason", "sentence"}] see `core.delays`,
-    "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
-    "decided_at": null | time, "decision": null | {see `core.explain.explain`; "nearest" is filled in for "new"}}
+    "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids", "attempts": the
+    same of those containers,
+    "decided_at": null | time, "decision": null | {see `core.explain.explain`; "nearest" is filled in for "new"},
+    "dispatch": [{"at", "container_uuid", "event_type": see `core.decisions`, "text", "dispatcher"}] what dispatchers
+    decided about its containers, in order}
     """
     services = call.services
     async with services.database.reading() as tx:
@@ -69,10 +77,14 @@ async def get_why(call: Call) -> Answer:
         decided = await _last(tx, call, "resolve")
         decision: Record | None = decided["properties"] if decided else None
         if decision is not None and decision["decision"] == "new":
-            decision = {**decision, **await _nearest(tx, decision["container_uuid"])}
+            decision = {**decision, **await _nearest(tx, services, decision["container_uuid"])}
         subject = ContainerRequest.from_record(row)
-        scene = await _scene(tx, call, subject, container)
+        tried = await _tried(tx, subject)
+        image = await _image_fault(tx, call, subject, container)
+        earlier = tried[-1] if tried and container is not None and container.state in LIVE else None
+        scene = dataclasses.replace(await _scene(tx, call, subject, container), image=image, earlier=earlier)
         ended = await _last(tx, call, "end")
+        dispatched = await dispatching.trail(tx, subject)
     waits = _first(subject, container, scene)
     return Answer(
         body={
@@ -80,12 +92,14 @@ async def get_why(call: Call) -> Answer:
             "state": subject.state,
             "priority": subject.priority,
             "outcome": ended["summary"] if ended else explain.outcome(subject, container),
-            "scheduling_status": explain.status_sentence(container, scene.dispatcher, waits),
+            "scheduling_status": explain.status_sentence(container, scene.told, waits),
             "waits": [one.shown() for one in delays(subject, container, scene)],
             "container": {name: getattr(container, name) for name in _SHOWN} if container else None,
             "attempted_container_uuids": subject.attempted_container_uuids,
+            "attempts": [{name: getattr(one, name) for name in _SHOWN} for one in tried],
             "decided_at": decided["event_at"] if decided else None,
             "decision": decision,
+            "dispatch": dispatched,
         }
     )
 
@@ -111,7 +125,7 @@ async def preview(call: Call) -> Answer:
         )
         decision = await decide(tx, services, change.request, caller, trees)
         reused = isinstance(decision.choice, Reuse)
-        near = () if reused else await find_nearest(tx, decision.recipe, now)
+        near = () if reused else await find_nearest(tx, services, decision.recipe, now)
     uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
     return Answer(
         body={
@@ -124,18 +138,40 @@ async def preview(call: Call) -> Answer:
 
 
 async def put_statuses(call: Call) -> Answer:
-    """Remember why containers wait: {"items": {container uuid: sentence}}, from a dispatcher."""
+    """Remember what a dispatcher says: why containers wait, and what it has decided about them.
+
+    {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {} says: I am here;
+    "events": [{"container_uuid", "event_type": see `core.decisions`, "text", "age": seconds since then}]}. Each event
+    becomes a row in `logs`.
+    """
     access.check_admin(call.caller, "report scheduling")
     items = call.params.get("items")
-    if not isinstance(items, dict) or not all(isinstance(one, str) for one in items.values()):
-        raise Invalid("items: must be an object of container uuids and sentences")
-    for uuid, sentence in items.items():
-        call.services.statuses.put(uuid, sentence)
-    return Answer(body={"items": len(items)})
+    if not isinstance(items, dict):
+        raise Invalid("items: must be an object of container uuids and what is said about them")
+    said = {uuid: _said(uuid, one) for uuid, one in items.items()}
+    written = await dispatching.write(call)
+    await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
+    return Answer(body={"items": len(items), "events": written})
+
+
+def _said(uuid: str, one: JSON) -> Said | None:
+    if not is_uuid(uuid, Infix.CONTAINER):
+        raise Invalid(f"items: {uuid[:60]!r} is not the uuid of a container")
+    if one in ("", None):
+        return None
+    given = {"reason": _SAID, "sentence": one} if isinstance(one, str) else one
+    reason, sentence = (given.get("reason"), given.get("sentence")) if isinstance(given, dict) else (None, None)
+    if not isinstance(reason, str) or not isinstance(sentence, str) or "\0" in reason + sentence:
+        raise Invalid(f"items.{uuid}: must be a sentence, or an object with the texts reason and sentence")
+    if not reason or len(reason) > _LONGEST_REASON or len(sentence) > _LONGEST_SENTENCE:
+        raise Invalid(f"items.{uuid}: a reason may have {_LONGEST_REASON} characters, a sentence {_LONGEST_SENTENCE}")
+    return Said(reason, sentence)
 
 
 async def get_log(call: Call) -> Answer:
-    """A file of the log of one of the request's containers, or the files that there are."""
+    """A file of the log of one of the request's containers, or the files that there are; or events as it grows."""
+    if streaming.is_wanted(call):
+        return streaming.stream(call)
     async with call.services.database.reading() as tx:
         row = await guard.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
         container = await _container(tx, row)
@@ -158,13 +194,21 @@ async def _scene(tx: Transaction, call: Call, subject: ContainerRequest, contain
     ahead = 0
     if container is not None and container.state is State.QUEUED and container.priority > 0:
         ahead = await waiting.ahead(tx, container.priority, container.created_at, most=_MOST_AHEAD)
+    now = services.now()
     return Scene(
         judgement=await ledger.judge(subject) if subject.state is request.State.COMMITTED else READY,
         parent=Container.from_record(parent) if parent else None,
-        dispatcher=services.statuses.get(container.uuid) if container else None,
+        said=tuple(await services.statuses.about(tx, container.uuid, now)) if container else (),
+        silence=_silence(await services.statuses.last_report(tx), now),
         ahead=ahead,
         most=_MOST_AHEAD,
     )
+
+
+def _silence(last: str | None, now: str) -> str:
+    if last is None:
+        return "No dispatcher is at work: none has reported yet."
+    return "" if last >= believed_since(now) else f"No dispatcher is at work: the last one reported at {last}."
 
 
 def _first(subject: ContainerRequest, container: Container | None, scene: Scene) -> str:
@@ -174,17 +218,43 @@ def _first(subject: ContainerRequest, container: Container | None, scene: Scene)
     return scene.judgement.sentence
 
 
+async def _tried(tx: Transaction, subject: ContainerRequest) -> list[Container]:
+    """The containers that were tried before, oldest first, those that are still known."""
+    uuids = subject.attempted_container_uuids
+    rows = {row["uuid"]: row for row in await records.among(tx, CONTAINERS, "uuid", uuids)}
+    return [Container.from_record(rows[uuid]) for uuid in uuids if uuid in rows]
+
+
+async def _image_fault(tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None) -> str:
+    """What is wrong with the image of a request that waits or is a draft; "" if nothing is."""
+    if subject.state is request.State.UNCOMMITTED:
+        try:
+            await check_image(tx, call.services, subject, call.caller)
+        except Invalid as error:
+            return f"It cannot be committed: {error.message}."
+        return ""
+    if container is None or container.state not in (State.QUEUED, State.LOCKED):
+        return ""
+    pdh = container.container_image
+    if await contents.present(tx, [pdh], call.services.now(), reader=None):
+        return ""
+    return (
+        f"Its image, {pdh}, is in the trash or deleted, so that it cannot be loaded: untrash it, or cancel the request "
+        "and submit it with another image."
+    )
+
+
 async def _last(tx: Transaction, call: Call, event_type: str) -> Record | None:
     rows = await records.matching(tx, LOGS, object_uuid=call.uuid, event_type=event_type)
     return max(rows, key=lambda row: int(row["id"])) if rows else None
 
 
-async def _nearest(tx: Transaction, container_uuid: str) -> Record:
+async def _nearest(tx: Transaction, services: Services, container_uuid: str) -> Record:
     row = await records.get(tx, CONTAINERS, container_uuid)
     if row is None:
         return {"nearest": None, "near": []}
     made = Container.from_record(row)
-    near = await find_nearest(tx, recipe.of_container(made), made.created_at)
+    near = await find_nearest(tx, services, recipe.of_container(made), made.created_at)
     shown = explain.explain(New("", ()), container_uuid=None, near=near)
     return {"nearest": shown["nearest"], "near": shown["near"]}
 

@@ -25,12 +25,15 @@ async def get_config(call: Call) -> Answer:
     config = call.services.config
     url = config.ExternalURL
     shown: Record = export(config)
-    shown["Collections"] |= {"CollectionVersioning": False, "ManagedProperties": {}}
+    shown["Collections"] |= {"ManagedProperties": {}}
     shown["Services"] = {
         "Controller": {"ExternalURL": url},
         "Keepproxy": {"ExternalURL": url},
         "Websocket": {"ExternalURL": websocket_url(url)},
-        **{name: dict(_NO_URL) for name in ("WebDAV", "WebDAVDownload", "Workbench1", "Workbench2")},
+        "WebDAV": {"ExternalURL": url},
+        "WebDAVDownload": {"ExternalURL": url},
+        "ContainerWebServices": {"ExternalURL": config.Services.ContainerWebServices.ExternalURL},
+        **{name: dict(_NO_URL) for name in ("Workbench1", "Workbench2")},
     }
     shown |= {
         "RemoteClusters": {},

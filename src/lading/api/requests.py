@@ -59,7 +59,7 @@ async def create_request(call: Call) -> Answer:
         await depending.check(tx, services, caller, change.request, [])
         change = await commit(ledger, _satisfied(change, services.policy, satisfy=satisfy), caller, trees)
         record: Record = {**change.request.to_record(), "modified_at": ledger.now}
-        await records.insert(tx, REQUESTS, record)
+        await records.add(tx, REQUESTS, record)
         await audit.created(tx, services, REQUESTS, record, user_uuid=caller.user_uuid)
         await ledger.follow(None, record)
         await ledger.settle()
@@ -88,6 +88,10 @@ async def update_request(call: Call) -> Answer:
             admin=caller.is_admin,
             parent=await _new_parent(tx, call, given, subject),
         )
+        for name in ("log_uuid", "output_uuid"):
+            uuid = change.changed.get(name)
+            if uuid is not None and not await guard.can_refer(tx, services, uuid, caller):
+                raise Invalid(f"{name}: {str(uuid)[:60]!r} not found")
         if change.request.owner_uuid != subject.owner_uuid:
             await guard.check_owner(tx, call, change.request.owner_uuid, old=subject.owner_uuid)
         await depending.check(tx, services, caller, change.request, subject.depends_on)

@@ -5,19 +5,32 @@ The decision and its reasons are kept as a log row of type "resolve" about the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 from lading.api import audit, guard
 from lading.api.acting import acting_for
-from lading.api.collections import find_content
 from lading.api.gitmounts import NO_TREES, Trees
 from lading.api.ledger import Ledger
 from lading.api.services import Services
-from lading.core import access, explain, gittree, images, manifest, mounts, priority, prospects, recipe, request, reuse
+from lading.core import (
+    access,
+    explain,
+    gittree,
+    ids,
+    images,
+    manifest,
+    mounts,
+    priority,
+    prospects,
+    recipe,
+    request,
+    reuse,
+)
 from lading.core.access import Principal
 from lading.core.container import FINAL, Container
 from lading.core.effects import Adopt, Confirm, Resolve
-from lading.core.errors import Conflict, Invalid, NotFound
+from lading.core.errors import Conflict, Invalid
 from lading.core.filters import Column, Compare, Expression, Like, check_filters
 from lading.core.ids import Infix
 from lading.core.images import ImageLink, Term
@@ -97,10 +110,18 @@ async def decide(
     return Decision(made_of, choice, possible)
 
 
-async def find_nearest(tx: Transaction, ours: Recipe, created_at: str) -> tuple[explain.Nearest, ...]:
+async def find_nearest(
+    tx: Transaction, services: Services, ours: Recipe, created_at: str
+) -> tuple[explain.Nearest, ...]:
     """The earlier containers that are most like a recipe."""
-    rows = await containers.earlier(tx, created_at, ours.container_image)
+    rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
     return explain.nearest(ours, [Container.from_record(row) for row in rows])
+
+
+async def check_image(tx: Transaction, services: Services, subject: ContainerRequest, principal: Principal) -> None:
+    """Whether the image of a request can be found. Raises Invalid."""
+    acting, term = await acting_for(services, subject, principal), images.parse(subject.container_image or "")
+    await _image(tx, services, term, acting, await _present(tx, services, [term.pdh] if term.pdh else [], acting))
 
 
 async def _is_over(ledger: Ledger, change: request.Change) -> bool:
@@ -141,11 +162,11 @@ async def _resolve(ledger: Ledger, change: request.Change, principal: Principal,
     else:
         uuid = services.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
-        container = recipe.new_container(decision.recipe, uuid=uuid, now=ledger.now)
         parents = await ledger.parent_priorities(change.request)
         counts = (await ledger.judge(change.request)).counts
         worth = priority.container_priority([change.request] if counts else [], parents)
-        await ledger.add_container(replace(container, priority=worth))
+        container = recipe.new_container(decision.recipe, uuid=uuid, now=ledger.now, priority=worth)
+        await ledger.add_container(container)
         earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
         ledger.stale(earlier)
     explanation = explain.explain(decision.choice, container_uuid=container.uuid, trees=trees)
@@ -208,26 +229,39 @@ async def _facts(
 ) -> Facts:
     if {one.target for one in gittree.references(subject.mounts)} != trees.keys():
         raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
+    named, term = mounts.references(subject.mounts), images.parse(subject.container_image or "")
+    hashes = [_bare(one.name) for one in named if one.is_pdh]
+    present = await _present(tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting)
     return Facts(
         trees=trees,
-        image_pdh=await _image(tx, services, subject.container_image or "", acting),
-        hashes={one.name: await _hash(tx, services, one, acting) for one in mounts.references(subject.mounts)},
+        image_pdh=await _image(tx, services, term, acting, present),
+        hashes={one.name: await _hash(tx, services, one, acting, present) for one in named},
         user_uuid=acting.user_uuid,
         scopes=acting.scopes if subject.runtime_token else access.ALL_SCOPES,
     )
 
 
-async def _hash(tx: Transaction, services: Services, reference: mounts.Reference, acting: Principal) -> str | None:
+async def _present(tx: Transaction, services: Services, hashes: Iterable[str], acting: Principal) -> set[str]:
+    """Those hashes whose content the user can read."""
+    reader = None if acting.is_admin else acting.user_uuid
+    wanted = sorted({one for one in hashes if ids.is_pdh(one)})
+    return await contents.present(tx, wanted, services.now(), reader=reader)
+
+
+def _bare(pdh: str) -> str:
+    """A portable data hash without hints."""
+    return "+".join(pdh.split("+")[:2])
+
+
+async def _hash(
+    tx: Transaction, services: Services, reference: mounts.Reference, acting: Principal, present: Collection[str]
+) -> str | None:
     if reference.is_pdh:
-        try:
-            found: Record | None = await find_content(tx, services, acting, reference.name)
-        except NotFound:
-            found = None
-    else:
-        found = await records.get(tx, COLLECTIONS, reference.name)
-        if found is not None and not await _usable(tx, found, services, acting):
-            found = None
-    return str(found["portable_data_hash"]) if found else None
+        return _bare(reference.name) if _bare(reference.name) in present else None
+    found = await records.get(tx, COLLECTIONS, reference.name)
+    if found is None or not await _usable(tx, found, services, acting):
+        return None
+    return str(found["portable_data_hash"])
 
 
 async def _usable(tx: Transaction, collection: Record, services: Services, acting: Principal) -> bool:
@@ -236,13 +270,11 @@ async def _usable(tx: Transaction, collection: Record, services: Services, actin
     return await guard.can_read(tx, services, COLLECTIONS, collection, acting)
 
 
-async def _image(tx: Transaction, services: Services, text: str, acting: Principal) -> str:
-    term = images.parse(text)
+async def _image(tx: Transaction, services: Services, term: Term, acting: Principal, present: Collection[str]) -> str:
     if term.pdh is not None:
-        try:
-            return str((await find_content(tx, services, acting, term.pdh))["portable_data_hash"])
-        except NotFound:
-            raise Invalid(images.not_found(text)) from None
+        if term.pdh not in present:
+            raise Invalid(images.not_found(term.text))
+        return term.pdh
     links = await _image_links(tx, services, term, acting)
     return images.choose(term, links, formats=services.policy.image_formats)
 
@@ -288,14 +320,15 @@ async def _candidates(
     passing = {row["uuid"] for row in rows}
     if filters:
         rows += [row for row in await containers.candidates(tx, dialect, keys) if row["uuid"] not in passing]
-    found = []
-    for row in rows:
-        log = output = False
-        if row["state"] == "Complete" and row["exit_code"] == 0:
-            log = await contents.has_content(tx, row["log"], now, reader=None, trashed=False)
-            output = await contents.has_content(tx, row["output"], now, reader=None, trashed=False)
-        found.append(Candidate(Container.from_record(row), log, output, row["uuid"] not in passing))
-    return found
+    ended = [row for row in rows if row["state"] == "Complete" and row["exit_code"] == 0]
+    hashes = {row[name] for row in ended for name in ("log", "output") if row[name] is not None}
+    present = await contents.present(tx, sorted(hashes), now, reader=None)
+    return [
+        Candidate(
+            Container.from_record(row), row["log"] in present, row["output"] in present, row["uuid"] not in passing
+        )
+        for row in rows
+    ]
 
 
 async def _waiting(tx: Transaction, uuid: str | None) -> set[str]:

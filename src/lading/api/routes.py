@@ -10,19 +10,25 @@ from lading.api import (
     accounts,
     collections,
     computed_permissions,
+    connecting,
     containers,
     credentials,
     discovery,
+    finishing,
+    gitarchive,
     group_contents,
     groups,
     keep_services,
+    lineage,
     links,
     logs,
+    merging,
     openapi,
     progress,
     public,
     repositories,
     requests,
+    sweep,
     tokens,
     users,
     workflows,
@@ -52,14 +58,18 @@ class Route:
 HANDLERS: Final[dict[str, Handler]] = {
     **users.HANDLERS,
     **accounts.HANDLERS,
+    **merging.HANDLERS,
     **groups.HANDLERS,
     **group_contents.HANDLERS,
     **computed_permissions.HANDLERS,
     **tokens.HANDLERS,
     **collections.HANDLERS,
+    **lineage.HANDLERS,
     **requests.HANDLERS,
     **progress.HANDLERS,
     **containers.HANDLERS,
+    **finishing.HANDLERS,
+    **gitarchive.HANDLERS,
     **links.HANDLERS,
     **logs.HANDLERS,
     **keep_services.HANDLERS,
@@ -75,6 +85,7 @@ _FIXED: Final[dict[str, dict[str, Route]]] = {
     "/arvados/v1/config": {"GET": Route(handler=public.get_config, open=True)},
     "/arvados/v1/vocabulary": {"GET": Route(handler=public.get_vocabulary, open=True)},
     "/arvados/v1/dispatch/statuses": {"POST": Route(handler=progress.put_statuses)},
+    "/sys/trash_sweep": {"POST": Route(handler=sweep.sweep_now)},
     "/status.json": {"GET": Route(handler=public.get_status, open=True)},
     "/debug.json": {"GET": Route(handler=public.get_debug, open=True)},
     "/_health/ping": {"GET": Route(handler=public.get_health, open=True)},
@@ -95,6 +106,9 @@ class Routes:
                 table.setdefault((kind.plural, action.path), {})[method] = route
             if action.rest:
                 self._rest.add((kind.plural, action.path))
+        for plural in ("connect", "containers"):
+            for name, handler in connecting.HANDLERS.items():
+                self._member[plural, name] = {"POST": Route(handler=handler), "GET": Route(handler=connecting.gone)}
 
     def find(self, method: str, path: str) -> tuple[Route, str, str] | None:
         """The route with the uuid and the rest of the path, or None."""

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from typing import BinaryIO, Final
 
 from lading.api import webdav
@@ -66,6 +67,22 @@ async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
     stream = _read_file(file, start, end)
     await anext(stream)
     return _answer(stream, start, end, size, partial=partial)
+
+
+async def read_part(services: Services, row: Record, uuid: str, name: str, start: int) -> bytes:
+    """At most `PART` bytes of a file of the log of a request's container, from `start`; nothing when there are none."""
+    file = services.spool.open(uuid, name)
+    if file is not None:
+        stream = _read_file(file, start, start + PART)
+        async with aclosing(stream) as pieces:
+            return b"".join([piece async for piece in pieces])
+    async with services.database.reading() as tx:
+        saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
+    tree = filetree.from_manifest(subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else "")
+    found = filetree.find(tree, name)
+    if not isinstance(found, filetree.File):
+        return b""
+    return b"".join([piece async for piece in _read_blocks(services, found, start, min(found.size, start + PART))])
 
 
 def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from lading.api.alarm import Alarm
 from lading.api.bus import Bus
 from lading.api.gitcache import GitCache
 from lading.api.live import Spool
+from lading.api.statuses import Statuses
+from lading.api.trees import Trees
+from lading.api.tunnels import Tunnels
+from lading.client.piping import Turns
 from lading.config import Config
-from lading.core import ids
+from lading.core import ids, sessions
 from lading.core.errors import Failure, Invalid
 from lading.core.policy import RETRY_LIMITS, Policy
 from lading.core.timestamps import format_time
@@ -22,30 +29,16 @@ from lading.core.vocabulary import Vocabulary
 from lading.store.database import Database
 
 
-class BlockReader(Protocol):
-    """How the API reads the blocks of a saved log."""
+class Blocks(Protocol):
+    """How the API reads the blocks of a saved log, and keeps those that come with a call."""
 
     async def get(self, locator: str, /) -> bytes:
         """The bytes of a block, verified. Raises NotFound, Corrupt or Unavailable."""
         ...
 
-
-class Statuses:
-    """Why containers wait, as the dispatchers last said it. Kept in memory: they say it again."""
-
-    def __init__(self) -> None:
-        self._sentences: dict[str, str] = {}
-
-    def put(self, container_uuid: str, sentence: str) -> None:
-        """Remember a sentence; an empty one is forgotten."""
-        if sentence:
-            self._sentences[container_uuid] = sentence
-        else:
-            self._sentences.pop(container_uuid, None)
-
-    def get(self, container_uuid: str) -> str | None:
-        """The sentence, if a dispatcher gave one."""
-        return self._sentences.get(container_uuid)
+    async def keep(self, data: bytes, /) -> str:
+        """Keep a block, durably; its locator without signature. Raises Full, Unavailable."""
+        ...
 
 
 class Upkeep:
@@ -78,14 +71,22 @@ class Services:
     policy: Policy
     clock: Callable[[], datetime]
     entropy: Callable[[int], bytes]
-    blocks: BlockReader
+    blocks: Blocks
     bus: Bus
     spool: Spool
     statuses: Statuses
     git: GitCache
+    certificate: Path | None = None
+    """The certificate of this server and of those that share its database (PEM); None: one that the machine trusts."""
     alarm: Alarm = field(default_factory=Alarm)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
+    trees: Trees = field(default_factory=Trees)
+    tunnels: Tunnels = field(default_factory=Tunnels)
+    turns: Turns = field(default_factory=Turns)
+    """For the bytes of all sessions, so that calls are answered beside them."""
+    lines: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
+    """Where those stand in line who change the files of one collection, by its uuid."""
 
     def now(self) -> str:
         """The time as the API shows it."""
@@ -93,7 +94,8 @@ class Services:
 
     def new_uuid(self, infix: str) -> str:
         """A fresh uuid."""
-        return ids.make_uuid(self.config.ClusterID, infix, self.entropy(16))
+        milliseconds = int(self.clock().timestamp() * 1000)
+        return ids.make_ordered_uuid(self.config.ClusterID, infix, self.entropy(6), milliseconds=milliseconds)
 
     def new_secret(self) -> str:
         """A fresh token secret, 50 characters."""
@@ -105,6 +107,16 @@ class Services:
         return ids.encode(
             hmac.digest(key, token_uuid.encode(), "sha256") + hmac.digest(key, token_uuid[::-1].encode(), "sha256"), 50
         )
+
+    def gateway_key(self, container_uuid: str) -> str:
+        """What the gateway of a container shares with the servers, and with nobody else."""
+        return sessions.container_key(self.config.SystemRootToken, container_uuid)
+
+    @property
+    def shell_access(self) -> tuple[bool, bool]:
+        """Whether admins, and whether users, may open sessions in containers."""
+        access = self.config.Containers.ShellAccess
+        return access.Admin, access.User
 
     @property
     def system_user(self) -> str:
@@ -122,8 +134,17 @@ def make_policy(config: Config) -> Policy:
         storage_classes=tuple(classes),
         default_storage_classes=tuple(name for name, one in classes.items() if one.get("Default")),
         image_formats=tuple(config.Containers.SupportedDockerImageFormats),
+        reuse_after_shell=config.Containers.ShellAccess.ReuseAfterShell,
+        preemptible=_has_preemptible(config),
+        always_preemptible=_has_preemptible(config) and config.Containers.AlwaysUsePreemptibleInstances,
+        spot_attempts=config.Containers.CloudVMs.SpotAttempts,
         retry_limits={**RETRY_LIMITS, **_retry_limits(config.Containers.RetryLimits)},
     )
+
+
+def _has_preemptible(config: Config) -> bool:
+    types = config.InstanceTypes.values()
+    return any(one.Preemptible for one in types) or (bool(types) and config.Containers.PreemptiblePriceFactor > 0)
 
 
 def _retry_limits(configured: Mapping[str, int]) -> dict[Failure, int]:

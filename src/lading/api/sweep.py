@@ -1,4 +1,5 @@
-"""The sweep: collections whose time in the trash is over go for good, as do ended tokens and forgotten live logs."""
+"""The sweep: collections whose time in the trash is over go for good, as do ended tokens, forgotten live logs, and git
+mirrors beyond their bound."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ import logging
 from datetime import timedelta
 
 from lading.api import groups
+from lading.api.exchange import Answer, Call
 from lading.api.services import Services
+from lading.core import access
 from lading.core.errors import Unavailable
 from lading.core.timestamps import format_time
 from lading.store import trash, upkeep
@@ -25,8 +28,16 @@ async def sweep(services: Services) -> None:
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime
     spools = await asyncio.to_thread(services.spool.expire, services.clock().timestamp() - lifetime)
-    if marked or deleted or ended or spools:
-        event(_logger, "swept", trashed=marked, deleted=deleted, tokens=ended, spools=spools)
+    mirrors = await services.git.shrink(services.clock().timestamp())
+    if marked or deleted or ended or spools or mirrors:
+        event(_logger, "swept", trashed=marked, deleted=deleted, tokens=ended, spools=spools, mirrors=mirrors)
+
+
+async def sweep_now(call: Call) -> Answer:
+    """A sweep now, asked for by an admin; 204 when it is done (api-contract 4.1)."""
+    access.check_admin(call.caller, "sweep the trash")
+    await sweep(call.services)
+    return Answer(body=b"", status=204)
 
 
 async def keep_the_trail_short(services: Services) -> int:

@@ -69,6 +69,7 @@ async def create_system_token(call: Call) -> Answer:
 
 async def _create(call: Call, given: Record) -> Answer:
     services = call.services
+    _check_may_outlive(call)
     _check(given)
     _check_within_own_scopes(call, given)
     record = generic.new_record(call, TOKENS, given)
@@ -86,6 +87,7 @@ async def _create(call: Call, given: Record) -> Answer:
 
 async def update_token(call: Call) -> Answer:
     """Change when a token ends or what it may do."""
+    _check_may_outlive(call)
     async with call.services.database.writing() as tx:
         old = await guard.find_readable(tx, call.services, TOKENS, call.uuid, call.caller)
         changes = generic.check_attributes(call, TOKENS, old)
@@ -121,6 +123,12 @@ def _check(given: Record) -> None:
     for one in scopes:
         if one != "all" and not (isinstance(one, str) and _SCOPE.fullmatch(one)):
             raise Invalid(f"scopes: {one!r} is neither 'all' nor a method and a path, such as 'GET /arvados/v1/users'")
+
+
+def _check_may_outlive(call: Call) -> None:
+    """What runs on a machine that may be against us must not keep its user's rights beyond its container."""
+    if call.caller.container_uuid is not None:
+        raise Forbidden("Forbidden: the token of a container may not make or change tokens, which would outlive it")
 
 
 def _check_within_own_scopes(call: Call, given: Record) -> None:

@@ -1,7 +1,8 @@
 """Events over a websocket (api-contract 7): subscribe, replay of what was missed, then each event that may be read.
 
 Only a token that is refused is refused in the handshake. What passes ends the connection with 1013, "try again later".
-A token of limited scope hears of the records that it may GET.
+A token of limited scope hears of the records that it may GET. What a client has not taken yet waits in a queue; one
+whose queue stays full is let go, and begins anew.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ from lading.store import records
 
 PING: Final = 60.0
 REPLAY: Final = timedelta(minutes=10)
+QUEUE: Final = 64
+PATIENCE: Final = 1.0
+"""Seconds for which the queue may stay full: many events at once do not mean that a client is slow."""
 _REFUSED: Final = 4401
 _NOT_HERE: Final = 4404
 _LATER: Final = 1013
@@ -81,9 +85,13 @@ async def serve_websocket(
     with services.bus.listen() as listener:
         session = _Session(services, socket, principal, listener)
         async with asyncio.TaskGroup() as tasks:
-            writing = tasks.create_task(session.write(), name="websocket writer")
+            beside = [
+                tasks.create_task(session.write(), name="websocket writer"),
+                tasks.create_task(session.deliver(), name="websocket delivery"),
+            ]
             await session.read()
-            writing.cancel()
+            for one in beside:
+                one.cancel()
 
 
 class _Session:
@@ -98,6 +106,8 @@ class _Session:
         self._sent = 0
         self._last = 0
         self._replayed: set[int] = set()
+        self._outgoing: asyncio.Queue[str | None] = asyncio.Queue(QUEUE)
+        self._code = _LATER
         # A replay and what happens meanwhile are told one after the other.
         self._turn = asyncio.Lock()
         self._speak_at = self._check_at = asyncio.get_running_loop().time() + PING
@@ -114,7 +124,7 @@ class _Session:
                     await self._answer(decode(text, "message"))
                 except (RequestError, ValueError):
                     await self._send({"status": 400})
-                except LadingError:
+                except (LadingError, TimeoutError):
                     await self._hang_up()
 
     async def write(self) -> None:
@@ -126,10 +136,26 @@ class _Session:
             except Unauthenticated:
                 code = _REFUSED
             except TimeoutError:
-                _logger.warning("events ended: a client took nothing for %g s", PING)
+                _logger.warning("events ended: a client left %d events waiting for %g s", QUEUE, PATIENCE)
             except LadingError as error:
                 _logger.warning("events ended: %s", error)
             await self._hang_up(code)
+
+    async def deliver(self) -> None:
+        """Send what waits, in order. Hangs up on a client that takes nothing for long."""
+        with contextlib.suppress(WebSocketDisconnect):
+            while True:
+                text = await self._outgoing.get()
+                if text is None or self._socket.application_state is not WebSocketState.CONNECTED:
+                    await self._close()
+                    return
+                try:
+                    async with asyncio.timeout(PING):
+                        await self._socket.send_text(text)
+                except TimeoutError:
+                    _logger.warning("events ended: a client took nothing for %g s", PING)
+                    await self._close()
+                    return
 
     async def _pass_on_all(self) -> None:
         now = asyncio.get_running_loop().time
@@ -156,9 +182,18 @@ class _Session:
         return event.id > self._last
 
     async def _hang_up(self, code: int = _LATER) -> None:
+        """End the connection once what waits is sent; at once if too much does."""
+        self._code = code
+        if self._outgoing.full():
+            await self._close()
+        else:
+            self._outgoing.put_nowait(None)
+
+    async def _close(self) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
-            async with asyncio.timeout(PING):
-                await self._socket.close(code)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PING):
+                    await self._socket.close(self._code)
 
     async def _answer(self, message: JSON) -> None:
         filters = message.get("filters") or [] if isinstance(message, dict) else None
@@ -246,8 +281,8 @@ class _Session:
     async def _send(self, message: Record) -> None:
         if self._socket.application_state is WebSocketState.CONNECTED:
             self._speak_at = asyncio.get_running_loop().time() + PING
-            async with asyncio.timeout(PING):
-                await self._socket.send_text(_encode(message).decode())
+            async with asyncio.timeout(PATIENCE):
+                await self._outgoing.put(_encode(message).decode())
 
 
 def _meets(filters: list[JSON], event: Event) -> bool:
@@ -258,6 +293,8 @@ def _matches(one: JSON, event: Event) -> bool:
     attribute, operator, operand = one
     if attribute == "event_type" and operator == "in" and isinstance(operand, list):
         return event.event_type in operand
+    if attribute == "object_uuid" and operator == "is_a":
+        return event.object_kind in (operand if isinstance(operand, list) else [operand])
     if attribute == "created_at" and operator in _COMPARISONS and isinstance(operand, str):
         try:
             return _COMPARISONS[operator](event.event_at, format_time(parse_time(operand)))

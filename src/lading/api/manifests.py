@@ -1,0 +1,210 @@
+"""The content of collections on its way in and out: verified, spliced, stripped; signed (api-contract 5.3, 6.2).
+
+Stored manifests carry no signatures; what is returned is signed for the token that asks. Admins may store unsigned
+locators, everybody else proves with a signature that they could read the block. Large texts are worked on in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TypeVar
+
+from lading.api.exchange import Call
+from lading.api.services import Services
+from lading.api.trees import Trees
+from lading.core import access, filetree, ids, locator, manifest, splice
+from lading.core.access import Principal
+from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
+from lading.core.filetree import Tree
+from lading.core.filters import Column, Compare, Either, Expression
+from lading.core.records import COLLECTIONS
+from lading.core.schema import Record, Type
+from lading.core.splice import Repoint, Source
+from lading.core.timestamps import parse_time
+from lading.store import records
+from lading.store.database import Transaction
+
+LARGE: Final = 1 << 18
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Splicing:
+    """What a call wants spliced: sources by target, and segments."""
+
+    files: Mapping[str, Source]
+    segments: tuple[Repoint, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.segments)
+
+
+def not_trashed(now: str) -> Expression:
+    """The condition that a collection is not in the trash."""
+    trash_at = Column("trash_at", Type.TIME)
+    return Either((Compare(trash_at, "=", None), Compare(trash_at, ">", now)))
+
+
+async def find_content(tx: Transaction, services: Services, principal: Principal, pdh: str) -> Record:
+    """A readable collection outside the trash with this content; the one that stays longest. Raises NotFound."""
+    parts = pdh.split("+")
+    wanted = "+".join(parts[:2])
+    if not ids.is_pdh(wanted):
+        raise NotFound(f"Path not found: {pdh[:80]!r} is neither a uuid nor a portable data hash")
+    now = services.now()
+    where = (
+        records.equals(COLLECTIONS, "portable_data_hash", wanted),
+        not_trashed(now),
+        *access.readable(COLLECTIONS, principal, now=now),
+    )
+    found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
+    if not found:
+        raise NotFound(f"Path not found: no collection with content {wanted}")
+    return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
+
+
+def read_splicing(call: Call, given: Record) -> Splicing:
+    """What the call wants spliced. Raises Malformed."""
+    files, segments = call.params.get("replace_files"), call.params.get("replace_segments")
+    return Splicing(
+        splice.read_files(files, supplied=bool(given.get("manifest_text"))) if files else {},
+        splice.read_segments(segments) if segments else (),
+    )
+
+
+async def read_content(
+    call: Call, given: Record, stored: Record | None, splicing: Splicing, *, kept: frozenset[str] = frozenset()
+) -> Record:
+    """The manifest that a call leads to and what follows from it; nothing if it leaves the content alone.
+
+    `given` are the attributes sent, `stored` the present record, None on create; blocks whose locators are among `kept`
+    came with the call and need no signature. Raises Invalid for a manifest or hash
+    that is wrong, Malformed for a splicing, Forbidden for a block that the caller could not read.
+    """
+    services, principal = call.services, call.caller
+    text = given.get("manifest_text")
+    if text is None and not splicing and stored is not None:
+        _check_hash(given, stored["portable_data_hash"])
+        return {}
+    supplied = text or ""
+    counts = await _apart(len(supplied), lambda: _check_manifest(services, principal, supplied, kept))
+    if not splicing:
+        content = await _apart(len(supplied), lambda: _facts(manifest.strip_signatures(supplied), *counts))
+        _check_hash(given, content["portable_data_hash"])
+        return content
+    await _apart(0, lambda: _check_segments(services, principal, splicing.segments))
+    current = stored["manifest_text"] if stored is not None else ""
+    contents = await _fetch(services, principal, splice.contents_of(splicing.files))
+    size = len(supplied) + len(current) + sum(map(len, contents.values()))
+    content = await _apart(size, lambda: _spliced(services.trees, splicing, current, text, contents))
+    _check_hash(given, content["portable_data_hash"])
+    return content
+
+
+async def sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
+    """The manifest signed for a token, until the signature's time or the trash, whichever is first."""
+    return await _apart(len(text), lambda: _sign(services, principal, text, trash_at))
+
+
+async def _fetch(services: Services, principal: Principal, hashes: set[str]) -> dict[str, str]:
+    if not hashes:
+        return {}
+    async with services.database.reading() as tx:
+        try:
+            return {pdh: (await find_content(tx, services, principal, pdh))["manifest_text"] for pdh in sorted(hashes)}
+        except NotFound as error:
+            raise Malformed(f"replace_files: {error.message}") from None
+
+
+async def _apart(size: int, work: Callable[[], _Result]) -> _Result:
+    """The result of some work on a text, in a thread if that is large."""
+    return await asyncio.to_thread(work) if size > LARGE else work()
+
+
+def _spliced(
+    trees: Trees, splicing: Splicing, current: str, supplied: str | None, contents: Mapping[str, str]
+) -> Record:
+    before = trees.read(current)
+    sent = filetree.from_manifest(manifest.strip_signatures(supplied or ""))
+    tree = before
+    if splicing.files:
+        found: dict[str, Tree] = {pdh: trees.read(text) for pdh, text in contents.items()}
+        tree = splice.replace_files(before, splicing.files, supplied=sent, contents=found)
+    elif supplied is not None:
+        tree = sent
+    if splicing.segments:
+        tree = splice.replace_segments(tree, splicing.segments)
+    try:
+        rendered = filetree.to_manifest(tree)
+        text = manifest.strip_signatures(rendered)
+        if text == rendered:
+            trees.note(text, tree)
+        return _facts(text, *manifest.check_total(*filetree.counts(tree)))
+    except (Invalid, Malformed) as error:
+        raise Malformed(f"replace_files: {error.message}") from None
+
+
+def _facts(text: str, files: int, size: int) -> Record:
+    """What is stored about a manifest without signatures."""
+    return {
+        "manifest_text": text,
+        "portable_data_hash": manifest.portable_data_hash(text),
+        "file_count": files,
+        "file_size_total": size,
+    }
+
+
+def _check_hash(given: Record, found: str) -> None:
+    sent = given.get("portable_data_hash")
+    if sent and str(sent).partition("+")[0] != found.partition("+")[0]:
+        raise Invalid(f"Portable data hash '{sent}' does not match computed hash '{found}'")
+
+
+def _check_manifest(services: Services, principal: Principal, text: str, kept: frozenset[str]) -> tuple[int, int]:
+    """Number of files, and their bytes."""
+    try:
+        counts = manifest.counts(text)
+    except Malformed as error:
+        raise Invalid(f"manifest_text: {error.message}") from None
+    named = [one for one in manifest.locators(text) if one not in kept]
+    _check_locators(services, principal, named, "manifest_text")
+    return counts
+
+
+def _check_segments(services: Services, principal: Principal, segments: tuple[Repoint, ...]) -> None:
+    _check_locators(services, principal, [one.new.locator for one in segments], "replace_segments")
+
+
+def _check_locators(services: Services, principal: Principal, found: list[str], where: str) -> None:
+    settings = services.config.Collections
+    if not settings.BlobSigning or principal.is_admin:
+        return
+    now, ttl, key = int(services.clock().timestamp()), int(settings.BlobSigningTTL), settings.BlobSigningKey
+    for one in dict.fromkeys(found):
+        if one.startswith(locator.EMPTY_BLOCK):
+            continue
+        try:
+            locator.verify(one, token=principal.token, ttl=ttl, key=key, now=now)
+        except LadingError as error:
+            raise Forbidden(f"Forbidden: {where}: {error.message}") from None
+
+
+def _sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
+    settings = services.config.Collections
+    now = services.clock()
+    expiry = now + timedelta(seconds=settings.BlobSigningTTL)
+    if trash_at is not None:
+        trashed = parse_time(trash_at)
+        if trashed <= now:
+            return text
+        expiry = min(expiry, trashed)
+    if not settings.BlobSigning or not settings.BlobSigningKey:
+        return text
+    until, ttl = int(expiry.timestamp()), int(settings.BlobSigningTTL)
+    return manifest.sign(
+        text,
+        lambda one: locator.signed(one, token=principal.token, expiry=until, ttl=ttl, key=settings.BlobSigningKey),
+    )

@@ -1,0 +1,208 @@
+"""Files of collections over HTTP, as one ASGI application (api-contract 6.7).
+
+    GET, HEAD                               files, directories, archives (`serving`)
+    PROPFIND, PROPPATCH                     what WebDAV clients see; Depth 0 and 1, never infinity
+    PUT, DELETE, MKCOL, COPY, MOVE          changes (`writing`)
+    LOCK, UNLOCK                            locks (`locks`)
+    OPTIONS                                 what is offered, also to pages of other origins
+
+Whoever may do what is the API's to say: it is asked with the token of the request, or with that of the anonymous user.
+Errors are one line of text with a documented status. Addresses hold tokens, so they are never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as Incoming
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lading.client.transport import Transport
+from lading.core import filetree
+from lading.core.errors import LadingError, Malformed, MethodNotAllowed, from_status
+from lading.core.filetree import Tree
+from lading.gateway import addresses, answers, credentials, davxml
+from lading.gateway.addresses import Address
+from lading.gateway.answers import Answer
+from lading.gateway.davxml import Resource
+from lading.gateway.locks import Locks
+from lading.gateway.reading import Reader
+from lading.gateway.requests import Parts, Request
+from lading.gateway.serving import serve
+from lading.gateway.shelves import Library, Shelf, tag_of
+from lading.gateway.uploads import Intake
+from lading.gateway.writing import Writer, read_small
+
+_METHODS: Final = "OPTIONS, GET, HEAD, PROPFIND, PROPPATCH, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK"
+_COMMON: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Content-Range, Content-Length, ETag, DAV",
+}
+_OFFERED: Final = {
+    "Allow": _METHODS,
+    "DAV": "1, 2",
+    "MS-Author-Via": "DAV",
+    "Access-Control-Allow-Methods": _METHODS,
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Depth, Destination, If, If-Match, If-None-Match, "
+    "Lock-Token, Overwrite, Range, Timeout, Cache-Control",
+    "Access-Control-Max-Age": "86400",
+}
+_FINITE: Final = "propfind-finite-depth"
+_STALLED: Final = 600.0
+_logger = logging.getLogger("lading.gateway")
+
+
+def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "") -> ASGIApp:
+    """The application; it owns `addresses.PREFIXES`.
+
+    `transport` leads to the API and the block store; `cache` is a directory for blocks, of at most `cache_bytes`;
+    `anonymous` the token of those who send none, "" for no such users.
+    """
+    locks = Locks(clock=time.monotonic, new_token=lambda: f"urn:uuid:{uuid.uuid4()}")
+    parts = Parts(
+        library=Library(transport, anonymous=anonymous),
+        reader=Reader(transport, cache, cache_bytes),
+        intake=Intake(),
+        locks=locks,
+    )
+    return _Gateway(parts)
+
+
+class _Gateway:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        writer = Writer(parts)
+        self._handlers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
+            "GET": self._serve,
+            "HEAD": self._serve,
+            "PROPFIND": self._find_properties,
+            "PROPPATCH": self._patch_properties,
+            "PUT": writer.put,
+            "DELETE": writer.delete,
+            "MKCOL": writer.make_directory,
+            "COPY": writer.copy,
+            "MOVE": writer.move,
+            "LOCK": writer.lock,
+            "UNLOCK": writer.unlock,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method: str = scope["method"]
+        try:
+            answer = await self._answer(scope, receive)
+        except ClientDisconnect:
+            return
+        except LadingError as error:
+            answer = _refusal(error)
+        except Exception:  # the boundary of a request: a fault of ours must not end the connection
+            _logger.exception("request failed method=%s", method)
+            answer = _refusal(LadingError("internal error: see the server's log"))
+        await answers.send(answer, method, receive, send, common=_COMMON)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        method: str = scope["method"]
+        if method == "OPTIONS":
+            return Answer(headers=dict(_OFFERED))
+        address = addresses.parse(_raw_path(scope))
+        incoming = Incoming(scope, receive)
+        headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
+        query = scope["query_string"].decode("latin-1")
+        found = credentials.find(method, address, headers, query)
+        if found.onward:
+            go = {"Location": found.onward, "Set-Cookie": credentials.cookie(found.token)}
+            return Answer(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
+        handler = self._handlers.get(method)
+        if handler is None:
+            raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {_METHODS}")
+        token = self._parts.library.token(found.token)
+        body = _body(incoming)
+        request = Request(method=method, address=address, token=token, headers=headers, query=query, body=body)
+        return await handler(request)
+
+    async def _serve(self, request: Request) -> Answer:
+        return await serve(self._parts, request)
+
+    async def _find_properties(self, request: Request) -> Answer:
+        question = davxml.read_question(await read_small(request))
+        depth = request.headers.get("depth", "infinity").strip().lower()
+        if depth not in ("0", "1"):
+            if depth != "infinity":
+                raise Malformed("Depth: must be 0 or 1")
+            return Answer(
+                status=403, headers={"Content-Type": davxml.CONTENT_TYPE}, body=davxml.condition(_FINITE).encode()
+            )
+        address = request.address
+        shelf = await self._parts.library.open(address.collection, request.token)
+        filetree.get(shelf.tree, address.path)
+        found = davxml.multistatus(self._resources(shelf, address, deep=depth == "1"), question)
+        return Answer(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found))
+
+    async def _patch_properties(self, request: Request) -> Answer:
+        names = davxml.read_update(await read_small(request))
+        address = request.address
+        shelf = await self._parts.library.open(address.collection, request.token)
+        filetree.get(shelf.tree, address.path)
+        body = davxml.refused_update(address.url(address.path), names).encode()
+        return Answer(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
+
+    def _resources(self, shelf: Shelf, address: Address, *, deep: bool) -> Iterator[Resource]:
+        node = filetree.get(shelf.tree, address.path)
+        yield self._resource(shelf, address, address.path, node)
+        if deep and isinstance(node, Tree):
+            above = f"{address.path}/" if address.path else ""
+            for name in sorted(node.entries):
+                yield self._resource(shelf, address, above + name, node.entries[name])
+
+    def _resource(self, shelf: Shelf, address: Address, path: str, node: filetree.Node) -> Resource:
+        return Resource(
+            href=address.url(path, folder=isinstance(node, Tree)),
+            name=path.rpartition("/")[2] or shelf.name,
+            node=node,
+            tag=tag_of(node),
+            modified=shelf.modified,
+            locks=tuple(self._parts.locks.covering(address.collection, path)),
+        )
+
+
+def _raw_path(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or b""
+    try:
+        return raw.partition(b"?")[0].decode("ascii")
+    except UnicodeDecodeError:
+        raise Malformed("the path is not percent-encoded") from None
+
+
+async def _body(incoming: Incoming) -> AsyncGenerator[bytes]:
+    """The body in pieces, each of which has to come in time."""
+    stream = incoming.stream()
+    while True:
+        try:
+            async with asyncio.timeout(_STALLED):
+                piece = await anext(stream, None)
+        except TimeoutError:
+            raise from_status(408, f"request body: nothing came for {_STALLED:g} s") from None
+        if piece is None:
+            return
+        yield piece
+
+
+def _refusal(error: LadingError) -> Answer:
+    headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="collections"'
+    if error.status == 405:
+        headers["Allow"] = _METHODS
+    text = " ".join(error.message.split())
+    return Answer(status=error.status, headers=headers, body=f"{text}\n".encode())
+
+
+async def _encoded(pieces: Iterator[str]) -> AsyncGenerator[bytes]:
+    for piece in pieces:
+        yield piece.encode()
