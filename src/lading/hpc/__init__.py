@@ -1,0 +1,1 @@
+"""HPC: the daemon in the containers of an MPI cluster, and the conductor that makes a cluster of containers."""

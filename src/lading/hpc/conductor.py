@@ -1,0 +1,361 @@
+"""`python -m lading.hpc.conductor PLAN`: makes a cluster of containers, runs a command in it, ends it whatever happens.
+
+    network     a namespace with a bridge                gone with the last process in it
+    containers  N of them, each with sshd and the daemon ended by the supervisor, which owns their cgroup
+    configured  rank, size, addresses, ssh keys          all of them answer, or nothing is started
+    started     rank 0, or all
+    over        the others are ended, results and logs gathered in the output directory
+
+Standard input is a gate: nothing of the user's starts before a line comes through it. Standard output and error get
+what rank 0 writes, or what all write, marked with their rank. The exit code is the gang's (`core.hpc_gang`); 75 when
+nothing could be run, with the reason in the plan's `fault` file.
+Source: `hpc-daemon-contract.md` 1.12.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lading.core import hpc_gang
+from lading.core.errors import ExecutionError, LadingError, Unavailable
+from lading.core.hpc_gang import Launcher, RankView, Verdict
+from lading.core.hpc_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
+from lading.hpc import network, processes
+from lading.hpc.annex import own_address
+from lading.hpc.annex import serve as serve_annex
+from lading.hpc.annexes import Pipe, SpreadGround
+from lading.hpc.caller import Caller
+from lading.hpc.credentials import SshKeys, make_identity, make_ssh_keys
+from lading.hpc.plan import Plan, read_plan
+from lading.hpc.ranks import DockerGround, Ground, NativeGround
+
+COULD_NOT = 75
+_READY_TIME = 60.0
+_GATHER_TIME = 60.0
+_LEAVE_TIME = 3.0
+PERIOD = 0.25
+FOLLOW_TIME = 10.0
+"""Seconds between two looks at a rank, and for which it may wait with its answer until there is something new."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_STREAMS = ("stdout", "stderr")
+# More processes than processors are the rule on one machine, and busy waiting would starve who is waited for.
+_MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
+
+
+@dataclass(slots=True)
+class Member:
+    """How to reach a rank, what it last said and when, and how much of its output was passed on."""
+
+    caller: Caller
+    view: RankView
+    heard: float = 0.0
+    shown: str = ""
+    known: str = ""
+    read: dict[str, int] = field(default_factory=dict)
+
+
+class Conductor:
+    """Runs one plan. `write` gets the bytes for standard output and error, by name; `say` a line on the ranks."""
+
+    def __init__(
+        self, plan: Plan, *, ground: Ground, write: Callable[[str, bytes], None], say: Callable[[str], None]
+    ) -> None:
+        self._plan, self._write, self._say = plan, write, say
+        self._ground = ground
+        self._members: list[Member] = []
+        self._time = asyncio.get_running_loop().time
+        self.stop = asyncio.Event()
+
+    async def run(self, gate: Callable[[], bool]) -> int:
+        """The gang's exit code. `gate` blocks, and says whether to go on. Raises ExecutionError: nothing was run."""
+        await self._make()
+        await self._wait_for_daemons()
+        await self._configure()
+        if not await asyncio.to_thread(gate):
+            return COULD_NOT
+        await self._start()
+        try:
+            verdict = await self._follow()
+            await self._end(well=not verdict.sentence)
+        finally:
+            for one in self._members:
+                one.caller.close()
+        if verdict.sentence:
+            self._say(verdict.sentence)
+            self._write("stderr", f"lading: {verdict.sentence}\n".encode())
+        return verdict.exit_code
+
+    async def _make(self) -> None:
+        plan, now = self._plan, datetime.now(UTC)
+        ground = self._ground
+        await ground.open()
+        identities = [make_identity(f"container_{number}", now=now) for number in range(len(plan.bundles))]
+        environment = dict(plan.environment)
+        async with asyncio.TaskGroup() as group:
+            starting = [
+                group.create_task(ground.start(number, identity, environment))
+                for number, identity in enumerate(identities)
+            ]
+        for number, (identity, task) in enumerate(zip(identities, starting, strict=True)):
+            view = RankView(rank=number, started=number == 0 or plan.launcher is Launcher.ALL)
+            self._members.append(Member(Caller(task.result(), identity), view))
+        self._say(f"{len(self._members)} containers started")
+
+    async def _wait_for_daemons(self) -> None:
+        async def answers(one: Member) -> None:
+            while True:
+                try:
+                    await one.caller.ask("/v1/heartbeat")
+                except Unavailable:
+                    await asyncio.sleep(0.05)
+                else:
+                    return
+
+        try:
+            async with asyncio.timeout(_READY_TIME), asyncio.TaskGroup() as group:
+                for one in self._members:
+                    group.create_task(answers(one))
+        except TimeoutError:
+            raise ExecutionError(
+                f"the daemons did not all answer within {_READY_TIME:.0f} s; was the image made by `lading image hpc`?"
+            ) from None
+
+    async def _configure(self) -> None:
+        keys = make_ssh_keys()
+        async with asyncio.TaskGroup() as group:
+            for one in self._members:
+                group.create_task(self._configure_one(one, keys))
+        self._say("all ranks are configured")
+
+    async def _configure_one(self, member: Member, keys: SshKeys) -> None:
+        plan, number = self._plan, member.view.rank
+        size = len(self._members)
+        variables = {name: value for name, value in plan.environment if _is_variable(name, value)}
+        await member.caller.tell("/v1/code-configuration", {"codeParameters": {**_MPI, **variables}})
+        settings: dict[str, object] = {
+            "worldRank": number,
+            "worldSize": size,
+            "sshAddresses": {str(rank): f"{one.caller.host}:22" for rank, one in enumerate(self._members)},
+            "sshPrivateKey": keys.private,
+            "sshPublicKey": keys.public,
+            "slots": plan.slots,
+            "childFailurePolicy": ChildPolicy.DIRECT,
+            "resultsDirectory": f"{plan.output_path}/ranks/{number}/results",
+        }
+        if member.view.started:
+            command = hpc_gang.command_line(plan.launcher, plan.command, ranks=size * plan.slots)
+            settings["codeName"] = "/bin/sh"
+            settings["codeArguments"] = ["-c", 'cd "$0" && exec "$@"', plan.cwd, *command]
+        await member.caller.tell("/v1/daemon-configuration", {"daemonParameters": settings})
+
+    async def _start(self) -> None:
+        for one in self._members:
+            if one.view.started:
+                await one.caller.command("start")
+
+    async def _follow(self) -> Verdict:
+        async with asyncio.TaskGroup() as group:
+            watching = []
+            for one in self._members:
+                one.heard = self._time()
+                watching.append(group.create_task(self._watch(one)))
+            verdict = await self._judge()
+            for task in watching:
+                task.cancel()
+        if self.stop.is_set():
+            # Who was told to stop at once has not seen yet what there is to be ended.
+            await self._look()
+        return verdict
+
+    async def _judge(self) -> Verdict:
+        while True:
+            self._show()
+            verdict = hpc_gang.judge([one.view for one in self._members], self._plan.policy)
+            if verdict is not None:
+                return verdict
+            if self.stop.is_set():
+                return Verdict(128 + signal.SIGTERM, "told to stop")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.stop.wait(), PERIOD)
+
+    async def _watch(self, member: Member) -> None:
+        while True:
+            await self._look_at(member, wait=FOLLOW_TIME)
+            await asyncio.sleep(PERIOD)
+
+    async def _look(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for one in self._members:
+                group.create_task(self._look_at(one))
+        self._show()
+
+    def _show(self) -> None:
+        for one in self._members:
+            line = hpc_gang.status_line(one.view)
+            if line != one.shown:
+                one.shown = line
+                self._say(line)
+
+    async def _look_at(self, member: Member, *, wait: float = 0.0) -> None:
+        try:
+            # A rank that hangs must not hold up what the others say for long.
+            async with asyncio.timeout(wait + hpc_gang.PATIENCE / 4):
+                member.known, said = await member.caller.follow(member.known, wait=wait)
+                member.heard = self._time()
+                member.view = replace(
+                    member.view,
+                    code=CodeStatus(said["codeStatus"]),
+                    result=ResultStatus(said["resultStatus"]),
+                    percent=said["percentComplete"],
+                    exit_code=said["codeExitStatus"],
+                    reason=said["reason"],
+                    silent=0.0,
+                )
+                if member.view.started:
+                    await self._pass_on(member, said["logs"])
+        except (Unavailable, TimeoutError):
+            member.view = replace(member.view, silent=self._time() - member.heard)
+
+    async def _pass_on(self, member: Member, sizes: dict[str, int]) -> None:
+        read = member.read
+        for name in _STREAMS:
+            while read.get(name, 0) < sizes[name]:
+                data = await member.caller.log(name, read.get(name, 0))
+                if not data:
+                    break
+                if self._plan.launcher is Launcher.ALL and member.view.code not in ENDED:
+                    # Whole lines, so that those of different ranks do not mix.
+                    data = data[: data.rfind(b"\n") + 1]
+                    if not data:
+                        break
+                read[name] = read.get(name, 0) + len(data)
+                self._keep(member, name, data)
+
+    def _keep(self, member: Member, name: str, data: bytes) -> None:
+        if self._plan.launcher is not Launcher.ALL:
+            self._write(name, data)
+            return
+        number = member.view.rank
+        folder = Path(self._plan.output) / "ranks" / str(number)
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / f"{name}.txt").open("ab") as file:
+            file.write(data)
+        mark = f"[{number}] ".encode()
+        lines = data.removesuffix(b"\n").split(b"\n")
+        self._write(name, b"".join(mark + line + b"\n" for line in lines))
+
+    async def _leave(self) -> None:
+        """Let those that nobody here started go by themselves: MPI ends its processes after the command."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_TIME):
+                while any(one.view.code is CodeStatus.RUNNING and not one.view.started for one in self._members):
+                    await asyncio.sleep(PERIOD)
+                    await self._look()
+
+    async def _end(self, *, well: bool) -> None:
+        """End what still runs, and wait for the results of those that are there."""
+        if well:
+            await self._leave()
+
+        async def tell(member: Member, word: str) -> None:
+            with contextlib.suppress(Unavailable):
+                await member.caller.command(word)
+
+        async with asyncio.TaskGroup() as group:
+            for one in self._members:
+                if one.view.code is CodeStatus.RUNNING and not one.view.is_lost:
+                    group.create_task(tell(one, "kill"))
+                elif one.view.code is CodeStatus.WAITING and not one.view.is_lost:
+                    # What another rank started there may have been too quick to be noticed.
+                    group.create_task(tell(one, "upload"))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GATHER_TIME):
+                await self._look()
+                while not hpc_gang.are_delivered([one.view for one in self._members]):
+                    await asyncio.sleep(PERIOD)
+                    await self._look()
+        for sentence in await self._ground.gather():
+            self._say(sentence)
+        folder = Path(self._plan.output) / "ranks"
+        for place in (*folder.glob("*/results"), *folder.glob("*"), folder):
+            with contextlib.suppress(OSError):
+                # Those that are empty say nothing.
+                place.rmdir()
+
+
+def _ground(plan: Plan, wire: network.Wire | None) -> Ground:
+    if plan.docker is not None:
+        return DockerGround(plan.name, plan.docker["socket"], plan.docker["config"], enter=plan.docker["enter"])
+    native = NativeGround(plan.name, plan.bundles, plan.crun, spread=wire is not None)
+    if wire is None:
+        return native
+    pipes = tuple(Pipe(*ends) for ends in plan.pipes)
+    return SpreadGround(native, wire, pipes, Path(plan.output), Path(plan.fault).parent)
+
+
+def _is_variable(name: str, value: str) -> bool:
+    return _NAME.fullmatch(name) is not None and not any(char in value for char in "\0\n\r")
+
+
+async def conduct(plan: Plan, wire: network.Wire | None = None) -> int:
+    """Run the plan on this process's streams."""
+    streams = {"stdout": 1, "stderr": 2}
+
+    def write(name: str, data: bytes) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            while data:
+                data = data[os.write(streams[name], data) :]
+
+    def say(line: str) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(plan.notices, f"{line}\n".encode())
+
+    conductor = Conductor(plan, ground=_ground(plan, wire), write=write, say=say)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, conductor.stop.set)
+    return await conductor.run(lambda: bool(os.read(0, 1)))
+
+
+def main(path: str) -> int:
+    """The program; its exit code."""
+    plan = read_plan(Path(path))
+    # Without the supervisor nobody would end the ranks, or keep what they leave.
+    processes.end_with_parent()
+    wire = None
+    try:
+        if plan.wire:
+            wire = network.make_wire(plan.wire)
+        there = plan.annex and {**plan.annex, "address": own_address(plan.annex["leader"])}
+        if plan.docker is None:
+            network.leave_network()
+        if wire is not None:
+            network.take_wire(wire)
+            if there:
+                return asyncio.run(serve_annex(plan, wire, **there))
+        return asyncio.run(conduct(plan, wire))
+    except* (LadingError, OSError, subprocess.SubprocessError) as group:
+        first = _first(group)
+        said = first.message if isinstance(first, LadingError) else f"the cluster cannot be made: {first}"
+        Path(plan.fault).write_text(said)
+    return COULD_NOT
+
+
+def _first(group: BaseException) -> BaseException:
+    while isinstance(group, BaseExceptionGroup):
+        group = group.exceptions[0]
+    return group
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

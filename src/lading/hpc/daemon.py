@@ -1,0 +1,232 @@
+"""`python -m lading.hpc.daemon [--port N] [--root DIR]`: the daemon of one container, from the standard library alone.
+
+Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; the port
+may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. Everything else is configured
+through HTTPS (seed 004, "Communication setup").
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import pwd
+import signal
+import ssl
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lading.core.errors import Invalid, LadingError
+from lading.core.hpc_document import LOGS
+from lading.core.hpc_states import CodeStatus, ContainerStatus, ResultStatus
+from lading.hpc import daemonlogs, delivery, filesystems, processes
+from lading.hpc.code import Code
+from lading.hpc.endpoints import Endpoints
+from lading.hpc.layout import PRIVATE, Layout, write
+from lading.hpc.notices import Notices
+from lading.hpc.record import Record, load
+from lading.hpc.service import Service
+
+PORT = 443
+_TRIM_PERIOD = 30.0
+_logger = logging.getLogger("lading.hpc")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the daemon is started with. Port 0 is any that is free."""
+
+    certificate: str
+    key: str
+    authorization: str
+    port: int = PORT
+    host: str = ""
+    root: Path = Path("/")
+    home: str = ""
+    allow_http: bool = False
+
+
+def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
+    """The options. Raises Invalid for what is missing or no port."""
+    parser = argparse.ArgumentParser(prog="lading hpc daemon", description="The daemon of an HPC container.")
+    parser.add_argument("--port", default=environment.get("HPCAAS_PORT", str(PORT)), help="where to listen (443)")
+    parser.add_argument("--host", default="", help="the address to listen on (all)")
+    parser.add_argument("--root", type=Path, default=Path("/"), help="the directory that its paths are below (/)")
+    given = parser.parse_args(arguments)
+    names = ("TLS_PUBLIC_CERT", "TLS_PRIVATE_KEY", "AUTHORIZATION")
+    missing = [name for name in names if not environment.get(name)]
+    if missing:
+        raise Invalid(f"{', '.join(missing)} missing: give certificate, key and authorization in the environment")
+    if not given.port.isdigit() or int(given.port) > 65535:
+        raise Invalid(f"port {given.port!r} is not a number up to 65535")
+    return Options(
+        certificate=environment["TLS_PUBLIC_CERT"],
+        key=environment["TLS_PRIVATE_KEY"],
+        authorization=environment["AUTHORIZATION"],
+        port=int(given.port),
+        host=given.host,
+        root=given.root.resolve(),
+        home=pwd.getpwuid(os.geteuid()).pw_dir,
+        allow_http=environment.get("HPCAAS_ALLOW_HTTP") == "1",
+    )
+
+
+class Daemon:
+    """One daemon: open, then wait for its end."""
+
+    def __init__(self, options: Options, environment: Mapping[str, str]) -> None:
+        self._options = options
+        self.layout = Layout(options.root, options.home)
+        self.layout.make()
+        self.record: Record = load(self.layout.own / "state.json", allow_http=options.allow_http)
+        self.code = Code(self.layout, self.record, on_end=self._code_ended)
+        self.notices = Notices()
+        self.endpoints = Endpoints(
+            self.layout, self.record, self.code, notices=self.notices, deliver=self.deliver, inherited=environment
+        )
+        self._service = Service(self.endpoints.answer, authorization=options.authorization, scratch=self.layout.own)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._again = False
+
+    async def open(self) -> int:
+        """Take up what there is and listen; the port. Raises OSError, ssl.SSLError."""
+        processes.adopt_orphans()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.code.reap)
+        port = await self._service.open(self._options.host, self._options.port, context=self._context())
+        for name in LOGS:
+            self.code.log(name).touch(mode=PRIVATE)
+        if not self.notices.open(*map(self.code.log, LOGS), self.layout.progress.parent):
+            _logger.warning("no notices of files that change; who waits for news gets them once a second")
+        self.code.reattach()
+        if self.record.result is ResultStatus.UPLOADING:
+            # The daemon before this one was interrupted while it did so.
+            self._spawn(self._deliver())
+        self._spawn(self.code.look_outside())
+        self._spawn(self._trim())
+        self._spawn(filesystems.watch(self._watched, self._judge, sleep=self._pause))
+        return port
+
+    async def close(self) -> None:
+        """Stop listening and following; the code goes on."""
+        await self._service.close()
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.code.close()
+        self.notices.close()
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
+
+    def _code_ended(self) -> None:
+        # Code that others start may end again while its first results are still on their way.
+        if self.record.result is ResultStatus.UPLOADING:
+            self._again = True
+        else:
+            self.deliver()
+
+    def deliver(self) -> None:
+        """Start the delivery of the results. Raises IllegalTransition while one is under way."""
+        self.record.deliver(ResultStatus.UPLOADING)
+        self._spawn(self._deliver())
+
+    async def _deliver(self) -> None:
+        record = self.record
+        try:
+            record.results = await delivery.Delivery(self.layout, record.settings).run()
+        except (LadingError, OSError) as error:
+            reason = delivery.describe(error)
+            record.results = [{"error": reason}]
+            _logger.error("results not delivered: %s", reason)
+            record.deliver(ResultStatus.ERROR)
+        else:
+            record.deliver(ResultStatus.STOPPED)
+        if self._again:
+            self._again = False
+            self.deliver()
+
+    def _context(self) -> ssl.SSLContext:
+        certificate, key = (self.layout.own / name for name in ("tls_server.crt", "tls_server.key"))
+        write(certificate, self._options.certificate, mode=PRIVATE)
+        write(key, self._options.key, mode=PRIVATE)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(certificate, key)
+        return context
+
+    def _watched(self) -> tuple[Path, ...]:
+        return tuple(self.layout.inside(one) for one in self.record.settings.watched)
+
+    async def _pause(self, seconds: float) -> None:
+        if self.record.settings.watched:
+            await asyncio.sleep(seconds)
+        else:
+            await self.record.changed()
+
+    def _judge(self, fault: str) -> None:
+        if fault and self.record.container is ContainerStatus.RUNNING:
+            _logger.error("%s", fault)
+        self.record.judge(ContainerStatus.FS_ERROR if fault else ContainerStatus.RUNNING)
+
+    async def _trim(self) -> None:
+        while True:
+            if self.record.code is not CodeStatus.RUNNING:
+                await self.record.changed()
+            else:
+                await asyncio.sleep(_TRIM_PERIOD)
+                for name in LOGS:
+                    with contextlib.suppress(OSError):
+                        daemonlogs.trim(self.code.log(name))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def serve(options: Options, environment: Mapping[str, str]) -> None:
+    """Serve until TERM or INT. Raises OSError, ssl.SSLError when it cannot."""
+    daemon = Daemon(options, environment)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    port = await daemon.open()
+    _logger.info("listening on port %d", port)
+    write(daemon.layout.own / "daemon_has_started", f"{os.getpid()} {port}\n", mode=PRIVATE)
+    gc.collect()
+    gc.freeze()
+    try:
+        await stop.wait()
+    finally:
+        await daemon.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The program; its exit code."""
+    environment = dict(os.environ)
+    try:
+        options = read_options(sys.argv[1:] if arguments is None else arguments, environment)
+        own = Layout(options.root, options.home).own
+        own.mkdir(parents=True, exist_ok=True)
+        # Not even its own log may be read by others: it names what is uploaded where.
+        os.umask(0o077)
+        logging.basicConfig(
+            filename=own / "log.txt", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+        )
+        asyncio.run(serve(options, environment))
+    except LadingError as error:
+        sys.stderr.write(f"lading: {error.message}\n")
+        return 2
+    except (OSError, ssl.SSLError) as error:
+        sys.stderr.write(f"lading: the daemon cannot serve: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,178 @@
+"""Delivering what the code left in `/hpcaas/results`: moved to the results directory, uploaded to a presigned URL.
+
+A presigned URL stands for one object, so everything goes into one `tar.gz` (names in order, owner root, times kept).
+It is sent with its length, since a presigned PUT takes no chunks, and again with growing pauses after a time-out or a
+5xx. The URL's query is the credential: it is in no log, no error, no answer. A results directory other than
+`/hpcaas/results` gets the files themselves, each under another name first, then renamed.
+Source: seed 004; `hpc-daemon-contract.md` 1.8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+from urllib.parse import urlsplit
+
+from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.core.hpc_configuration import RESULTS, Settings
+from lading.hpc.layout import Layout
+
+ATTEMPTS = 6
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_CONNECT_TIME, _ANSWER_TIME = 30.0, 120.0
+_CHUNK = 1 << 18
+_RETRIED = (408, 425, 429)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Delivers once. `sleep`: pauses between attempts."""
+
+    layout: Layout
+    settings: Settings
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def run(self) -> list[dict[str, Any]]:
+        """Deliver to every target there is; what was delivered where. Raises LadingError or OSError.
+
+        The upload comes first, while the files are still where the code left them.
+        """
+        done: list[dict[str, Any]] = []
+        source = self.layout.inside(RESULTS)
+        if self.settings.results_url:
+            done.append(await self._upload(source))
+        if self.settings.results_directory != RESULTS:
+            done.append(await asyncio.to_thread(self._move, source))
+        return done
+
+    def _move(self, source: Path) -> dict[str, Any]:
+        target = self.layout.inside(self.settings.results_directory)
+        target.mkdir(parents=True, exist_ok=True)
+        names = sorted(one.name for one in source.iterdir())
+        for name in names:
+            aside = target / f".{name}.{os.getpid()}"
+            _remove(aside)
+            shutil.move(source / name, aside)
+            if aside.is_dir() and not aside.is_symlink():
+                _remove(target / name)
+            aside.replace(target / name)
+        return {"directory": self.settings.results_directory, "entries": len(names)}
+
+    async def _upload(self, source: Path) -> dict[str, Any]:
+        with tempfile.TemporaryFile(dir=self.layout.own) as file:
+            digest = await asyncio.to_thread(pack, source, cast(IO[bytes], file))
+            size = file.tell()
+            pause = _FIRST_PAUSE
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    etag = await _put(self.settings.results_url, cast(IO[bytes], file), size)
+                    return {"url": place(self.settings.results_url), "size": size, "sha256": digest, "etag": etag}
+                except (Unavailable, OSError, TimeoutError, asyncio.IncompleteReadError, ssl.SSLError) as error:
+                    if attempt == ATTEMPTS:
+                        kind = error.message if isinstance(error, Unavailable) else type(error).__name__
+                        told = f"the upload to {place(self.settings.results_url)} failed {ATTEMPTS} times: {kind}"
+                        raise Unavailable(told) from None
+                await self.sleep(pause)
+                pause = min(_LONGEST_PAUSE, pause * 2)
+        raise AssertionError("every attempt ends the loop or goes on with it")
+
+
+def place(url: str) -> str:
+    """What of a presigned URL may be shown: everything but its query and a name in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def pack(source: Path, file: IO[bytes]) -> str:
+    """Write the `tar.gz` of a directory; its sha256 (hex). The same files give the same bytes. Raises OSError."""
+    import gzip
+    import tarfile
+
+    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        return member
+
+    with (
+        gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0, compresslevel=6) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for folder, folders, names in os.walk(source):
+            folders.sort()
+            linked = [name for name in folders if (Path(folder) / name).is_symlink()]
+            for name in sorted([*names, *folders]):
+                path = Path(folder) / name
+                archive.add(path, str(path.relative_to(source)), recursive=False, filter=plain)
+            folders[:] = [name for name in folders if name not in linked]
+    file.flush()
+    size = file.tell()
+    file.seek(0)
+    digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    file.seek(size)
+    return digest
+
+
+async def _put(url: str, file: IO[bytes], size: int) -> str:
+    """One PUT; the ETag. Raises Unavailable for what another attempt may mend, Invalid for what it cannot."""
+    parts = urlsplit(url)
+    secure = parts.scheme == "https"
+    context = ssl.create_default_context() if secure else None
+    host = parts.hostname or ""
+    port = parts.port or (443 if secure else 80)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    name = f"[{host}]" if ":" in host else host
+    shown = name if parts.port is None else f"{name}:{port}"
+    async with asyncio.timeout(_CONNECT_TIME):
+        reader, writer = await asyncio.open_connection(host, port, ssl=context)
+    try:
+        head = f"PUT {target} HTTP/1.1\r\nHost: {shown}\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
+        writer.write(head.encode("ascii"))
+        file.seek(0)
+        while chunk := file.read(_CHUNK):
+            writer.write(chunk)
+            async with asyncio.timeout(_ANSWER_TIME):
+                await writer.drain()
+        async with asyncio.timeout(_ANSWER_TIME):
+            answer = await reader.readuntil(b"\r\n\r\n")
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError, TimeoutError, ssl.SSLError):
+            async with asyncio.timeout(_CONNECT_TIME):
+                await writer.wait_closed()
+    return _etag(answer)
+
+
+def _etag(answer: bytes) -> str:
+    line, *headers = answer.decode("latin-1").split("\r\n")
+    words = line.split(" ")
+    status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+    if 200 <= status < 300:
+        found = {name.strip().lower(): value.strip() for name, _, value in (one.partition(":") for one in headers)}
+        return found.get("etag", "").strip('"')
+    told = f"it answered {status or 'no HTTP'}"
+    if status >= 500 or status == 0 or status in _RETRIED:
+        raise Unavailable(told)
+    raise Invalid(f"the upload was refused: {told}; is the presigned address still valid?")
+
+
+def describe(error: Exception) -> str:
+    """One line on why it was not delivered, without the address's query."""
+    if isinstance(error, LadingError):
+        return error.message
+    return f"{type(error).__name__}: {getattr(error, 'strerror', '') or 'failed'}"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

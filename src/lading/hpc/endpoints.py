@@ -1,0 +1,314 @@
+"""What each call to the daemon does (seed 004, "HTTPS Endpoints"; `hpc-daemon-contract.md` 1.11, 1.14).
+
+A call that is refused changes nothing: everything is checked before anything is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from lading import __version__
+from lading.core import hpc_configuration, hpc_files, hpc_states
+from lading.core.errors import Invalid, MethodNotAllowed, NotFound
+from lading.core.hpc_document import COMMANDS, LOGS, ROUTES, Call, openapi
+from lading.core.hpc_http import Head, Part, Searchable, byte_range, form_parts, media_type, waiting_time
+from lading.core.hpc_states import CodeStatus, ResultStatus
+from lading.hpc.code import Code
+from lading.hpc.layout import OPEN, PRIVATE, Layout, append, read_text, write
+from lading.hpc.notices import Notices
+from lading.hpc.record import Record
+from lading.hpc.service import Answer, success
+
+_CHUNK = 1 << 20
+_MOST_LOG = 4 << 20
+_SECRET = ("TLS_PUBLIC_CERT", "TLS_PRIVATE_KEY", "AUTHORIZATION", "HPCAAS_PORT", "HPCAAS_ALLOW_HTTP")
+_USUAL = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+_logger = logging.getLogger("lading.hpc")
+
+
+class Endpoints:
+    """Answers calls. `deliver` starts the delivery of the results; `inherited` is the container's environment."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        record: Record,
+        code: Code,
+        *,
+        notices: Notices,
+        deliver: Callable[[], None],
+        inherited: Mapping[str, str],
+    ) -> None:
+        self._layout, self._record, self._code, self._deliver = layout, record, code, deliver
+        self._notices = notices
+        self._inherited = {name: value for name, value in inherited.items() if name not in _SECRET}
+
+    async def answer(self, head: Head, body: Searchable) -> Answer:
+        """The answer to one request. Raises LadingError and OSError."""
+        path = head.path.rstrip("/") or "/"
+        route = ROUTES.get(path)
+        if route is None:
+            raise NotFound("no such path; GET /v1/openapi.json lists what there is")
+        if head.method != route.method:
+            raise MethodNotAllowed(f"{path} takes {route.method} only")
+        match route.call:
+            case Call.CODE_CONFIGURATION:
+                return self._configure_code(head, body)
+            case Call.DAEMON_CONFIGURATION:
+                return self._configure_daemon(head, body)
+            case Call.COMMAND:
+                return await self._command(head, body)
+            case Call.QUERY:
+                return await self._state(head)
+            case Call.HEARTBEAT:
+                return _heartbeat(head)
+            case Call.LOG:
+                return self._log(head, path.rpartition("/")[2])
+            case Call.DOCUMENT:
+                return Answer(200, json.dumps(openapi(__version__)).encode())
+
+    # Configuration.
+
+    def _configure_code(self, head: Head, body: Searchable) -> Answer:
+        kind, parameters = media_type(head.headers.get("content-type", ""))
+        if kind == "multipart/form-data":
+            return self._take_files(form_parts(body, parameters.get("boundary", "")), body)
+        given = hpc_configuration.code_parameters(_json(kind, body))
+        self._record.parameters = {**self._record.parameters, **given}
+        append(self._layout.base / "variables", hpc_files.variable_lines(given), mode=OPEN)
+        self._write_parameters()
+        self._record.save()
+        return success({"message": "parameter accepted", "parameters": list(given)})
+
+    def _take_files(self, parts: list[Part], body: Searchable) -> Answer:
+        if not parts:
+            raise Invalid("the form has no files")
+        names = [hpc_configuration.file_name(part.filename or part.name) for part in parts]
+        for name in names:
+            if (self._layout.base / "files" / name).is_dir():
+                raise Invalid(f"file name {name[:60]!r} is a directory there")
+        saved = [self._save(name, part, body) for name, part in zip(names, parts, strict=True)]
+        return success({"message": "parameter accepted", "files": saved})
+
+    def _save(self, name: str, part: Part, body: Searchable) -> dict[str, Any]:
+        place = self._layout.base / "files" / name
+        digest = hashlib.sha256()
+        aside = place.with_name(f".{secrets.token_hex(8)}")
+        try:
+            with open(aside, "xb") as file:
+                os.fchmod(file.fileno(), OPEN)
+                for start in range(part.start, part.end, _CHUNK):
+                    chunk = body[start : min(part.end, start + _CHUNK)]
+                    digest.update(chunk)
+                    file.write(chunk)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(place)
+        finally:
+            aside.unlink(missing_ok=True)
+        path, size = self._layout.outside(place), part.end - part.start
+        return {"name": name, "path": path, "size": size, "sha256": digest.hexdigest()}
+
+    def _configure_daemon(self, head: Head, body: Searchable) -> Answer:
+        kind, parameters = media_type(head.headers.get("content-type", ""))
+        if kind == "multipart/form-data":
+            given = _texts(form_parts(body, parameters.get("boundary", "")), body)
+        else:
+            given = hpc_configuration.pairs(_json(kind, body), hpc_configuration.DAEMON_PARAMETERS)
+        record = self._record
+        started = record.code is not CodeStatus.WAITING
+        applied = hpc_configuration.apply(record.settings, given, started=started, allow_http=record.allow_http)
+        known = {hpc_configuration.ALIASES.get(name, name): value for name, value in given.items()}
+        record.given = {**record.given, **{key: known[key] for key in applied.accepted}}
+        record.settings = applied.settings
+        if not started:
+            self._write_cluster()
+        record.save()
+        data = {"message": "daemon updated", "accepted": list(applied.accepted), "ignored": list(applied.ignored)}
+        return success(data | ({"warnings": list(applied.warnings)} if applied.warnings else {}))
+
+    def _write_parameters(self) -> None:
+        parameters, base = self._record.parameters, self._layout.base
+        for folder in (base / "parameters", base / "runtime"):
+            write(folder / "parameters.json", hpc_files.json_text(parameters), mode=OPEN)
+            write(folder / "parameters", hpc_files.variable_lines(parameters), mode=OPEN)
+        self._write_bashrc()
+
+    def _write_bashrc(self) -> None:
+        place = self._layout.bashrc
+        exports = hpc_files.exports(hpc_files.environment(self._record.settings, self._record.parameters))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write(place, hpc_files.with_block(read_text(place), "environment", exports), mode=0o644)
+
+    def _write_cluster(self) -> None:
+        settings, layout = self._record.settings, self._layout
+        runtime, ssh = layout.base / "runtime", layout.ssh
+        write(runtime / "config.json", hpc_files.json_text(hpc_files.runtime_config(settings)), mode=0o644)
+        write(runtime / "config", hpc_files.runtime_lines(settings), mode=0o644)
+        write(runtime / "hostfile", hpc_files.host_file(settings.addresses, slots=settings.slots), mode=0o644)
+        ssh.mkdir(mode=0o700, parents=True, exist_ok=True)
+        ssh.chmod(0o700)
+        identity = f"{layout.outside(ssh)}/private_key"
+        write(ssh / "config", hpc_files.ssh_config(settings.addresses, identity=identity), mode=PRIVATE)
+        if settings.private_key:
+            write(ssh / "private_key", settings.private_key, mode=PRIVATE)
+        if settings.public_key:
+            write(ssh / "authorized_keys", settings.public_key, mode=0o644)
+        self._write_hosts()
+        self._write_bashrc()
+
+    def _write_hosts(self) -> None:
+        place = self._layout.root / "etc" / "hosts"
+        lines = hpc_files.hosts(self._record.settings.addresses)
+        if not lines or not place.parent.is_dir():
+            return
+        text = hpc_files.with_block(read_text(place), "cluster", lines)
+        try:
+            write(place, text, mode=0o644)
+        except OSError:
+            # Engines mount the file, and then it cannot be replaced, only written.
+            place.write_text(text)
+
+    # Commands.
+
+    async def _command(self, head: Head, body: Searchable) -> Answer:
+        kind, _ = media_type(head.headers.get("content-type", ""))
+        given = _json(kind, body)
+        command = given.get("command") if isinstance(given, dict) else None
+        if isinstance(command, dict):
+            # The seed's schema may also be read so that the text is the object's value.
+            command = command.get("value")
+        word = command.lower() if isinstance(command, str) else ""
+        if word not in COMMANDS:
+            raise Invalid(f"need one of {', '.join(COMMANDS)}")
+        if word == "start":
+            self._code.start(self.environment(), mark=secrets.token_hex(8))
+            return success({"message": "code started"})
+        if word == "kill":
+            await self._code.kill()
+            return success({"message": "code killed"})
+        if self._record.code is CodeStatus.RUNNING or self._record.result is ResultStatus.UPLOADING:
+            raise Invalid("the results are delivered when the code has ended, and once at a time")
+        self._deliver()
+        return success({"message": "upload started"})
+
+    def environment(self) -> dict[str, str]:
+        """What the code is started with: the container's environment without our secrets, and its parameters."""
+        own = hpc_files.environment(self._record.settings, self._record.parameters)
+        return _USUAL | {"HOME": self._layout.home} | self._inherited | own
+
+    # Questions.
+
+    async def _state(self, head: Head) -> Answer:
+        """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they are others than those named."""
+        known, wait = head.headers.get("if-none-match", ""), waiting_time(head.headers.get("prefer", ""))
+        answer = self._tagged()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                while wait and answer.headers["ETag"] == known:
+                    await self._news()
+                    answer = self._tagged()
+        return answer
+
+    def _tagged(self) -> Answer:
+        answer = success(self.query())
+        tag = hashlib.sha256(answer.body).hexdigest()[:16]
+        return replace(answer, headers={**answer.headers, "ETag": f'"{tag}"'})
+
+    async def _news(self) -> None:
+        sources = [asyncio.ensure_future(one) for one in (self._record.changed(), self._notices.one())]
+        try:
+            await asyncio.wait(sources, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in sources:
+                one.cancel()
+            await asyncio.gather(*sources, return_exceptions=True)
+
+    def query(self) -> dict[str, Any]:
+        """The states (seed, "Respond to queries"), and what explains them."""
+        record = self._record
+        sizes = {name: _size(self._code.log(name)) for name in LOGS}
+        return {
+            "containerStatus": record.container,
+            "codeStatus": record.code,
+            "resultStatus": record.result,
+            "percentComplete": self._percent(),
+            "codeExitStatus": record.exit_code,
+            "startedBy": record.started_by,
+            "reason": record.reason,
+            "ranks": {"worldRank": record.settings.world_rank, "worldSize": record.settings.world_size},
+            "logs": sizes,
+            "results": record.results,
+        }
+
+    def _percent(self) -> float | None:
+        if self._record.code is CodeStatus.STOPPED:
+            return 100.0
+        return hpc_states.percent(read_text(self._layout.progress, most=100))
+
+    def _log(self, head: Head, name: str) -> Answer:
+        path = self._code.log(name)
+        size = _size(path)
+        wanted = head.headers.get("range", "")
+        span = byte_range(wanted, size)
+        kind = {"Content-Type": "text/plain; charset=utf-8", "Accept-Ranges": "bytes"}
+        if span is None:
+            return Answer(416, b"", {**kind, "Content-Range": f"bytes */{size}"})
+        start, end = span
+        # A piece at a time: the rest is asked for with another range.
+        end = min(end, start + _MOST_LOG)
+        data = b""
+        if end > start:
+            with open(path, "rb") as file:
+                file.seek(start)
+                data = file.read(end - start)
+        if not wanted and len(data) == size:
+            return Answer(200, data, kind)
+        return Answer(206, data, {**kind, "Content-Range": f"bytes {start}-{max(start, start + len(data) - 1)}/{size}"})
+
+
+def _heartbeat(head: Head) -> Answer:
+    now = datetime.now(UTC).strftime("%a %b %e %H:%M:%S UTC %Y")
+    if media_type(head.headers.get("accept", ""))[0] == "text/plain":
+        return Answer(200, now.encode(), {"Content-Type": "text/plain; charset=utf-8"})
+    return success({"time": now})
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _texts(parts: list[Part], body: Searchable) -> dict[str, str]:
+    found = {}
+    for part in parts:
+        try:
+            found[part.name] = body[part.start : part.end].decode()
+        except UnicodeDecodeError as error:
+            raise Invalid(f"{part.name[:60]} is not a text in UTF-8") from error
+    if not found:
+        raise Invalid("the form has no parts")
+    return found
+
+
+def _json(kind: str, body: Searchable) -> object:
+    if kind != "application/json":
+        raise Invalid(f"the media type {kind[:60]!r} is not application/json or multipart/form-data")
+    try:
+        value: object = json.loads(body[0 : len(body)])
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"the body is not JSON: {error}") from error
+    return value

@@ -1,0 +1,105 @@
+"""Where the daemon keeps and finds things: the seed's paths below a root, and files written so that nobody sees halves.
+
+What the code may change is world readable and writable, as the seed wants; what is the daemon's own (keys, state, log)
+is for root alone (`hpc-daemon-contract.md` 1.3, 1.15).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+OPEN, PRIVATE = 0o666, 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths below `root`; `home` is that of the user who runs the code, a path inside the container."""
+
+    root: Path
+    home: str
+
+    def inside(self, path: str) -> Path:
+        """Where the container's absolute path is for the daemon."""
+        return self.root / path.lstrip("/")
+
+    def outside(self, place: Path) -> str:
+        """The container's path of a place."""
+        return "/" + str(place.relative_to(self.root))
+
+    @property
+    def base(self) -> Path:
+        """Everything of ours but for what has its place elsewhere."""
+        return self.root / "hpcaas"
+
+    @property
+    def own(self) -> Path:
+        """The daemon's directory."""
+        return self.base / "daemon"
+
+    @property
+    def ssh(self) -> Path:
+        """The user's ssh configuration."""
+        return self.inside(self.home) / ".ssh"
+
+    @property
+    def bashrc(self) -> Path:
+        """The start-up file that shells started by sshd read."""
+        return self.inside(self.home) / ".bashrc"
+
+    @property
+    def progress(self) -> Path:
+        """Where the code writes how far it is, 0 to 100."""
+        return self.base / "updates" / "percentComplete"
+
+    def code(self, name: str) -> Path:
+        """The executable: `/code`, or what `codeName` says, a name being one below `/hpcaas/code`."""
+        if not name:
+            return self.root / "code"
+        return self.inside(name) if name.startswith("/") else self.base / "code" / name
+
+    def make(self) -> None:
+        """Make the directories. Raises OSError."""
+        self.own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.own.chmod(0o700)
+        for name in ("files", "results", "runtime", "updates", "parameters", "code"):
+            (self.base / name).mkdir(parents=True, exist_ok=True)
+        (self.base / "updates").chmod(0o777)
+
+
+def write(path: Path, content: str | bytes, *, mode: int) -> None:
+    """Put a file there at once: whoever reads sees the old or the new one. Raises OSError."""
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    try:
+        with open(descriptor, "wb") as file:
+            # The process's umask must not narrow what the seed wants open.
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def append(path: Path, text: str, *, mode: int) -> None:
+    """Add lines to a file, which is made if need be. Raises OSError."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, mode)
+    with open(descriptor, "wb") as file:
+        with contextlib.suppress(PermissionError):
+            os.fchmod(file.fileno(), mode)
+        file.write(text.encode())
+
+
+def read_text(path: Path, *, most: int = 1 << 20) -> str:
+    """The text of a small file; "" when it is not there or cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(most)
+    except OSError:
+        return ""

@@ -1,0 +1,143 @@
+"""The private network of a cluster: on each machine a network namespace, a bridge in it, a cable to each container.
+
+Where a cluster is on several machines, a wire joins the bridges: VXLAN, whose packets go between the machines' own
+addresses by UDP, so that the containers have the same addresses, and reach each other in the same way, wherever they
+are. Who is where is written down and not learned, since each machine may have another port.
+
+All of it is in the namespace of the conductor, which no one else sees, so that addresses never collide with the
+machine's or another cluster's, and everything is gone with the last process that is in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import socket
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lading.core.errors import ExecutionError, Failure
+
+BRIDGE = "lading0"
+_EVERYBODY = "00:00:00:00:00:00"
+_CONDUCTOR = 0xFFFF
+_ROOM = 1400
+"""Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves."""
+_OWN = "10.77.255.254/16"
+_CLONE_NEWNET = 0x40000000
+_TIMEOUT = 60.0
+
+
+def address(rank: int) -> str:
+    """The address of a rank."""
+    return f"10.77.{rank // 250}.{rank % 250 + 1}"
+
+
+def cable(rank: int) -> str:
+    """The end of a rank's cable at the bridge. Setting it down cuts the rank off."""
+    return f"rank{rank}"
+
+
+def hardware(rank: int) -> str:
+    """The hardware address of a rank's end of its cable."""
+    return f"02:4c:44:00:{rank >> 8:02x}:{rank & 255:02x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """This machine's end of a wire: a device, and the UDP port at which the others reach it."""
+
+    name: str
+    port: int
+
+
+def make_wire(number: int) -> Wire:
+    """Make an end of the wire with this number in the machine's own network, to be taken to another.
+
+    Raises OSError, subprocess.CalledProcessError.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("", 0))
+        port = probe.getsockname()[1]
+    wire = Wire(f"lw{os.getpid()}", port)
+    options = f"type vxlan id {number} dstport {port} nolearning"
+    subprocess.run(
+        ["ip", "link", "add", wire.name, *options.split()], check=True, capture_output=True, timeout=_TIMEOUT
+    )
+    return wire
+
+
+def take_wire(wire: Wire) -> None:
+    """Take it from the network of the process that started this one. Raises OSError, subprocess.CalledProcessError."""
+    move = ["ip", "link", "set", wire.name, "netns", str(os.getpid())]
+    command = ["nsenter", f"--net=/proc/{os.getppid()}/ns/net", *move]
+    subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT)
+
+
+async def tell_peers(wire: Wire, *, own: int, peers: Sequence[Sequence[object]]) -> None:
+    """Tell the wire who is where: rank, address and port of each machine. Raises ExecutionError."""
+    lines = []
+    for rank, host, port in peers:
+        if rank != own:
+            there = [_EVERYBODY, hardware(int(str(rank)))]
+            there += [hardware(_CONDUCTOR)] if rank == 0 else []
+            lines += [f"fdb append {one} dev {wire.name} dst {host} port {port}" for one in there]
+    await _ip(lines, program="bridge")
+
+
+def leave_network() -> None:
+    """Give this process a network of its own. Raises OSError."""
+    if ctypes.CDLL(None, use_errno=True).unshare(_CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "network namespace")
+
+
+def enter_network(path: str) -> None:
+    """Take this thread into a network namespace that is there. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
+    finally:
+        os.close(descriptor)
+
+
+async def make_bridge(wire: Wire | None = None, *, alone: bool = False) -> None:
+    """Make the bridge, with this process on it unless it is to be `alone`, and a wire. Raises ExecutionError."""
+    known = "" if alone else f"address {hardware(_CONDUCTOR)} "
+    lines = [f"link add {BRIDGE} {known}type bridge"]
+    if wire is not None:
+        lines.append(f"link set {wire.name} mtu {_ROOM} master {BRIDGE} up")
+    if not alone:
+        lines.append(f"addr add {_OWN} dev {BRIDGE}")
+    await _ip([*lines, f"link set {BRIDGE} up", "link set lo up"])
+
+
+async def connect(rank: int, pid: int, *, spread: bool = False) -> None:
+    """Lay a cable from the bridge to the container that `pid` is in. Raises ExecutionError.
+
+    `spread`: its packets must fit through a wire.
+    """
+    name = cable(rank)
+    await _ip([f"link add {name} type veth peer name eth0 netns {pid}", f"link set {name} master {BRIDGE} up"])
+    inside = [f"link set eth0 address {hardware(rank)}{f' mtu {_ROOM}' if spread else ''}"]
+    inside += [f"addr add {address(rank)}/16 dev eth0", "link set eth0 up", "link set lo up"]
+    await _ip(inside, "nsenter", "--net", f"--target={pid}")
+
+
+async def _ip(lines: list[str], *before: str, program: str = "ip") -> None:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *before, program, "-batch", "-",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        async with asyncio.timeout(_TIMEOUT):
+            _, said = await process.communicate("\n".join([*lines, ""]).encode())
+    except OSError as error:
+        raise ExecutionError(f"ip cannot be run ({error}); install the package iproute2", Failure.NODE) from error
+    if process.returncode != 0:
+        words = " ".join(said.decode(errors="replace").split())
+        raise ExecutionError(f"the network of the cluster cannot be made: {words}", Failure.NODE)

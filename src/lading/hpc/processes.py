@@ -1,0 +1,135 @@
+"""The processes of this container as /proc shows them: who descends from whom, who is the code, ending them all."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+LAUNCHERS = frozenset({"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy"})
+"""What `mpirun` starts on other machines, through ssh."""
+MARK = "HPCAAS_RUN"
+"""A variable in the environment of everything the daemon starts: it finds them again after its own restart."""
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process that has not ended. `born`: clock ticks since the machine's start; with the id it is nobody else's."""
+
+    pid: int
+    parent: int
+    name: str
+    born: int
+
+
+def adopt_orphans() -> None:
+    """From now on processes whose parents end become children of this one. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def end_with_parent() -> None:
+    """Have the kernel send TERM to this process when its parent ends. Raises OSError."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def look(pid: int) -> Process | None:
+    """The process, unless it has ended; one that nobody has waited for has."""
+    try:
+        text = (_PROC / str(pid) / "stat").read_bytes()
+    except OSError:
+        return None
+    before, _, after = text.rpartition(b")")
+    fields = after.split()
+    if fields[0] in b"ZX":
+        return None
+    return Process(pid, int(fields[1]), before.partition(b"(")[2].decode(errors="replace"), int(fields[19]))
+
+
+def everything() -> Iterator[Process]:
+    """All processes that can be seen."""
+    for name in os.listdir(_PROC):  # noqa: PTH208 - once a second, so it has to be cheap
+        if name.isdigit():
+            found = look(int(name))
+            if found is not None:
+                yield found
+
+
+def descendants(roots: Iterable[int], among: Iterable[Process] | None = None) -> dict[int, Process]:
+    """Those that descend from any of `roots`, without the roots themselves, by id."""
+    children: dict[int, list[Process]] = {}
+    for one in everything() if among is None else among:
+        children.setdefault(one.parent, []).append(one)
+    found: dict[int, Process] = {}
+    rest = list(roots)
+    while rest:
+        for one in children.get(rest.pop(), ()):
+            if one.pid not in found:
+                found[one.pid] = one
+                rest.append(one.pid)
+    return found
+
+
+def marked(mark: str) -> dict[int, Process]:
+    """Those that have this run's mark in their environment, by id."""
+    wanted = f"{MARK}={mark}".encode()
+    found = {}
+    for one in everything():
+        with contextlib.suppress(OSError):
+            if wanted in (_PROC / str(one.pid) / "environ").read_bytes().split(b"\0"):
+                found[one.pid] = one
+    return found
+
+
+def started_outside(code: str) -> dict[int, Process]:
+    """Processes that another rank started here: what is called as the code is, and MPI's launchers below sshd.
+
+    Whatever descends from them is among them. What a daemon started, this one or another, has its mark and is not.
+    """
+    all_ = list(everything())
+    sessions = descendants([one.pid for one in all_ if one.name.startswith("sshd")], all_)
+    short = code[:15]
+    roots = {
+        one.pid: one
+        for one in all_
+        if ((one.name == short and one.pid != os.getpid()) or (one.name in LAUNCHERS and one.pid in sessions))
+        and _is_here(one.pid)
+        and not _is_a_daemons(one.pid)
+    }
+    return roots | descendants(roots, all_)
+
+
+def _is_here(pid: int) -> bool:
+    """Whether it is of this container, and not of one inside: their ranks are theirs to watch."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")  # noqa: PTH115 - once a second
+    except OSError:
+        return False
+
+
+def _is_a_daemons(pid: int) -> bool:
+    try:
+        return any(
+            one.startswith(f"{MARK}=".encode()) for one in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        )
+    except OSError:
+        return False
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal; who is gone is left out."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)

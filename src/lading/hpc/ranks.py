@@ -1,0 +1,176 @@
+"""The containers of a cluster on this machine: run by crun from bundles that are given, or by a Docker daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.hpc_files import host_name
+from lading.hpc import network
+from lading.hpc.credentials import Identity
+
+LABEL = "lading.gang"
+_TIMEOUT = 120.0
+
+
+class Ground(Protocol):
+    """Where the containers of a cluster are."""
+
+    async def open(self) -> None:
+        """Make their network. Raises ExecutionError."""
+        ...
+
+    async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
+        """Start a rank; its address. Raises ExecutionError."""
+        ...
+
+    async def gather(self) -> list[str]:
+        """When all has ended: bring together what is not here yet; sentences on what cannot be had."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NativeGround:
+    """A network namespace, which this process is in, and crun."""
+
+    name: str
+    bundles: tuple[str, ...]
+    crun: tuple[str, ...]
+    spread: bool = False
+    """Others of its gang are on other machines."""
+
+    async def open(self) -> None:
+        """Make the bridge. Raises ExecutionError."""
+        await network.make_bridge()
+
+    async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
+        """Start a rank; its address. Raises ExecutionError."""
+        rank = Rank(number, f"{self.name}-{number}", Path(self.bundles[number]), self.crun, self.spread)
+        await rank.start(identity, environment)
+        return network.address(number)
+
+    async def gather(self) -> list[str]:
+        """All is here."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class DockerGround:
+    """A network of the Docker daemon with no way out, and its containers. Whoever owns the gang removes both.
+
+    `config`: of a container, as the daemon's API takes it, complete but for what makes it a rank. `enter`: the machine
+    itself has no address in such a network (podman's), so this process enters that of rank 0.
+    """
+
+    name: str
+    socket: str
+    config: Mapping[str, Any]
+    enter: bool = False
+    labels: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "labels", {LABEL: self.name})
+
+    async def open(self) -> None:
+        """Make the network. Raises ExecutionError."""
+        async with self._daemon("the network cannot be made") as docker:
+            await docker.networks.create({"Name": self.name, "Internal": True, "Labels": self.labels})
+
+    async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
+        """Start a rank; its address. Raises ExecutionError."""
+        config: dict[str, Any] = {**self.config, "Hostname": host_name(number), "Labels": self.labels}
+        config["Env"] = [f"{name}={value}" for name, value in {**environment, **_secrets(identity)}.items()]
+        config["HostConfig"] = {**config["HostConfig"], "NetworkMode": self.name}
+        async with self._daemon(f"rank {number}: its container cannot be made") as docker:
+            container = await docker.containers.create(config, name=f"{self.name}-{number}")
+            await container.start()
+            shown = await container.show()
+        if number == 0 and self.enter:
+            self._enter(str(shown["NetworkSettings"]["SandboxKey"]))
+        return str(shown["NetworkSettings"]["Networks"][self.name]["IPAddress"])
+
+    async def gather(self) -> list[str]:
+        """All is here."""
+        return []
+
+    def _enter(self, network_of_rank: str) -> None:
+        try:
+            network.enter_network(network_of_rank)
+        except OSError as error:
+            raise ExecutionError(f"the network of the cluster cannot be entered: {error}", Failure.NODE) from error
+
+    @asynccontextmanager
+    async def _daemon(self, fault: str) -> AsyncIterator[Any]:
+        # Only those who have Docker need its client.
+        import aiodocker
+
+        docker = aiodocker.Docker(url=f"unix://{self.socket}")
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                yield docker
+        except (aiodocker.DockerError, OSError, TimeoutError) as error:
+            raise ExecutionError(f"docker: {fault}: {error}", Failure.NODE) from error
+        finally:
+            await docker.close()
+
+
+def _secrets(identity: Identity) -> dict[str, str]:
+    return {
+        "TLS_PUBLIC_CERT": identity.certificate,
+        "TLS_PRIVATE_KEY": identity.key,
+        "AUTHORIZATION": identity.authorization,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One container. `crun`: the runtime's command and options."""
+
+    number: int
+    name: str
+    bundle: Path
+    crun: tuple[str, ...]
+    spread: bool = False
+
+    async def start(self, identity: Identity, environment: Mapping[str, str]) -> None:
+        """Make the container, connect it, start its first process. Raises ExecutionError."""
+        await asyncio.to_thread(self._configure, identity, environment)
+        told = self.bundle / "pid"
+        console = self.bundle / "console.txt"
+        with console.open("ab") as output:
+            await self._run(
+                "create", "--bundle", str(self.bundle), "--pid-file", str(told), self.name, output=output.fileno()
+            )
+        await network.connect(self.number, int(told.read_text()), spread=self.spread)
+        await self._run("start", self.name)
+
+    def _configure(self, identity: Identity, environment: Mapping[str, str]) -> None:
+        path = self.bundle / "config.json"
+        config = json.loads(path.read_text())
+        config["hostname"] = host_name(self.number)
+        config["process"]["env"] += [f"{name}={value}" for name, value in {**environment, **_secrets(identity)}.items()]
+        path.chmod(0o600)
+        path.write_text(json.dumps(config))
+
+    async def _run(self, verb: str, *arguments: str, output: int = asyncio.subprocess.DEVNULL) -> None:
+        log = self.bundle / "crun.log"
+        command = [*self.crun, "--log", str(log), verb, *arguments]
+        try:
+            # What crun leaves running keeps its streams, so its own words are in the log.
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output
+            )
+            async with asyncio.timeout(_TIMEOUT):
+                code = await process.wait()
+        except OSError as error:
+            raise ExecutionError(f"crun cannot be run ({error}); install the package crun", Failure.NODE) from error
+        if code != 0:
+            said = log.read_text(errors="replace") if log.exists() else ""
+            words = " ".join(said.split()) or f"exit code {code}"
+            raise ExecutionError(f"rank {self.number}: its container cannot be made: {words}", Failure.NODE)

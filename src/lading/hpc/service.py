@@ -1,0 +1,209 @@
+"""HTTPS for the daemon: connections, authorization, bodies. What the calls mean is in `endpoints`.
+
+Nobody learns anything without the authorization: it is compared before the path is looked at or a body is read, in a
+time that depends neither on the given nor on the right value. Bodies above a MiB wait on disk, not in memory.
+Source: seed 004 ("HTTPS Endpoints"); `hpc-daemon-contract.md` 1.14, 1.15.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import hmac
+import logging
+import mmap
+import ssl
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from lading.core.errors import LadingError, Malformed, RequestError, TooLarge
+from lading.core.hpc_document import Status, jsend
+from lading.core.hpc_http import MOST_HEAD, Head, Searchable, parse_head
+
+MOST_JSON = 1 << 20
+MOST_FORM = 16 << 30
+_HEAD_TIME, _BODY_TIME, _IDLE_TIME = 30.0, 600.0, 75.0
+_CHUNK = 1 << 16
+_MOST_CONNECTIONS = 64
+_HEADERS = ("authorization", "www-authenticate")
+_logger = logging.getLogger("lading.hpc")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent back."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
+
+
+Handler = Callable[[Head, Searchable], Awaitable[Answer]]
+
+
+def success(data: Mapping[str, Any]) -> Answer:
+    """The caller gets what it asked for."""
+    return Answer(200, jsend(Status.SUCCESS, data))
+
+
+def refusal(error: LadingError) -> Answer:
+    """What an error is answered with: logical failures as 200 (seed), what is no proper call by its own status."""
+    status = Status.FAIL if isinstance(error, RequestError) else Status.ERROR
+    proper = error.status not in (400, 401, 404, 405, 413)
+    return Answer(200 if proper else error.status, jsend(status, {"message": error.message}))
+
+
+class Service:
+    """Serves connections until closed."""
+
+    def __init__(self, handler: Handler, *, authorization: str, scratch: Path) -> None:
+        self._handler, self._scratch = handler, scratch
+        self._right = _digest(authorization)
+        self._server: asyncio.Server | None = None
+        self._open = 0
+
+    async def open(self, host: str, port: int, *, context: ssl.SSLContext) -> int:
+        """Listen; the port. Raises OSError."""
+        self._server = await asyncio.start_server(
+            self._serve, host or None, port, ssl=context, limit=MOST_HEAD, ssl_handshake_timeout=_HEAD_TIME
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+    def is_authorized(self, headers: Mapping[str, str]) -> bool:
+        """Whether one of the headers has the right value. Every one of them is compared, whatever the others say."""
+        right = False
+        for name in _HEADERS:
+            given = headers.get(name, "")
+            bare = given[7:] if given[:7].lower() == "bearer " else given
+            for one in (given, bare):
+                right |= hmac.compare_digest(_digest(one), self._right)
+        return right
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            while self._open <= _MOST_CONNECTIONS and await self._one(reader, writer):
+                pass
+        except (OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._open -= 1
+            writer.close()
+            with contextlib.suppress(OSError, ssl.SSLError, TimeoutError):
+                async with asyncio.timeout(_HEAD_TIME):
+                    await writer.wait_closed()
+
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; whether another may follow on this connection."""
+        keep = False
+        try:
+            async with asyncio.timeout(_IDLE_TIME):
+                head = parse_head((await reader.readuntil(b"\r\n\r\n"))[:-4])
+            if not self.is_authorized(head.headers):
+                answer = Answer(401, jsend(Status.FAIL, {"message": "Bad Authorization header"}))
+            else:
+                answer, keep = await self._handle(head, reader, writer)
+        except LadingError as error:
+            answer = refusal(error)
+        except asyncio.LimitOverrunError:
+            answer = refusal(Malformed("the request's headers are too long"))
+        async with asyncio.timeout(_BODY_TIME):
+            await _send(writer, answer, keep=keep)
+        return keep
+
+    async def _handle(
+        self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[Answer, bool]:
+        if head.headers.get("expect", "").lower() == "100-continue":
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        async with asyncio.timeout(_BODY_TIME), self._body(head, reader) as body:
+            try:
+                return await self._handler(head, body), head.keep_alive
+            except LadingError as error:
+                return refusal(error), head.keep_alive
+            except OSError as error:
+                _logger.error("%s %s: %s", head.method, head.path, error.strerror)
+                return Answer(200, jsend(Status.ERROR, {"message": f"{error.strerror}"})), head.keep_alive
+            except Exception:
+                # One call that goes wrong must not end the daemon, or the code's supervision with it.
+                _logger.exception("%s %s", head.method, head.path)
+                return Answer(500, jsend(Status.ERROR, {"message": "internal error; see the daemon's log"})), False
+
+    @asynccontextmanager
+    async def _body(self, head: Head, reader: asyncio.StreamReader) -> AsyncIterator[Searchable]:
+        form = head.headers.get("content-type", "").lower().startswith("multipart/")
+        most = MOST_FORM if form else MOST_JSON
+        if (head.length or 0) > most:
+            raise TooLarge(f"the body is longer than {most} bytes")
+        with tempfile.SpooledTemporaryFile(max_size=MOST_JSON, dir=str(self._scratch)) as file:
+            size = 0
+            async for chunk in _chunks(head, reader):
+                size += len(chunk)
+                if size > most:
+                    raise TooLarge(f"the body is longer than {most} bytes")
+                file.write(chunk)
+            file.seek(0)
+            if size <= MOST_JSON:
+                yield file.read()
+                return
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                yield mapped
+
+
+async def _chunks(head: Head, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    if head.length is not None:
+        left = head.length
+        while left:
+            chunk = await reader.read(min(_CHUNK, left))
+            if not chunk:
+                raise asyncio.IncompleteReadError(b"", left)
+            left -= len(chunk)
+            yield chunk
+        return
+    while True:
+        line = (await reader.readuntil(b"\r\n"))[:-2].partition(b";")[0].strip()
+        try:
+            size = int(line, 16) if line.isalnum() and len(line) < 16 else -1
+        except ValueError:
+            size = -1
+        if size < 0:
+            raise Malformed("a chunk of the body has no length")
+        left = size
+        while left:
+            chunk = await reader.read(min(_CHUNK, left))
+            if not chunk:
+                raise asyncio.IncompleteReadError(b"", left)
+            left -= len(chunk)
+            yield chunk
+        end = await reader.readuntil(b"\r\n")
+        # After the last chunk there may be trailers, which nobody needs.
+        while size == 0 and end != b"\r\n":
+            end = await reader.readuntil(b"\r\n")
+        if end != b"\r\n":
+            raise Malformed("a chunk of the body is longer than it says")
+        if size == 0:
+            return
+
+
+async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> None:
+    lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in answer.headers.items()]
+    lines += [f"Content-Length: {len(answer.body)}", f"Connection: {'keep-alive' if keep else 'close'}", "", ""]
+    writer.write("\r\n".join(lines).encode("latin-1") + answer.body)
+    await writer.drain()
+
+
+def _digest(text: str) -> bytes:
+    # Of equal length whatever is given.
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()

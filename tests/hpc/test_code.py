@@ -1,0 +1,170 @@
+"""The code's life, in real processes (`hpc-daemon-contract.md` 1.13)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lading.testing.hpc import Rig, until
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _pids(rig: Rig) -> list[int]:
+    return [int(one) for one in (rig.own / "stdout.txt").read_text().split()]
+
+
+def test_runs_to_stopped_with_its_output_kept(rig: Rig) -> None:
+    rig.code("echo hello; echo oops >&2")
+    assert rig.command("Start").data == {"message": "code started"}
+    seen = rig.reach(codeStatus="Stopped", resultStatus="Stopped")
+    assert (seen["codeExitStatus"], seen["percentComplete"], seen["startedBy"]) == (0, 100.0, "daemon")
+    assert rig.call("GET", "/v1/logs/stdout").body == b"hello\n"
+    assert rig.call("GET", "/v1/logs/stderr/").body == b"oops\n"
+
+
+def test_a_second_start_is_ignored(rig: Rig) -> None:
+    rig.code("read x < /dev/null; sleep 60")
+    rig.command("start")
+    again = rig.command("start")
+    assert (again.status, again.said, again.data["message"]) == (200, "fail", "Code already started")
+    assert rig.query()["codeStatus"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("policy", "script", "status"),
+    [
+        ("any", "exit 3", "Error"),
+        ("any", "sh -c 'exit 3'; true", "Error"),
+        ("any", "(sh -c 'sleep 0.1; exit 3' &) ; sleep 60", "Error"),
+        ("any", "sh -c 'kill -9 $$'; sleep 60", "Error"),
+        ("direct", "sh -c 'exit 3'; true", "Stopped"),
+        ("direct", "sleep 60 & exit 3", "Error"),
+        ("none", "(sleep 0.2; touch late) & exit 0", "Stopped"),
+        ("none", "(sleep 0.2; touch late) & exit 3", "Error"),
+    ],
+)
+def test_whose_exit_code_counts(rig: Rig, policy: str, script: str, status: str) -> None:
+    rig.code(f"cd {rig.root}; {script}")
+    rig.configure(childFailurePolicy=policy)
+    rig.command("start")
+    seen = rig.reach(codeStatus=status)
+    assert bool(seen["reason"]) == (status == "Error")
+    assert (rig.root / "late").exists() == (policy == "none")
+
+
+def test_threads_and_stops_do_not_disturb_what_is_followed(rig: Rig) -> None:
+    program = "import threading, os; [t.start() or t.join() for t in [threading.Thread(target=os.getpid)] * 1]"
+    rig.code(f"{sys.executable} -c '{program}'; sleep 0.3 & kill -STOP $!; kill -CONT $!; wait; echo done")
+    rig.command("start")
+    rig.reach(codeStatus="Stopped")
+    assert rig.call("GET", "/v1/logs/stdout").body == b"done\n"
+
+
+def test_kill_ends_every_descendant(rig: Rig) -> None:
+    """1.15: upstream's kill hit one process."""
+    rig.code("trap '' TERM; for i in 1 2 3 4 5; do (setsid sh -c 'trap \"\" TERM; echo $$; sleep 60') & done; wait")
+    rig.command("start")
+    until(lambda: len(_pids(rig)) == 5)
+    assert rig.command("Kill").data == {"message": "code killed"}
+    assert rig.query()["codeStatus"] == "Killed"
+    assert [pid for pid in _pids(rig) if _alive(pid)] == []
+
+
+def test_kill_of_nothing_changes_nothing(rig: Rig) -> None:
+    assert rig.command("kill").data["message"] == "No process currently running"
+    assert rig.query()["codeStatus"] == "Waiting"
+
+
+@pytest.mark.parametrize(
+    ("mode", "content", "reason"),
+    [
+        (0o755, None, "Code executable is missing"),
+        (0o644, "#!/bin/sh\n", "The code has failed to start: it is not executable"),
+        (0o755, "#!/no/such/program\n", "The code has failed to start: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_started_is_an_error(rig: Rig, mode: int, content: str | None, reason: str) -> None:
+    if content is not None:
+        (rig.root / "code").write_text(content)
+        (rig.root / "code").chmod(mode)
+    assert rig.command("start").data["message"] == reason
+    assert rig.reach(codeStatus="Error")["reason"] == reason
+
+
+def test_starts_without_arguments_and_parameters(rig: Rig) -> None:
+    """1.15: upstream wanted both to have been set."""
+    rig.code('echo "$# $WORLD_RANK"; env > env', name="hpcaas/code/ring")
+    rig.configure(codeName="ring")
+    rig.command("start")
+    rig.reach(codeStatus="Stopped")
+    assert rig.call("GET", "/v1/logs/stdout").body == b"0 \n"
+
+
+def test_a_restarted_daemon_follows_the_code_on(rig: Rig) -> None:
+    """1.15: upstream believed a Running of the day before."""
+    rig.code(f"cd {rig.root}; while ! [ -e go ]; do sleep 0.05; done; echo end")
+    rig.command("start")
+    rig.kill()
+    rig.up()
+    assert rig.query()["codeStatus"] == "Running"
+    (rig.root / "go").touch()
+    assert rig.reach(codeStatus="Stopped", resultStatus="Stopped")["codeExitStatus"] == 0
+    assert rig.call("GET", "/v1/logs/stdout").body == b"end\n"
+
+
+def test_code_that_ended_unseen_is_an_error(rig: Rig) -> None:
+    rig.code("echo $$; sleep 60")
+    rig.command("start")
+    until(lambda: len(_pids(rig)) == 1)
+    rig.kill()
+    os.killpg(_pids(rig)[0], signal.SIGKILL)
+    until(lambda: not _alive(_pids(rig)[0]))
+    rig.up()
+    assert "could not see its exit code" in rig.reach(codeStatus="Error")["reason"]
+
+
+def test_a_restarted_daemon_can_still_kill(rig: Rig) -> None:
+    rig.code("echo $$; sleep 60 & echo $!; wait")
+    rig.command("start")
+    until(lambda: len(_pids(rig)) == 2)
+    rig.kill()
+    rig.up()
+    assert rig.command("kill").said == "success"
+    rig.reach(codeStatus="Killed")
+    assert [pid for pid in _pids(rig) if _alive(pid)] == []
+
+
+def test_code_that_others_start_is_noticed(rig: Rig) -> None:
+    """The code's name is what mpirun starts through ssh (contract 1.6); it may come again."""
+    name = f"rank{os.getpid()}"
+    rig.code("read x", name=f"hpcaas/code/{name}")
+    rig.configure(codeName=name)
+    for _ in range(2):
+        with subprocess.Popen([rig.root / "hpcaas/code" / name], stdin=subprocess.PIPE) as other:
+            seen = rig.reach(codeStatus="Running")
+            assert seen["startedBy"] == "externally"
+            other.communicate()
+        rig.reach(codeStatus="Stopped", resultStatus="Stopped")
+
+
+def test_code_that_others_start_is_killed_too(rig: Rig) -> None:
+    name = f"other{os.getpid()}"
+    rig.code("read x", name=f"hpcaas/code/{name}")
+    rig.configure(codeName=name)
+    with subprocess.Popen([rig.root / "hpcaas/code" / name], stdin=subprocess.PIPE) as other:
+        rig.reach(codeStatus="Running")
+        killed = rig.command("kill")
+        assert other.wait() != 0
+    assert killed.said == "success"
+    rig.reach(codeStatus="Killed")

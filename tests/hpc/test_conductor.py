@@ -1,0 +1,177 @@
+"""A cluster conducted, with daemons that are acted; real ones are in tests/system."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lading.core.errors import ExecutionError, Unavailable
+from lading.core.hpc_gang import LOST, FailurePolicy, Launcher
+from lading.hpc import conductor, network, processes
+from lading.hpc.conductor import COULD_NOT, Conductor, main
+from lading.hpc.ranks import NativeGround, Rank
+from tests.hpc.test_plan import PLAN
+
+
+@dataclass
+class Daemon:
+    """Plays its states one after the other, the last for ever; an exception is raised instead."""
+
+    states: list[Any]
+    host: str = ""
+    results: str = "Stopped"
+    stdout: bytes = b""
+    told: list[Any] = field(default_factory=list)
+    configured: dict[str, Any] = field(default_factory=dict)
+
+    async def ask(self, path: str) -> dict[str, Any]:
+        return {}
+
+    def close(self) -> None:
+        self.told.append("closed")
+
+    async def follow(self, known: str, *, wait: float) -> tuple[str, dict[str, Any]]:
+        state = self.states[0] if len(self.states) == 1 else self.states.pop(0)
+        if isinstance(state, Exception):
+            raise state
+        code = 0 if state == "Stopped" else 7
+        logs = {"stdout": len(self.stdout), "stderr": 0}
+        return "", {
+            "codeStatus": state, "resultStatus": self.results, "percentComplete": None, "codeExitStatus": code,
+            "reason": "", "logs": logs,
+        }  # fmt: skip
+
+    async def tell(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.configured |= body
+        return {}
+
+    async def command(self, word: str) -> dict[str, Any]:
+        self.told.append(word)
+        if word == "kill":
+            self.states = ["Killed"]
+        return {}
+
+    async def log(self, name: str, offset: int) -> bytes:
+        return self.stdout[offset:]
+
+
+@dataclass
+class Stage:
+    """A conductor with its daemons, and what it has written and said."""
+
+    conductor: Conductor
+    daemons: list[Daemon]
+    written: dict[str, bytes]
+    said: list[str]
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    def make(*daemons: Daemon, launcher: Launcher = Launcher.FIRST) -> Stage:
+        waiting = iter(daemons)
+
+        def reach(host: str, _: object) -> Daemon:
+            daemon = next(waiting)
+            daemon.host = host
+            return daemon
+
+        monkeypatch.setattr(conductor, "Caller", reach)
+        bundles = tuple(f"/b/{n}" for n in range(len(daemons)))
+        plan = replace(PLAN, bundles=bundles, launcher=launcher, output=str(tmp_path), policy=FailurePolicy.ANY)
+        said: list[str] = []
+        texts: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+
+        def write(name: str, data: bytes) -> None:
+            texts[name] += data
+
+        return Stage(
+            Conductor(plan, ground=NativeGround("u", bundles, ()), write=write, say=said.append),
+            list(daemons),
+            texts,
+            said,
+        )
+
+    async def nothing(*_: Any) -> None:
+        return None
+
+    async def start(self: Rank, *_: Any) -> None:
+        return None
+
+    monkeypatch.setattr(network, "make_bridge", nothing)
+    monkeypatch.setattr(processes, "end_with_parent", lambda: None)
+    monkeypatch.setattr(Rank, "start", start)
+    monkeypatch.setattr(conductor, "PERIOD", 0.001)
+    monkeypatch.setattr("lading.core.hpc_gang.PATIENCE", 0.05)
+    return make
+
+
+async def test_rank_0_runs_and_the_others_follow(stage: Any) -> None:
+    it = stage(Daemon(["Running", "Stopped"], stdout=b"hello\n"), Daemon(["Waiting", "Running", "Stopped"]))
+    assert await it.conductor.run(lambda: True) == 0
+    assert it.written == {"stdout": b"hello\n", "stderr": b""}
+    assert [one.told for one in it.daemons] == [["start", "closed"], ["closed"]]
+    settings = it.daemons[1].configured["daemonParameters"]
+    assert settings["sshAddresses"] == {"0": "10.77.0.1:22", "1": "10.77.0.2:22"}
+    assert "codeName" not in settings
+    assert it.daemons[0].configured["codeParameters"]["A"] == "b"
+    assert it.said[:2] == ["2 containers started", "all ranks are configured"]
+
+
+async def test_one_rank_s_failure_ends_all(stage: Any, tmp_path: Path) -> None:
+    it = stage(Daemon(["Running"], stdout=b"a\nb\n"), Daemon(["Error"], stdout=b"half"), launcher=Launcher.ALL)
+    assert await it.conductor.run(lambda: True) == 7
+    assert [one.told for one in it.daemons] == [["start", "kill", "closed"], ["start", "closed"]]
+    assert sorted(it.written["stdout"].splitlines()) == [b"[0] a", b"[0] b", b"[1] half"]
+    assert it.written["stderr"] == b"lading: rank 1 failed: exit code 7\n"
+    assert (tmp_path / "ranks/0/stdout.txt").read_bytes() == b"a\nb\n"
+
+
+async def test_a_rank_that_is_silent_is_lost(stage: Any) -> None:
+    it = stage(Daemon(["Running"]), Daemon([Unavailable("gone")]))
+    assert await it.conductor.run(lambda: True) == LOST
+    assert it.daemons[0].told == ["start", "kill", "closed"]
+    assert any("was lost" in line for line in it.said)
+
+
+async def test_who_is_told_to_stop_ends_all(stage: Any) -> None:
+    it = stage(Daemon(["Running"]), Daemon(["Waiting"]))
+    it.conductor.stop.set()
+    assert await it.conductor.run(lambda: True) == 143
+    assert it.daemons[0].told == ["start", "kill", "closed"]
+
+
+async def test_behind_a_closed_gate_nothing_starts(stage: Any) -> None:
+    it = stage(Daemon(["Waiting"]), Daemon(["Waiting"]))
+    assert await it.conductor.run(lambda: False) == COULD_NOT
+    assert [one.told for one in it.daemons] == [[], []]
+
+
+async def test_if_one_does_not_come_up_none_is_started(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conductor, "_READY_TIME", 0.01)
+
+    async def never(path: str) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    silent = Daemon(["Waiting"])
+    silent.ask = never  # type: ignore[method-assign]
+    it = stage(Daemon(["Waiting"]), silent)
+    with pytest.raises(ExecutionError, match="did not all answer"):
+        await it.conductor.run(lambda: True)
+    assert [one.told for one in it.daemons] == [[], []]
+
+
+def test_why_nothing_was_run_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise PermissionError(1, "Operation not permitted", "network namespace")
+
+    monkeypatch.setattr(network, "leave_network", refuse)
+    monkeypatch.setattr(processes, "end_with_parent", lambda: None)
+    plan = replace(PLAN, fault=str(tmp_path / "fault"))
+    plan.write(tmp_path / "plan")
+    assert main(str(tmp_path / "plan")) == COULD_NOT
+    assert "the cluster cannot be made" in (tmp_path / "fault").read_text()

@@ -1,0 +1,46 @@
+"""Where things are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lading.hpc.layout import OPEN, PRIVATE, Layout, append, read_text, write
+
+
+def test_code_is_where_the_seed_and_the_template_put_it(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "/home/me")
+    assert layout.code("") == tmp_path / "code"
+    assert layout.code("ring") == tmp_path / "hpcaas/code/ring"
+    assert layout.code("/opt/ring") == tmp_path / "opt/ring"
+    assert (layout.bashrc, layout.outside(layout.ssh)) == (tmp_path / "home/me/.bashrc", "/home/me/.ssh")
+
+
+def test_the_daemon_s_own_is_nobody_else_s(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "/root")
+    layout.make()
+    layout.make()
+    assert layout.own.stat().st_mode & 0o777 == 0o700
+    assert (layout.base / "updates").stat().st_mode & 0o777 == 0o777
+
+
+def test_modes_are_what_was_asked_for_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write(tmp_path / "open", "x", mode=OPEN)
+        append(tmp_path / "more", "a\n", mode=OPEN)
+        append(tmp_path / "more", "b\n", mode=OPEN)
+        write(tmp_path / "own", b"x", mode=PRIVATE)
+    finally:
+        os.umask(before)
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("open", "more", "own")] == [0o666, 0o666, 0o600]
+    assert (read_text(tmp_path / "more"), read_text(tmp_path / "nothing")) == ("a\nb\n", "")
+
+
+def test_what_cannot_be_put_there_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "folder" / "full").mkdir(parents=True)
+    with pytest.raises(OSError, match="folder"):
+        write(tmp_path / "folder", "x", mode=OPEN)
+    assert [one.name for one in tmp_path.iterdir()] == ["folder"]
