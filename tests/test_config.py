@@ -64,3 +64,11 @@ def test_durations(text: str | float, seconds: float) -> None:
 def test_an_empty_duration_is_refused() -> None:
     with pytest.raises(Invalid):
         config.parse_duration("")
+
+
+def test_sections_inside_sections() -> None:
+    found = config.load(None, {"Containers": {"SLURM": {"PollPeriod": "3s", "SbatchEnvironmentVariables": {"A": "b"}}}})
+    assert found.Containers.SLURM.PollPeriod == 3.0
+    assert found.Containers.SLURM.SbatchEnvironmentVariables == {"A": "b"}
+    with pytest.raises(Invalid, match=r"unknown key Containers\.SLURM\.Nope"):
+        config.load(None, {"Containers": {"SLURM": {"Nope": 1}}})

@@ -22,7 +22,7 @@ from lading.core.errors import Invalid
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 _Section = TypeVar("_Section")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?")
-_TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
+_TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 _UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": KIB, "Mi": MIB, "Gi": GIB, "Ti": 1 << 40}
 
 
@@ -43,10 +43,14 @@ class API:
     """Limits of the metadata server."""
 
     MaxRequestSize: int = key(128 * MIB, "Largest request body.", unit="bytes")
+    MaxKeepBlobBuffers: int = key(16, "Most blocks of 64 MiB that are in memory at once.", private=True)
     MaxItemsPerResponse: int = key(1000, "Most items in one list answer; a larger `limit` is lowered to it.")
     RequestTimeout: float = key(300.0, "Time after which a request is given up.", unit="seconds")
     VocabularyPath: str = key("", "JSON file with the vocabulary of properties; none is no rules.", private=True)
     MaxTokenLifetime: float = key(0.0, "Longest life of a token that a user makes; 0 is unlimited.", unit="seconds")
+    MaxGatewayTunnels: int = key(
+        4096, "Most tunnels that the gateways of containers may have to one server at once.", private=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +69,199 @@ class Collections:
     BlobSigning: bool = key(True, "Require a permission signature on every block locator.")
     BlobSigningKey: str = key("", "Secret that signs block locators.", private=True)
     BlobSigningTTL: float = key(1209600.0, "Life of a permission signature.", unit="seconds")
+    CollectionVersioning: bool = key(True, "Keep past versions of collections.")
     DefaultReplication: int = key(1, "Copies of a block that are stored when a client does not say.")
+    BlobTrash: bool = key(True, "Throw blocks into the bin that no collection names any more.")
+    BlobTrashLifetime: float = key(
+        1209600.0, "Time in the bin before a block is deleted; at least that of BlobSigningTTL.", unit="seconds"
+    )
+    BlobReplicateConcurrency: int = key(4, "Blocks that are copied between volumes at once.")
+    BalancePeriod: float = key(
+        21600.0, "Time between two looks for blocks to throw away or to copy; 0 is never.", unit="seconds"
+    )
+    ScrubPeriod: float = key(
+        2592000.0, "Time in which every block is read and checked once; 0 is never.", unit="seconds"
+    )
+    ScrubRate: int = key(32 * MIB, "Most bytes that are read for that in a second.", unit="bytes")
     DefaultTrashLifetime: float = key(1209600.0, "Time between trash and deletion.", unit="seconds")
     ForwardSlashNameSubstitution: str = key("", "What clients put in place of `/` in names.")
+    PreserveVersionIfIdle: float = key(
+        10.0,
+        "Time without a change after which the next one keeps a version; -1 keeps only what clients ask for.",
+        unit="seconds",
+    )
+    WebDAVCacheSize: int = key(
+        4 * GIB, "Disk for blocks of files that were read over HTTP and WebDAV.", private=True, unit="bytes"
+    )
     TrashSweepInterval: float = key(60.0, "Time between two sweeps of the trash.", unit="seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SLURM:
+    """Containers as jobs of a Slurm cluster."""
+
+    SbatchArgumentsList: list[str] = key(
+        [],
+        "Arguments of `sbatch` in place of the usual ones: --job-name=%U --mem=%M --cpus-per-task=%C --tmp=%T"
+        " --partition=%P --time=%W.",
+        private=True,
+    )
+    SbatchGPUArgumentsList: list[str] = key(
+        ["--gpus=%G"], "Further arguments for containers that need GPUs.", private=True
+    )
+    SbatchEnvironmentVariables: dict[str, str] = key({}, "Environment of every job.", private=True)
+    PrioritySpread: int = key(10, "Distance of the nice values that keep waiting jobs in order.", private=True)
+    PollPeriod: float = key(
+        2.0,
+        "Time between two looks at Slurm's queue; longer while Slurm is slow or away.",
+        private=True,
+        unit="seconds",
+    )
+    CommandTimeout: float = key(60.0, "Longest run of one of Slurm's programs.", private=True, unit="seconds")
+    MaxWaitingJobs: int = key(1000, "Most containers that wait in Slurm at a time.", private=True)
+    MaxJobArraySize: int = key(
+        1,
+        "Most containers in one job array; its tasks are for one user and alike. 1, no arrays, as every node that has a"
+        " task of an array sees the tokens of all of them.",
+        private=True,
+    )
+    VCPUPrice: float = key(0.0, "Dollars an hour for each VCPU of a container.", private=True)
+    Preemption: str = key(
+        "", "`ec2`, `azure` or `google`: nodes look for notices that the cloud takes them away.", private=True
+    )
+    NodeDirectory: str = key(
+        "/var/tmp/lading",  # noqa: S108 - a job refuses it when it is another user's
+        "Directory on each node for what runs there and its cache; made when missing.",
+        private=True,
+    )
+    HookDirectory: str = key(
+        "", "Directory shared with the nodes through which jobs tell at once that they have ended.", private=True
+    )
+    SupervisorCommand: list[str] = key(
+        [], "What starts a supervisor on a node; empty: the dispatcher's own Python, at the same path.", private=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerWebServices:
+    """Published ports of containers."""
+
+    ExternalURL: str = key(
+        "", "`https://*.DOMAIN/`: each port has the host UUID-PORT.DOMAIN; empty: ports are below /services/ only."
+    )
+    ExternalPortMin: int = key(
+        0,
+        "Without `*` in ExternalURL each published port is given one from here on, at the host of ExternalURL, where a"
+        " proxy is, or without that at the server's own, which then listens there itself; 0: none.",
+    )
+    ExternalPortMax: int = key(0, "The last of those ports.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Where parts of the system are for clients."""
+
+    ContainerWebServices: ContainerWebServices = field(
+        default_factory=ContainerWebServices, metadata={"doc": ContainerWebServices.__doc__}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellAccess:
+    """Who may open sessions (`lading shell`) in running containers."""
+
+    Admin: bool = key(True, "Admins may enter every container.")
+    User: bool = key(True, "Users may enter containers all of whose requests are theirs.")
+    ReuseAfterShell: bool = key(
+        False, "Use the result of a container again although somebody was inside with a shell.", private=True
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GPUSettings:
+    """The GPUs of an instance type."""
+
+    Stack: str = key("", "`cuda` or `rocm`.")
+    DriverVersion: str = key("", "Version of the driver, such as 12.2.")
+    HardwareTarget: list[str] = key([], "Compute capabilities (`cuda`) or architectures (`rocm`).")
+    DeviceCount: int = key(0, "How many there are.")
+    VRAM: int = key(0, "Memory of each.", unit="bytes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceTypeSettings:
+    """One kind of VM, by a name of your own."""
+
+    ProviderType: str = key("", "What the cloud calls it; empty: the same.")
+    VCPUs: int = key(0, "Virtual CPUs.")
+    RAM: int = key(0, "RAM.", unit="bytes")
+    IncludedScratch: int = key(0, "Disk that it has for what containers write.", unit="bytes")
+    AddedScratch: int = key(0, "Further disk that is asked for with it.", unit="bytes")
+    Price: float = key(0.0, "Dollars an hour.")
+    Preemptible: bool = key(False, "The cloud may take it back; only for containers that allow that.")
+    GPU: GPUSettings = field(default_factory=GPUSettings, metadata={"doc": GPUSettings.__doc__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudVMs:
+    """Containers on VMs that are made for them and removed after them."""
+
+    Driver: str = key(
+        "ec2", "`ec2`, `libcloud` (Azure, Google, OpenStack), `loopback`, or another installed driver.", private=True
+    )
+    DriverParameters: dict[str, Any] = key({}, "What the driver needs; see Cloud.", private=True)
+    ImageID: str = key("", "Image of the VMs, by the name that the cloud has for it.", private=True)
+    MaxInstances: int = key(64, "Most VMs at a time; 0 is as many as the cloud gives.", private=True)
+    MaxRunningContainersPerInstance: int = key(0, "Most containers on one VM; 0 is as many as fit.", private=True)
+    InitialQuotaEstimate: int = key(
+        0,
+        "Containers at a time that the API is taken to bear at first, more while it is not busy; 0: any number.",
+        private=True,
+    )
+    SupervisorFraction: float = key(
+        0.5, "Part of MaxInstances that workflow runners may take; 0 makes no difference.", private=True
+    )
+    PollInterval: float = key(10.0, "Time between two full looks at the queue.", private=True, unit="seconds")
+    ProbeInterval: float = key(
+        10.0, "Time between two questions to a VM whether it is well.", private=True, unit="seconds"
+    )
+    MaxProbesPerSecond: float = key(10.0, "Most attempts to reach VMs that boot, in a second.", private=True)
+    SyncInterval: float = key(
+        60.0, "Time between two lists of the VMs; shorter while some come or go.", private=True, unit="seconds"
+    )
+    TimeoutIdle: float = key(60.0, "Time after which a VM without containers is removed.", private=True, unit="seconds")
+    TimeoutBooting: float = key(600.0, "Longest time until a new VM is ready.", private=True, unit="seconds")
+    TimeoutProbe: float = key(
+        600.0, "Time without an answer after which a VM is removed.", private=True, unit="seconds"
+    )
+    TimeoutShutdown: float = key(
+        10.0, "Time after which a VM that is still listed is removed again.", private=True, unit="seconds"
+    )
+    TimeoutSignal: float = key(
+        5.0, "Time between two TERM signals to a supervisor that should end.", private=True, unit="seconds"
+    )
+    TimeoutTERM: float = key(
+        900.0, "Time after the first TERM until KILL; longer than saving logs takes.", private=True, unit="seconds"
+    )
+    MaxCloudOpsPerSecond: float = key(10.0, "Most calls of the cloud in a second; 0 is any number.", private=True)
+    MaxConcurrentInstanceCreateOps: int = key(1, "VMs that are being asked for at once.", private=True)
+    SSHPort: str = key("22", "Port of the ssh server of the VMs.", private=True)
+    BootProbeCommand: str = key(
+        "systemctl is-system-running", "Succeeds on a VM once it has booted; empty: true.", private=True
+    )
+    InstanceInitCommand: str = key("", "Command that each VM runs at its first start, after ours.", private=True)
+    DeployRunnerDirectory: str = key("/var/lib/lading", "Where the runner and what runs lies on a VM.", private=True)
+    DeployPublicKey: bool = key(True, "Have the cloud let the dispatcher's ssh key in.", private=True)
+    TagKeyPrefix: str = key("Arvados", "Begins the names of the tags of VMs.", private=True)
+    ResourceTags: dict[str, str] = key({}, "Further tags of each VM.", private=True)
+    SpotAttempts: int = key(
+        2,
+        "Preemptible VMs that a request may lose before it gets others; 0: any number. Read by the server.",
+        private=True,
+    )
+    ManagementAddress: str = key(
+        "", "HOST:PORT where the dispatcher serves its management interface and metrics; empty: nowhere.", private=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +273,58 @@ class Containers:
     DefaultKeepCacheRAM: int = key(0, "RAM for the block cache of a container that asks for none.", unit="bytes")
     ReserveExtraRAM: int = key(550 * MIB, "RAM beside the container's own on each cloud VM.", unit="bytes")
     SupportedDockerImageFormats: list[str] = key(["v2"], "Image formats that requests may name.")
-    RuntimeEngine: str = key("auto", "`native`, `docker`, or `auto`: native where this machine can, else docker.")
-    DockerSocket: str = key("/var/run/docker.sock", "Socket of the Docker or podman service.", private=True)
+    Dispatcher: str = key(
+        "local",
+        "Where `lading up` runs containers: `local`, `slurm`, another installed fleet, or `none`.",
+        private=True,
+    )
+    OnlyDispatcher: bool = key(
+        False, "No other dispatcher serves this cluster: cancel what fits nowhere, instead of leaving it queued."
+    )
+    MinRetryPeriod: float = key(
+        0.0, "Shortest time between two attempts to start one container.", private=True, unit="seconds"
+    )
+    DispatchPrivateKey: str = key(
+        "", "Key of the ssh connections to VMs: PEM, or file:///PATH; empty: one is made.", private=True
+    )
+    MaximumPriceFactor: float = key(
+        1.5, "How much dearer than the cheapest VM type that can hold a container others may be.", private=True
+    )
+    AlwaysUsePreemptibleInstances: bool = key(
+        False, "Containers that containers ask for, as steps of workflows, run on preemptible VMs where there are any."
+    )
+    PreemptiblePriceFactor: float = key(
+        0.0, "Each VM type is there as preemptible too, at this part of its price; 0: it is not.", private=True
+    )
+    SLURM: SLURM = field(default_factory=SLURM, metadata={"doc": SLURM.__doc__, "private": True})
+    CloudVMs: CloudVMs = field(default_factory=CloudVMs, metadata={"doc": CloudVMs.__doc__, "private": True})
+    RuntimeEngine: str = key(
+        "auto", "`native`, `docker`, `podman`, or `auto`: native where this machine can, else docker."
+    )
+    DockerSocket: str = key("/var/run/docker.sock", "Socket of the Docker service.", private=True)
+    PodmanSocket: str = key("/run/podman/podman.sock", "Socket of the podman service.", private=True)
+    DeviceRoot: str = key(
+        "/", "Directory below which `dev` and `sys` are those of the machine that has the GPUs.", private=True
+    )
+    ShellAccess: ShellAccess = field(default_factory=ShellAccess, metadata={"doc": ShellAccess.__doc__})
+    GatewayAddress: str = key(
+        "",
+        "HOST:PORT where the server reaches the gateways of containers (port 0: any), or `tunnel`: they connect to the"
+        " server; empty: the loopback where the server is on the same machine, else a tunnel.",
+        private=True,
+    )
     LogUpdatePeriod: float = key(1.0, "Longest time between output and its live view.", unit="seconds")
     LogUpdateSize: int = key(1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes")
+    LogLimit: int = key(
+        2 * GIB,
+        "Bytes of standard output, and of standard error, that the log of a container keeps; 0 keeps all.",
+        unit="bytes",
+    )
+    BrokenNodeHook: str = key(
+        "",
+        "Program that is run on a machine that cannot run containers any more, in place of marking it.",
+        private=True,
+    )
     UsageInterval: float = key(10.0, "Time between two usage samples.", unit="seconds")
     StopGracePeriod: float = key(10.0, "Time between TERM and KILL when a container is stopped.", unit="seconds")
     RetryLimits: dict[str, int] = key(
@@ -92,6 +333,9 @@ class Containers:
     )
     GitRepositories: list[str] = key(
         [], "Addresses that git_tree mounts may name; one that ends in `/` or `:` allows all that begin with it."
+    )
+    GitCacheSize: int = key(
+        10 * GIB, "Disk for mirrors of git repositories; the longest unused goes first.", private=True, unit="bytes"
     )
     GitTimeout: float = key(60.0, "Longest run of `git` for a git_tree mount.", private=True, unit="seconds")
     ResolveTimeout: float = key(
@@ -108,8 +352,55 @@ class Local:
 
     VCPUs: int = key(0, "Virtual CPUs offered to containers; 0 asks the machine and its cgroup.", private=True)
     RAM: int = key(0, "RAM offered to containers; 0 asks the machine and its cgroup.", private=True, unit="bytes")
+    Price: float = key(
+        0.0, "Dollars an hour of this machine; each container pays the part that it takes of it.", private=True
+    )
+    Preemption: str = key(
+        "", "`ec2`, `azure` or `google`: look for notices that the cloud takes this machine away.", private=True
+    )
+    MaxContainers: int = key(0, "Most containers at a time; 0 is as many as fit.", private=True)
     PollInterval: float = key(10.0, "Time between two full looks at the queue.", private=True, unit="seconds")
-    CacheSize: int = key(20 * GIB, "Disk for materialised inputs and images.", private=True, unit="bytes")
+    GPUs: int = key(-1, "GPUs offered to containers at a time; -1 is all that they may use.", private=True)
+    VisibleGPUs: str = key(
+        "", "Numbers of the GPUs that containers may use, such as `0,2`; empty: all of the machine.", private=True
+    )
+    GPUDriverVersion: str = key("", "CUDA or ROCm version of the driver; empty: not compared.", private=True)
+    GPUHardwareTargets: list[str] = key(
+        [],
+        "CUDA capability of the GPUs, such as `8.6`, or their architectures, such as `gfx90a`; empty: asked of the ROCm"
+        " driver, else not compared.",
+        private=True,
+    )
+    GPUMemory: int = key(
+        0, "Memory of each GPU; 0: asked of the ROCm driver, else not compared.", private=True, unit="bytes"
+    )
+    Scratch: int = key(
+        0,
+        "Disk that the tmp mounts, images and caches of all containers share; 0 is not planned.",
+        private=True,
+        unit="bytes",
+    )
+    ShareDirectory: str = key(
+        "",
+        "Directory, such as /run/lading, through which the dispatchers of one machine tell each other what they give"
+        " away; empty: the capacity is this one's alone.",
+        private=True,
+    )
+    Partitions: list[str] = key(
+        [], "Partitions that this machine is in; containers that name others stay queued.", private=True
+    )
+    CacheSize: int = key(
+        20 * GIB,
+        "Disk for each of: inputs laid out as files, image layers, blocks of inputs that are read through FUSE.",
+        private=True,
+        unit="bytes",
+    )
+    LargeInput: int = key(
+        1 * GIB,
+        "Size from which an input is read through FUSE as it is needed, not laid out on disk first; 0: none is.",
+        private=True,
+        unit="bytes",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +423,20 @@ class Users:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeSettings:
+    """One volume of the block store, by its uuid (`<cluster>-nyw5e-<15 letters or digits>`)."""
+
+    Driver: str = key("Directory", "`Directory`, `S3`, or that of an installed extension.")
+    DriverParameters: dict[str, str | int | float | bool] = key({}, "What the driver needs; see Storage.")
+    ReadOnly: bool = key(False, "Blocks are only read.")
+    Replication: int = key(1, "Copies that one block on this volume counts for.")
+    StorageClasses: dict[str, bool] = key({}, "Storage classes that it serves; none named is the default classes.")
+    AccessViaHosts: dict[str, dict[str, bool]] = key(
+        {}, "Addresses of the servers that reach it themselves, the others ask these; none named is all."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """Everything that can be configured. `lading up` needs none of it."""
 
@@ -140,11 +445,16 @@ class Config:
     ManagementToken: str = key("", "Secret for health and metrics; made at first start.", private=True)
     ExternalURL: str = key("", "Address that clients use; follows `--listen`.", private=True)
     StorageClasses: dict[str, dict[str, Any]] = key({"default": {"Default": True}}, "Storage classes by name.")
+    Volumes: dict[str, VolumeSettings] = key(
+        {}, "Volumes of the block store by uuid; none is the directory `blocks` in the data directory.", private=True
+    )
+    InstanceTypes: dict[str, InstanceTypeSettings] = key({}, "Kinds of VMs by name.")
     API: API = field(default_factory=API, metadata={"doc": API.__doc__})
     AuditLogs: AuditLogs = field(default_factory=AuditLogs, metadata={"doc": AuditLogs.__doc__})
     Collections: Collections = field(default_factory=Collections, metadata={"doc": Collections.__doc__})
     Containers: Containers = field(default_factory=Containers, metadata={"doc": Containers.__doc__})
     Local: Local = field(default_factory=Local, metadata={"doc": Local.__doc__})
+    Services: Services = field(default_factory=Services, metadata={"doc": Services.__doc__})
     Users: Users = field(default_factory=Users, metadata={"doc": Users.__doc__})
     PostgreSQL: PostgreSQL = field(default_factory=PostgreSQL, metadata={"doc": PostgreSQL.__doc__})
 
@@ -160,14 +470,14 @@ def parse_size(text: str | int) -> int:
 
 
 def parse_duration(text: str | float) -> float:
-    """Seconds meant by `text`: 5, "10s", "336h", "1m30s". Raises Invalid."""
+    """Seconds meant by `text`: 5, "10s", "336h", "1m30s", "14d". Raises Invalid."""
     if isinstance(text, int | float):
         return float(text)
     match = _TIME.fullmatch(text.strip())
     if match is None or not any(match.groups()):
         raise Invalid(f"not a duration: {text!r}; write seconds, or for example 90s or 336h")
-    hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
-    return hours * 3600 + minutes * 60 + seconds + millis / 1000
+    days, hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds + millis / 1000
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
@@ -201,12 +511,17 @@ def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
 def _build(section: type[_Section], raw: Mapping[str, Any], prefix: str) -> _Section:
     declared = {one.name: one for one in dataclasses.fields(section)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
+    inside = _SECTIONS.get(section.__name__, {})
     for name, value in raw.items():
         where = f"{prefix}{name}"
         if name not in declared:
             raise Invalid(f"configuration: unknown key {where}; known here: {', '.join(sorted(declared))}")
-        kind = _SECTIONS.get(name) if section is Config else None
-        values[name] = _build_section(kind, value, where) if kind else _convert(declared[name], value, where)
+        kind = inside.get(name)
+        each = _EACH.get(name) if section is Config else None
+        if each:
+            values[name] = _build_each(each, value, where)
+        else:
+            values[name] = _build_section(kind, value, where) if kind else _convert(declared[name], value, where)
     return section(**values)
 
 
@@ -214,6 +529,12 @@ def _build_section(kind: type[Any], value: object, where: str) -> Any:
     if not isinstance(value, Mapping):
         raise Invalid(f"configuration: {where} must be a mapping of keys")
     return _build(kind, value, f"{where}.")
+
+
+def _build_each(kind: type[_Section], value: object, where: str) -> dict[str, _Section]:
+    if not isinstance(value, Mapping):
+        raise Invalid(f"configuration: {where} must be a mapping of keys")
+    return {str(name): _build_section(kind, one, f"{where}.{name}") for name, one in value.items()}
 
 
 def _convert(declared: dataclasses.Field[Any], value: Any, where: str) -> Any:
@@ -236,6 +557,8 @@ def _export(section: Any) -> dict[str, Any]:
         value = getattr(section, one.name)
         if dataclasses.is_dataclass(value):
             shown[one.name] = _export(value)
+        elif one.name in _EACH:
+            shown[one.name] = {name: _export(each) for name, each in value.items()}
         elif one.metadata.get("unit") == "seconds":
             shown[one.name] = f"{value:.15g}s"
         else:
@@ -243,22 +566,34 @@ def _export(section: Any) -> dict[str, Any]:
     return shown
 
 
-_SECTIONS: Mapping[str, type[Any]] = {
-    "API": API,
-    "AuditLogs": AuditLogs,
-    "Collections": Collections,
-    "Containers": Containers,
-    "Local": Local,
-    "Users": Users,
-    "PostgreSQL": PostgreSQL,
+_SECTIONS: Mapping[str, Mapping[str, type[Any]]] = {
+    "Config": {
+        "API": API,
+        "AuditLogs": AuditLogs,
+        "Collections": Collections,
+        "Containers": Containers,
+        "Local": Local,
+        "Users": Users,
+        "PostgreSQL": PostgreSQL,
+        "Services": Services,
+    },
+    "Services": {"ContainerWebServices": ContainerWebServices},
+    "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},
+    "InstanceTypeSettings": {"GPU": GPUSettings},
 }
+_EACH: Mapping[str, type[Any]] = {"Volumes": VolumeSettings, "InstanceTypes": InstanceTypeSettings}
 _TYPES: Mapping[str, Any] = {
     "str": str,
     "int": int,
     "bool": bool,
     "float": float,
     "list[str]": list[str],
+    "dict[str, Any]": dict[str, Any],
     "dict[str, str | int]": dict[str, str | int],
+    "dict[str, str | int | float | bool]": dict[str, str | int | float | bool],
+    "dict[str, bool]": dict[str, bool],
+    "dict[str, dict[str, bool]]": dict[str, dict[str, bool]],
     "dict[str, int]": dict[str, int],
+    "dict[str, str]": dict[str, str],
     "dict[str, dict[str, Any]]": dict[str, dict[str, Any]],
 }

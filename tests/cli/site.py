@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 
 from lading.api.app import OWNED_PATHS
 from lading.blobs.app import make_app as make_block_app
-from lading.blobs.volume import Stored
+from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.volume import Buffer, Stored
 from lading.cli.main import cli
 from lading.cli.session import Session
 from lading.client.api import ApiClient, Record
@@ -23,6 +24,7 @@ from lading.client.events import events
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.testing.serving import serving
+from lading.testing.volume import MemoryVolume
 from lading.testing.world import MemoryBlocks, World, world
 
 # A live log may be taken away while it is read; commands try that again, as everything of the kind.
@@ -31,27 +33,21 @@ _Answer = TypeVar("_Answer")
 _STAMP = b"2026-01-02T03:04:05.000000000Z "
 
 
-class _Volume:
+class _Volume(MemoryVolume):
     """The blocks of a world as a volume."""
 
     def __init__(self, blocks: MemoryBlocks) -> None:
-        self._blocks = blocks
+        super().__init__()
+        self._all = blocks
 
-    async def put(self, hash: str, data: bytes | bytearray) -> None:
-        self._blocks.put(bytes(data))
+    async def put(self, hash: str, data: Buffer) -> None:
+        self._all.put(bytes(data))
 
-    async def get(self, hash: str) -> bytes:
-        return await self._blocks.get(hash)
+    async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
+        return await self._all.get(hash)
 
     async def head(self, hash: str) -> Stored:
         return Stored(hash, len(await self.get(hash)), 0)
-
-    async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
-        for _ in prefix[:0]:
-            yield Stored("", 0, 0)
-
-    async def free(self) -> int:
-        return 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +136,8 @@ class Site:
         async with world(self._root) as self.world:
             clock = self.world.clock
             blocks = make_block_app(
-                [_Volume(self.world.blocks)],
-                self.world.config.Collections,
+                Mounts([Mount(uuid="zzzzz-nyw5e-000000000000000", volume=_Volume(self.world.blocks), copies=None)]),
+                self.world.config,
                 clock=lambda: clock.moment.timestamp(),
                 check_token=self.world.app.check_token,
             )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from lading.cli.main import cli
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
+from lading.wiring import dispatching
 from lading.wiring.directory import DataDirectory
+from lading.wiring.dispatching import Membership
+from tests.postgres import PostgresServer
 
 
 async def test_backup_and_restore(tmp_path: Path) -> None:
@@ -38,3 +43,36 @@ def run(*arguments: object, code: int = 0) -> str:
     done = CliRunner().invoke(cli, ["admin", *map(str, arguments)])
     assert done.exit_code == code, done.output
     return done.output
+
+
+def test_a_dispatcher_is_admitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def invite(_: DataDirectory, file: Path) -> Membership:
+        return Membership(api="https://h:1", token=f"v2/uuid/{file.name}")
+
+    monkeypatch.setattr(dispatching, "invite", invite)
+    said = run("dispatcher-token", tmp_path / "join", "--data", tmp_path)
+    assert said == f"lading: {tmp_path}/join admits one dispatcher to https://h:1; it holds a secret: keep it safe\n"
+    assert json.loads(run("dispatcher-token", tmp_path / "join", "--json")) == {
+        "file": f"{tmp_path}/join",
+        "token_uuid": "uuid",
+        "api": "https://h:1",
+    }
+
+
+def test_the_records_move_to_postgresql(tmp_path: Path, postgres: PostgresServer) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    directory.prepare()
+    directory.secrets(entropy=os.urandom(400))
+    directory.database.touch()
+    assert "name the new database first" in run_error("move-records", "--data", directory.root)
+    connection = dict(asyncio.run(postgres.fresh()))
+    (directory.root / "config.yml").write_text(json.dumps({"PostgreSQL": {"Connection": connection}}))
+    done = CliRunner().invoke(cli, ["admin", "move-records", "--data", str(directory.root)])
+    assert (done.exit_code, done.stdout.split()) == (0, ["RECORDS", "MOVED"])
+    assert done.stderr.endswith("db.sqlite.moved is what was there before\n")
+
+
+def run_error(*arguments: object) -> str:
+    done = CliRunner().invoke(cli, ["admin", *map(str, arguments)])
+    assert done.exit_code == 1
+    return done.stderr

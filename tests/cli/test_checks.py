@@ -32,6 +32,7 @@ def machine(tmp_path: Path) -> Machine:
         user=0,
         root=tmp_path,
         which=lambda name: f"/usr/bin/{name}",
+        library=lambda name: f"lib{name}.so.3",
         version=(3, 11, 2),
         docker_answers=lambda path: True,
         port_is_free=lambda address: True,
@@ -105,6 +106,14 @@ def test_what_is_for_root_only_or_taken(machine: Machine) -> None:
     (machine.root / "dev/fuse").chmod(0o600)
     assert _find(replace(machine, user=5), "fuse").mend == "chmod 666 /dev/fuse"
     assert "is taken" in _find(replace(machine, port_is_free=lambda address: False), "port").found
+
+
+def test_what_mounting_needs(machine: Machine) -> None:
+    (machine.root / "dev/fuse").chmod(0o666)
+    user = replace(machine, user=5)
+    assert _find(user, "fuse").verdict is Verdict.OK
+    assert _find(replace(user, which=lambda name: None), "fuse").mend == "apt install fuse3"
+    assert _find(replace(machine, library=lambda name: None), "fuse").mend == "apt install fuse3"
 
 
 def test_little_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

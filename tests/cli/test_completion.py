@@ -21,7 +21,12 @@ def test_scripts(shell: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "start", "found"),
-    [([], "re", ["request"]), (["request"], "l", ["list", "logs"]), (["run"], "--pre", ["--preview"])],
+    [
+        ([], "re", ["request"]),
+        (["request"], "l", ["list", "logs"]),
+        (["run"], "--prev", ["--preview"]),
+        (["run"], "--st", ["--storage-class", "--start-after"]),
+    ],
 )
 def test_words(words: list[str], start: str, found: list[str]) -> None:
     completer = ShellComplete(cli, {}, "lading", "_LADING_COMPLETE")

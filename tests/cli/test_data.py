@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,11 @@ def test_cat(site: Site, here: Path) -> None:
     assert site.lading("cat", f"{pdh}/a.txt", f"{pdh}/sub/b.txt").stdout == "cat\nb"
     (one,) = json.loads(site.lading("cat", "--json", f"{pdh}/a.txt").stdout)
     assert one == {"path": f"{pdh}/a.txt", "text": "cat\n"}
+    assert site.lading("cat", "--range", "1-2", f"{pdh}/a.txt").stdout == "at"
+    assert site.lading("cat", "--range", "2-", f"{pdh}/a.txt").stdout == "t\n"
+    for wrong in ("2", "-2", "3-1", "a-b"):
+        assert f"'{wrong}': " in site.lading("cat", f"--range={wrong}", f"{pdh}/a.txt", code=2).stderr
+    assert site.lading("ls", "-l", pdh).stdout.split() == ["4", "1", "a.txt", "1", "1", "sub/"]
 
 
 def test_the_list_of_collections(site: Site, here: Path) -> None:
@@ -78,7 +84,7 @@ def test_the_list_of_collections(site: Site, here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["get", "x"], 1, "x: names nothing stored"),
+        (["get", "x", "y"], 1, "x: names nothing stored"),
         (["get", "d41d8cd98f00b204e9800998ecf8427e+1"], 2, "where to? name a directory"),
         (["get", "00000000000000000000000000000000+1/a"], 1, "not found"),
         (["cat", "{}/sub"], 1, "is a directory; see 'lading ls"),
@@ -93,3 +99,29 @@ def test_mistakes_are_named(site: Site, here: Path, arguments: list[str], code: 
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
+
+
+def test_get_replaces_nothing_unasked(site: Site, here: Path) -> None:
+    pdh = _put(site, here, "mine\n")
+    site.lading("get", pdh, "out")
+    assert "out: 2 files" in site.lading("get", pdh, "out").stderr
+    (here / "out" / "a.txt").write_text("changed")
+    said = site.lading("get", pdh, "out", code=1).stderr
+    assert "out/a.txt: is there already; --overwrite replaces it" in said
+    assert "is there already" in site.lading("get", f"{pdh}/a.txt", "out", code=1).stderr
+    site.lading("get", "--overwrite", pdh, "out")
+    assert (here / "out" / "a.txt").read_text() == "mine\n"
+
+
+def test_put_goes_on_after_a_file_could_not_be_read(site: Site, here: Path) -> None:
+    _put(site, here, "resumed\n")
+    (here / "d" / "bad").symlink_to("nowhere")
+    assert "d/bad: cannot be read: No such file" in site.lading("put", "d", code=1).stderr
+    (here / "d" / "bad").unlink()
+    os.mkfifo(here / "d" / "bad")
+    assert "d/bad: a named pipe cannot be stored; leave it out" in site.lading("put", "d", code=1).stderr
+    (here / "d" / "bad").unlink()
+    (here / "d" / "new").write_text("new")
+    first = site.lading("put", "d").stdout
+    assert site.lading("ls", first.strip()).stdout.split()[-1] == "sub/"
+    assert site.lading("put", "d").stdout == first

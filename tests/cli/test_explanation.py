@@ -38,7 +38,7 @@ def test_why_without_a_decision(capsys: pytest.CaptureFixture[str]) -> None:
     answer = {"request_uuid": "r", "outcome": "It is a draft.", "scheduling_status": "", "container": None}
     show_why({**answer, "attempted_container_uuids": ["a", "b"], "decision": None})
     lines = capsys.readouterr().out.splitlines()
-    assert lines == ["request       r", "outcome       It is a draft.", "tried before  a, b"]
+    assert lines == ["request       r", "outcome       It is a draft.", "tried before  a", "tried before  b"]
 
 
 def test_why_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,3 +65,24 @@ def test_the_next_nearest_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     show_trail({**_near(), "near": near})
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == "further: c3 (Complete) differs first in cwd; c4 (Complete) in nothing"
+
+
+def test_what_was_tried_before_and_how_it_ended(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {"request_uuid": "r", "outcome": "It waits.", "scheduling_status": "", "container": None}
+    status = {"failure": "image", "error": "image x: cannot be read"}
+    attempts = [
+        {"uuid": "a", "state": "Cancelled", "exit_code": None, "runtime_status": status},
+        {"uuid": "b", "state": "Complete", "exit_code": 137, "runtime_status": {}},
+    ]
+    show_why({**answer, "attempted_container_uuids": ["a", "b"], "attempts": attempts, "decision": None})
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "tried before  a: Cancelled (image): image x: cannot be read",
+        "tried before  b: Complete with exit code 137",
+    ]
+
+
+def test_what_is_waited_for_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = {"request_uuid": "r", "outcome": "It waits.", "scheduling_status": "The quota is 1.", "container": None}
+    waits = [{"reason": "quota", "sentence": "The quota is 1."}]
+    show_why({**answer, "attempted_container_uuids": [], "decision": None, "waits": waits})
+    assert capsys.readouterr().out.count("The quota is 1.") == 1

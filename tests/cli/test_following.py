@@ -37,7 +37,7 @@ async def test_why_it_waits_is_said_after_a_moment(tmp_path: Path, monkeypatch: 
             follower.cancel()
 
         follower._watcher = Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=say)
-        outcome = await asyncio.wait_for(follower.follow(), 10)
+        outcome = await asyncio.wait_for(follower.follow(), 60)
     assert said == [sentence]
     assert outcome.request["priority"] == 0
 
@@ -65,7 +65,7 @@ async def test_a_request_that_has_no_container(tmp_path: Path) -> None:
         request = await place.submit("draft", state="Uncommitted")
         follower = Follower(ApiClient(AsgiTransport(place.app), place.admin), request, _watcher([]))
         follower.cancel()
-        outcome = await asyncio.wait_for(follower.follow(), 10)
+        outcome = await asyncio.wait_for(follower.follow(), 60)
     assert outcome.container is None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
 import pytest
 
-from lading.cli.options import ASSIGNMENT, DURATION, INPUT, SIZE
+from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZE, SIZES
 from lading.cli.submission import Input
+from lading.core.timestamps import parse_time
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,16 @@ from lading.cli.submission import Input
         (ASSIGNMENT, ("A", "b"), ("A", "b")),
         (ASSIGNMENT, "LADING_TEST", ("LADING_TEST", "here")),
         (INPUT, Input(target="/in"), Input(target="/in")),
+        (NUMBERS, "4", 4),
+        (NUMBERS, "2-8", [2, 8]),
+        (NUMBERS, 3, 3),
+        (SIZES, "1KiB-2KiB", [1024, 2048]),
+        (SIZES, "1.5GiB", 3 << 29),
+        (PROPERTY, "a=b=c", ("a", "b=c")),
+        (PROPERTY, "a=[1]", ("a", [1])),
+        (PROPERTY, ("a", 1), ("a", 1)),
+        (MOMENT, "2026-12-24T18:00:00Z", "2026-12-24T18:00:00.000000000Z"),
+        (MOMENT, "2026-12-24 18:00+01:00", "2026-12-24T17:00:00.000000000Z"),
     ],
 )
 def test_values(kind: click.ParamType[Any], text: object, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,7 +42,26 @@ def test_values(kind: click.ParamType[Any], text: object, value: object, monkeyp
     assert kind.convert(text, None, None) == value
 
 
-@pytest.mark.parametrize(("kind", "text"), [(SIZE, "x"), (DURATION, "x"), (ASSIGNMENT, "=x"), (INPUT, "x")])
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (SIZE, "x"), (DURATION, "x"), (ASSIGNMENT, "=x"), (INPUT, "x"), (NUMBERS, "0"), (NUMBERS, "-1"),
+        (NUMBERS, "a-b"), (SIZES, "2GiB-1GiB"), (PROPERTY, "=x"), (PROPERTY, "x"), (MOMENT, "25:00"),
+        (MOMENT, "2026-13-01"), (MOMENT, ""), (MOMENT, "999999999999d"),
+    ],
+)  # fmt: skip
 def test_what_is_no_value(kind: click.ParamType[Any], text: str) -> None:
     with pytest.raises(click.BadParameter):
         kind.convert(text, None, None)
+
+
+def test_a_clock_time_is_the_next_one() -> None:
+    now = datetime.now(UTC)
+    for text in ("0:00", "12:34", "23:59"):
+        moment = parse_time(str(MOMENT.convert(text, None, None)))
+        assert timedelta(0) < moment - now <= timedelta(hours=25)
+
+
+def test_a_duration_is_from_now() -> None:
+    moment = parse_time(str(MOMENT.convert("1d2h", None, None)))
+    assert timedelta(hours=25, minutes=59) < moment - datetime.now(UTC) <= timedelta(hours=26)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lading.cli.references import Reference, need_reference, parse_reference
@@ -18,6 +20,7 @@ _UUID = "zzzzz-4zz18-000000000000001"
         (_PDH, Reference(_PDH)),
         (f"{_PDH}/a/b/", Reference(_PDH, "a/b")),
         (f"{_UUID}/", Reference(_UUID)),
+        (f"keep:{_PDH}/a", Reference(_PDH, "a")),
         ("last/x", Reference("last", "x")),
         ("file.txt", None),
         ("./last", None),
@@ -28,8 +31,16 @@ def test_forms(text: str, reference: Reference | None) -> None:
 
 
 def test_what_names_nothing_is_refused() -> None:
-    with pytest.raises(Invalid, match="names nothing stored; give a portable data hash or a uuid"):
-        need_reference("file.txt")
+    with pytest.raises(Invalid, match="names nothing stored; give a hash, a uuid or the name"):
+        need_reference("/file.txt")
+
+
+def test_names_of_collections(site: Site, here: Path) -> None:
+    (here / "f").write_text("x")
+    site.lading("put", "--name", "My data", "f")
+    assert need_reference("My data/f") == Reference("My data", "f")
+    assert site.lading("cat", "My data/f").stdout == "x"
+    assert "Your data: names nothing stored" in site.lading("cat", "Your data/f", code=1).stderr
 
 
 def test_requests_and_containers_stand_for_their_output(site: Site) -> None:

@@ -53,6 +53,16 @@ def test_cancel(site: Site, image: str) -> None:
     assert (again["uuid"], again["priority"]) == (uuid, 0)
 
 
+def test_change(site: Site, image: str) -> None:
+    uuid = site.lading("run", "--detach", "--image", image, "--property", "a=1", "--", "changed").stdout.strip()
+    assert f"{uuid}: changed" in site.lading("request", "change", uuid, "--priority", "900", "--expires", "9d").stderr
+    arguments = ("--attempts", "5", "--name", "N", "--description", "D", "--property", "b=2")
+    (made,) = json.loads(site.lading("request", "change", "--json", uuid, *arguments).stdout)
+    assert (made["priority"], made["container_count_max"], made["name"], made["description"]) == (900, 5, "N", "D")
+    assert (made["properties"], bool(made["expires_at"])) == ({"a": 1, "b": 2}, True)
+    assert "nothing to change" in site.lading("request", "change", uuid, code=2).stderr
+
+
 def test_logs(site: Site, image: str) -> None:
     uuid = _run(site, image, "logged", play=Play(stdout=b"out\nput", stderr=b"err\n"))
     done = site.lading("request", "logs", uuid)
@@ -121,3 +131,16 @@ def test_mounts_are_described() -> None:
     assert (described["mount /a"], described["mount /b"]) == ("c/p", "tmp")
     assert described["created"].endswith("(1 h ago)")
     assert described["needs"] == "1 to 4 vcpus, 1.0 GiB"
+
+
+def test_decisions_of_dispatchers(site: Site, image: str) -> None:
+    spec = site.call(site.world.spec("waits"))
+    made = site.call(site.world.ok("POST", "container_requests", {**spec, "state": "Committed", "priority": 1}))
+    shown = ("request", "logs", "--dispatch", made["uuid"])
+    assert "no dispatcher has decided" in site.lading(*shown).stderr
+    event = {"container_uuid": made["container_uuid"], "event_type": "decided_to_run", "text": "It fits.", "age": 1}
+    site.call(site.world.ok("POST", "dispatch/statuses", {"items": {}, "events": [event]}))
+    assert site.lading(*shown).stdout.splitlines()[-1].split()[-5:] == ["decided", "to", "run", "It", "fits."]
+    assert json.loads(site.lading(*shown, "--json").stdout)[0]["event_type"] == "decided_to_run"
+    assert "It fits." in site.lading("request", "why", made["uuid"]).stdout
+    assert "leave out --follow" in site.lading(*shown, "-f", code=2).stderr

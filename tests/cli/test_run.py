@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from lading.cli.following import Outcome
 from lading.cli.run import exit_code, interruptible, run_time
+from lading.core.timestamps import parse_time
 from tests.cli.site import Play, Site
 
 
@@ -98,6 +100,41 @@ def test_the_request_that_the_options_describe(site: Site, image: str, here: Pat
     assert (mounts["/o"]["kind"], mounts["/scratch"]["kind"]) == ("tmp", "tmp")
 
 
+def test_when_it_runs_and_what_becomes_of_it(site: Site, image: str) -> None:
+    first, second = (site.lading("run", "--detach", "--image", image, "--", name).stdout.strip() for name in "ab")
+    project = site.call(site.world.ok("POST", "groups", {"name": "p", "group_class": "project"}))["uuid"]
+    done = site.lading(
+        "run", "--detach", "--json", "--image", image, "--after", first, "--after", "last", "--start-after", "2h",
+        "--expires", "2126-12-24T18:00:00Z", "--vcpus", "2-8", "--ram", "1GiB-4GiB", "--internet",
+        "--partition", "fast", "--partition", "slow", "--output-name", "O", "--output-ttl", "14d",
+        "--output-property", "n=1", "--storage-class", "default", "--property", "sample=S1", "--property",
+        "lanes=[1, 2]", "--description", "D", "--project", project, "--", "later",
+    )  # fmt: skip
+    made = json.loads(done.stdout)
+    assert (made["depends_on"], made["owner_uuid"], made["description"]) == ([first, second], project, "D")
+    assert timedelta(minutes=119) < parse_time(made["start_after"]) - datetime.now(UTC) <= timedelta(hours=2)
+    assert made["expires_at"] == "2126-12-24T18:00:00.000000000Z"
+    sizes = made["runtime_constraints"]
+    assert (sizes["vcpus"], sizes["ram"], sizes["internet"]) == ([2, 8], [1 << 30, 4 << 30], True)
+    assert made["scheduling_parameters"]["partitions"] == ["fast", "slow"]
+    assert (made["output_name"], made["output_ttl"], made["output_properties"]) == ("O", 14 * 86400, {"n": 1})
+    assert (made["output_storage_classes"], made["properties"]) == (["default"], {"sample": "S1", "lanes": [1, 2]})
+    shown = site.lading("request", "show", made["uuid"]).stdout
+    assert f"after         {first}, {second}" in shown
+    assert "2 to 8 vcpus, 1.0 GiB to 4.0 GiB" in shown
+    assert "given       2 vcpus, 1.0 GiB" in shown
+
+
+def test_a_container_chosen_by_hand(site: Site, image: str) -> None:
+    command = ("run", "--json", "--image", image, "--no-reuse")
+    chosen = json.loads(site.command(*command, "--", "by", "hand", plays=[Play()]).stdout)["container_uuid"]
+    site.command(*command, "--", "by", "hand", plays=[Play()])
+    again = site.lading("run", "--json", "--image", image, "--container", chosen, "--", "by", "hand")
+    assert json.loads(again.stdout)["container_uuid"] == chosen
+    refused = site.lading("run", "--image", image, "--container", chosen, "--", "by", "foot", code=1)
+    assert "does not satisfy the request: command[1] differs" in refused.stderr
+
+
 def test_detach_prints_the_uuid(site: Site, image: str) -> None:
     done = site.lading("run", "--detach", "--image", image, "--", "later")
     assert done.stdout.startswith("zzzzz-xvhdp-")
@@ -133,12 +170,20 @@ def test_preview_stores_nothing(site: Site, image: str) -> None:
         ),
         (["--input", "/in=a", "--input", "/in=a", "--", "c"], 1, "--input /in: given twice"),
         (["--input", "/out=a", "--", "c"], 1, "/out: is where the output goes"),
-        (["--ram", "lots", "--", "c"], 2, "not a size: 'lots'; write a number of bytes, or for example 512MiB"),
+        (["--ram", "lots", "--", "c"], 2, "'lots': write an amount, or the least and the most, for example 2GiB-8GiB"),
         (["--max-run-time", "long", "--", "c"], 2, "not a duration: 'long'"),
         (["--env", "=x", "--", "c"], 2, "'=x' is not K=V"),
         (["--env", "NO_SUCH_VARIABLE", "--", "c"], 2, "NO_SUCH_VARIABLE is not set here"),
         (["--nosuch", "--", "c"], 2, "No such option"),
         (["--image", "nosuch:1", "--", "c"], 1, "nosuch:1"),
+        (["--vcpus", "8-2", "--", "c"], 2, "'8-2': write an amount, or the least and the most, for example 2-8"),
+        (["--ram", "1GiB-2GiB-3GiB", "--", "c"], 2, "for example 2GiB-8GiB"),
+        (["--start-after", "soon", "--", "c"], 2, "'soon' is no moment; write for example 2h30m"),
+        (["--property", "x", "--", "c"], 2, "'x' is not K=V"),
+        (["--after", "000000", "--", "c"], 1, "000000: no request has a uuid that ends so"),
+        (["--storage-class", "nosuch", "--", "c"], 1, "'nosuch' is not a configured storage class"),
+        (["--preemptible", "--", "c"], 1, "preemptible instances are not configured"),
+        (["--project", "x", "--", "c"], 1, "'x' is not the uuid of a user or a project"),
     ],
 )
 def test_mistakes_are_named(site: Site, image: str, here: Path, arguments: list[str], code: int, said: str) -> None:

@@ -15,7 +15,8 @@ from lading.wiring import up
 from lading.wiring.up import Ready
 
 
-def _serve(data: Path, listen: str, *, on_ready: Callable[[Ready], None]) -> int:
+def _serve(data: Path, listen: str, *, also: tuple[str, ...], on_ready: Callable[[Ready], None]) -> int:
+    assert also == ()
     on_ready(Ready(address=listen, data=data, seconds=0.7))
     return 3
 

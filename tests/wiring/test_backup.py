@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lading.blobs.volume import DirectoryVolume
+from lading.blobs.directory import DirectoryVolume
 from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
 from lading.core.records import COLLECTIONS
 from lading.store import records, schema
@@ -135,3 +135,13 @@ def test_what_cannot_be_done_is_one_line(directory: DataDirectory, tmp_path: Pat
     with pytest.raises(Invalid, match="pg_dump"):
         backup(directory, tmp_path / "c", progress=quiet)
     assert (tmp_path / "b").read_bytes() == b"mine"
+
+
+def test_blocks_that_are_kept_elsewhere_are_left_out(directory: DataDirectory, tmp_path: Path) -> None:
+    volume = {"zzzzz-nyw5e-000000000000000": {"Driver": "Directory", "DriverParameters": {"Root": "/volume"}}}
+    (directory.root / "config.yml").write_text(yaml.safe_dump({"Volumes": volume}))
+    with pytest.raises(Invalid, match="--without-blocks"):
+        backup(directory, tmp_path / "b", progress=quiet)
+    assert backup(directory, tmp_path / "b", progress=quiet, with_blocks=False).blocks == 0
+    made = restore(tmp_path / "b", DataDirectory(tmp_path / "r"), progress=quiet)
+    assert (made.blocks, made.missing) == (0, ())

@@ -1,28 +1,75 @@
-"""What the dispatcher of this machine is told."""
+"""What the dispatcher of `lading up` is told."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
+from lading.config import load
+from lading.core.instances import Gpu
+from lading.dispatch.fleets import Site
+from lading.dispatch.local import LocalFleet, open_local
+from lading.testing.devices import make_devices
 from lading.wiring.directory import DataDirectory
-from lading.wiring.dispatcher import local_settings
+from lading.wiring.dispatcher import settings, template
 
 
-def test_the_settings_follow_the_configuration(tmp_path: Path) -> None:
-    directory = DataDirectory(tmp_path)
-    directory.prepare()
-    (tmp_path / "config.yml").write_text("Local: {VCPUs: 3, RAM: 5GiB}\nContainers: {RuntimeEngine: docker}\n")
-    config = directory.config(directory.secrets(entropy=os.urandom(400)), address="127.0.0.1:1")
-    settings = local_settings(directory, config, address="127.0.0.1:1")
-    assert (settings.capacity.vcpus, settings.capacity.ram) == (3, 5 << 30)
-    assert settings.template["engine"] == "docker"
-    assert settings.run_directory == tmp_path / "run"
+def site(tmp_path: Path, local: dict[str, object] | None = None, **more: str) -> Site:
+    config = load(overrides={"Local": {"VCPUs": 3, "RAM": "5GiB", "Partitions": ["a"], **(local or {})}})
+    return Site(
+        config=config, token="t", run_directory=tmp_path / "run", cache_directory=tmp_path / "cache",
+        template=template(config, address="127.0.0.1:1", insecure=True), api_url="https://x:1", **more,
+    )  # fmt: skip
+
+
+def made(fleet: LocalFleet) -> dict[str, object]:
+    return dict(fleet._settings.template)
+
+
+def test_the_fleet_follows_the_configuration(tmp_path: Path) -> None:
+    fleet = open_local(site(tmp_path, api_socket="/s"))
+    assert (fleet._settings.capacity.vcpus, fleet._settings.capacity.ram) == (3, 5 << 30)
+    assert fleet._settings.partitions == {"a"}
+    assert fleet._settings.run_directory == tmp_path / "run"
+    assert fleet._settings.shares is None
+    assert made(fleet)["api_socket"] == "/s"
+    assert "api_url" not in made(fleet)
+
+
+def test_from_another_machine_the_way_is_https(tmp_path: Path) -> None:
+    template = made(open_local(site(tmp_path, certificate_path="/c")))
+    assert (template["api_url"], template["api_ca_file"]) == ("https://x:1", "/c")
+
+
+def test_containers_are_told_what_the_machine_costs_and_who_may_take_it_away(tmp_path: Path) -> None:
+    free, paid = (made(open_local(site(tmp_path, local))) for local in ({}, {"Price": 0.6, "Preemption": "ec2"}))
+    assert (free["instance_type"], free["preemption"]) == ({}, "")
+    assert paid["instance_type"] == {"Name": "this machine", "VCPUs": 3, "RAM": 5 << 30, "Price": 0.6}
+    assert paid["preemption"] == "ec2"
+
+
+def test_gpus_are_those_of_the_device_tree(tmp_path: Path) -> None:
+    tree = make_devices(tmp_path / "tree", cuda=3, real=False)
+    for local, count in (({}, 3), ({"VisibleGPUs": "0,2"}, 2), ({"GPUs": 1}, 1)):
+        found = site(tmp_path, {"GPUMemory": "1GiB", **local})
+        config = replace(found.config, Containers=replace(found.config.Containers, DeviceRoot=str(tree)))
+        fleet = open_local(replace(found, config=config))
+        assert fleet._settings.capacity.gpus == count
+        assert fleet._settings.gpu == Gpu(stack="cuda", count=count, vram=1 << 30)
+        assert made(fleet)["device_directory"] == "/run/lading/gpus"
+
+
+def test_the_loop_follows_the_configuration() -> None:
+    config = load(overrides={"Containers": {"OnlyDispatcher": True, "MinRetryPeriod": "7s"}, "Local": {"Scratch": 9}})
+    found = settings(config, "local")
+    assert (found.only, found.min_retry, found.plans_disk) == (True, 7.0, True)
+    assert not settings(load(), "local").plans_disk
 
 
 def test_no_token_is_in_the_template(tmp_path: Path) -> None:
     directory = DataDirectory(tmp_path)
     directory.prepare()
     secrets = directory.secrets(entropy=os.urandom(400))
-    settings = local_settings(directory, directory.config(secrets, address="a:1"), address="a:1")
-    assert secrets.dispatch_token_secret not in repr(settings)
+    config = directory.config(secrets, address="a:1")
+    assert secrets.dispatch_token_secret not in repr(template(config, address="a:1", insecure=True))

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lading.blobs.volume import DirectoryVolume
+from lading.blobs.directory import DirectoryVolume
+from lading.blobs.mounts import Mount, Mounts
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.transport import HttpTransport
+from lading.config import load
 from lading.core.errors import NotFound, Unavailable
 from lading.wiring import server
 from lading.wiring.certificate import ensure_certificate
@@ -30,11 +32,11 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[DataDirectory, str, Secr
     ensure_certificate(directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC))
     ready, stop = asyncio.Event(), asyncio.Event()
     serving = asyncio.create_task(server.serve(directory, address, stop=stop, on_ready=ready.set))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await ready.wait()
     yield directory, address, secrets
     stop.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await serving
 
 
@@ -58,11 +60,14 @@ async def test_blocks_and_records_over_the_local_socket(served: tuple[DataDirect
 
 async def test_the_volume_is_read_by_locator(tmp_path: Path) -> None:
     volume = DirectoryVolume(tmp_path)
+    mounts = Mounts([Mount(uuid="zzzzz-nyw5e-000000000000000", volume=volume)])
     name = md5(b"data").hexdigest()
     await volume.put(name, b"data")
-    assert await server.VolumeReader(volume).get(f"{name}+4") == b"data"
+    blocks = server.VolumeBlocks(mounts, load(None, {}))
+    assert await blocks.get(f"{name}+4") == b"data"
     with pytest.raises(NotFound):
-        await server.VolumeReader(volume).get("0" * 32 + "+4")
+        await blocks.get("0" * 32 + "+4")
+    assert await blocks.get(await blocks.keep(b"more")) == b"more"
 
 
 async def test_a_taken_address_is_named(served: tuple[DataDirectory, str, Secrets], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid, Unavailable
+from lading.wiring import up
 from lading.wiring.up import Service, main, parse_listen
 
 READY = "import os,sys,time; os.write(int(sys.argv[-1]), b'ready\\n'); "
@@ -37,6 +38,13 @@ async def test_a_service_that_says_nothing(tmp_path: Path) -> None:
         await service.start()
 
 
+async def test_a_service_that_is_too_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(up, "_START_TIMEOUT", 0.2)
+    service = _service(tmp_path, "import time; time.sleep(60)")
+    with pytest.raises(Unavailable, match="did not start within 0 s: it said nothing; is the machine overloaded"):
+        await service.start()
+
+
 COUNT = "mark = open(sys.argv[-3], 'a+'); mark.write('x'); mark.seek(0); starts = len(mark.read()); mark.close(); "
 
 
@@ -47,7 +55,7 @@ async def test_a_service_that_ends_is_started_until_it_stays(tmp_path: Path, sec
     service = Service("child", [sys.executable, "-S", "-c", code, str(mark)], tmp_path / "log")
     await service.start()
     keeper = asyncio.create_task(service.keep())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while mark.read_text() != "xxx":
             await asyncio.sleep(0)
     keeper.cancel()
@@ -70,6 +78,8 @@ async def test_a_big_log_is_set_aside(tmp_path: Path) -> None:
 def test_what_is_no_address(tmp_path: Path, listen: str) -> None:
     with pytest.raises(Invalid, match="not HOST:PORT"):
         main(tmp_path, listen, on_ready=lambda _: None)
+    with pytest.raises(Invalid, match="not HOST:PORT"):
+        main(tmp_path, "127.0.0.1:1", also=[listen], on_ready=lambda _: None)
 
 
 def test_addresses() -> None:

@@ -1,4 +1,8 @@
-"""`lading admin`: backup and restoration of the data of this machine (the work is in `wiring.backup`)."""
+"""`lading admin`: backup and restoration of the data of this machine, tokens for further dispatchers, the storage, the
+move of the records to PostgreSQL.
+
+The work is in `wiring.backup`, `wiring.dispatching`, `wiring.upkeep` and `wiring.moving`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from lading.cli import display
+from lading.cli import display, storage
 from lading.wiring.directory import DataDirectory, default_data_directory
 
 _data = click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept.")
@@ -15,20 +19,25 @@ _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 @click.group()
 def admin() -> None:
-    """Back up and restore the data directory of 'lading up'."""
+    """Look after the data of 'lading up': backup, restoration, moves, volumes, garbage; admit further dispatchers."""
+
+
+for command in (storage.volumes, storage.gc, storage.scrub):
+    admin.add_command(command)
 
 
 @admin.command()
 @_file
 @_data
+@click.option("--without-blocks", is_flag=True, help="Leave the blocks out: they are kept safe in another way.")
 @display.json_option
-def backup(file: Path, data: Path | None, as_json: bool) -> None:
+def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -> None:
     """Write the records, the blocks and the secrets of a data directory to FILE, also while it is served."""
     from lading.wiring.backup import backup as work
 
     directory = DataDirectory((data or default_data_directory()).absolute())
     with display.progress("Backing up", is_quiet=as_json) as report:
-        made = work(directory, file.absolute(), progress=report)
+        made = work(directory, file.absolute(), progress=report, with_blocks=not without_blocks)
     if as_json:
         display.emit_json({"file": str(file), "blocks": made.blocks, "bytes": made.size})
     else:
@@ -57,3 +66,40 @@ def restore(file: Path, data: Path, as_json: bool) -> None:
                 display.note(f"block {one}: {what}; collections that name it cannot be read whole")
     if made.damaged or made.missing:
         raise click.exceptions.Exit(1)
+
+
+@admin.command(name="dispatcher-token")
+@_file
+@_data
+@display.json_option
+def dispatcher_token(file: Path, data: Path | None, as_json: bool) -> None:
+    """Make a token for one more dispatcher; write it with the server's address and certificate to FILE.
+
+    The server must be running. Carry FILE to the other machine and start 'lading dispatch --join FILE' there.
+    """
+    from lading.wiring.dispatching import invite
+
+    directory = DataDirectory((data or default_data_directory()).absolute())
+    made = invite(directory, file.absolute())
+    if as_json:
+        display.emit_json({"file": str(file), "token_uuid": made.token.split("/")[1], "api": made.api})
+    else:
+        click.echo(f"lading: {file} admits one dispatcher to {made.api}; it holds a secret: keep it safe")
+
+
+@admin.command("move-records")
+@_data
+@display.json_option
+def move_records(data: Path | None, as_json: bool) -> None:
+    """Move the records from SQLite to the empty PostgreSQL database that config.yml names. Stop 'lading up' first."""
+    from lading.wiring.moving import MOVED
+    from lading.wiring.moving import move_records as work
+
+    directory = DataDirectory((data or default_data_directory()).absolute())
+    with display.progress("Moving", is_quiet=as_json, is_bytes=False) as report:
+        copied = work(directory, progress=report)
+    if as_json:
+        display.emit_json(copied)
+        return
+    display.table(("RECORDS", "MOVED"), ((name, str(count)) for name, count in copied.items() if count))
+    display.note(f"the records are in PostgreSQL now; {directory.root / MOVED} is what was there before")

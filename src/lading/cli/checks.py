@@ -12,6 +12,7 @@ import socket
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from ctypes.util import find_library
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -48,6 +49,7 @@ class Machine:
     user: int
     root: Path = Path("/")
     which: Callable[[str], str | None] = shutil.which
+    library: Callable[[str], str | None] = find_library
     version: tuple[int, ...] = sys.version_info[:3]
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
@@ -163,9 +165,18 @@ def _fuse(machine: Machine) -> Check:
     if not path.exists():
         found = "no /dev/fuse; only needed to mount the store"
         return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="modprobe fuse")
-    if machine.user == 0 or path.stat().st_mode & stat.S_IWOTH:
-        return Check(name="fuse", verdict=Verdict.OK, found="/dev/fuse")
-    return Check(name="fuse", verdict=Verdict.WARNING, found="/dev/fuse is for root only", mend="chmod 666 /dev/fuse")
+    if machine.library("fuse3") is None:
+        found = "no libfuse 3; only needed to mount the store"
+        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="apt install fuse3")
+    if machine.user == 0:
+        return Check(name="fuse", verdict=Verdict.OK, found="/dev/fuse, libfuse 3")
+    if not path.stat().st_mode & stat.S_IWOTH:
+        found = "/dev/fuse is for root only"
+        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="chmod 666 /dev/fuse")
+    if machine.which("fusermount3") is None:
+        found = "no fusermount3, which mounts for who is not root"
+        return Check(name="fuse", verdict=Verdict.WARNING, found=found, mend="apt install fuse3")
+    return Check(name="fuse", verdict=Verdict.OK, found="/dev/fuse, libfuse 3, fusermount3")
 
 
 def _disk(machine: Machine) -> Check:

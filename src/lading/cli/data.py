@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from lading.cli import deposits, display, references
 from lading.cli.session import Session, with_session
-from lading.client.collections import download, download_file, read_file
+from lading.client.collections import download_file, read_file
+from lading.client.downloads import fetch
+from lading.client.environment import cache_directory
+from lading.client.journal import Journal, journal_path
 from lading.core import filetree
-from lading.core.errors import Invalid
+from lading.core.errors import Conflict, Invalid
 from lading.core.filetree import File, Node, Tree
+
+
+class _Span(click.ParamType[tuple[int, int | None]]):
+    """The first byte and the one after the last, None for all that follow."""
+
+    name = "first-last"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int | None]:
+        first, dash, last = str(value).partition("-")
+        numbers = [part for part in (first, last) if part]
+        if not dash or not first or not all(part.isascii() and part.isdigit() for part in numbers):
+            self.fail(f"{value!r}: write FIRST-LAST, for example 0-99 for the first hundred bytes", param, ctx)
+        if last and int(last) < int(first):
+            self.fail(f"{value!r}: the last byte comes before the first", param, ctx)
+        return int(first), int(last) + 1 if last else None
 
 
 @click.command()
@@ -43,13 +63,15 @@ def put(paths: tuple[Path, ...], name: str | None, as_json: bool) -> None:
 @click.command()
 @click.argument("source")
 @click.argument("target", required=False, type=click.Path(path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
 @display.json_option
-def get(source: str, target: Path | None, as_json: bool) -> None:
+def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> None:
     """Write SOURCE, a collection or a path in one, to TARGET on disk.
 
-    SOURCE is a portable data hash or the uuid of a collection, with /PATH for a part of it; the uuid of a request, or
-    `last`, stands for its output. A directory is written with its content into TARGET, which is made when it is not
-    there; a file to TARGET, or into it when that is a directory.
+    SOURCE is a portable data hash, or the uuid or name of a collection, with /PATH for a part of it; the uuid of a
+    request, or `last`, stands for its output. A directory is written with its content into TARGET, which is made when
+    it is not there; a file to TARGET, or into it when that is a directory. Files that are there are not replaced,
+    unless --overwrite is given; those that a 'get' wrote before it was cut off are not fetched again.
     """
     reference = references.need_reference(source)
     if target is None and not reference.path:
@@ -58,7 +80,8 @@ def get(source: str, target: Path | None, as_json: bool) -> None:
 
     async def action(session: Session) -> tuple[Path, int, int]:
         node = await references.find_node(session, reference)
-        return await write_node(session, node, Path(goal), name=Path(reference.path).name, is_quiet=as_json)
+        name = Path(reference.path).name
+        return await write_node(session, node, Path(goal), name=name, is_quiet=as_json, overwrite=overwrite)
 
     place, files, size = with_session(action)
     if as_json:
@@ -70,8 +93,9 @@ def get(source: str, target: Path | None, as_json: bool) -> None:
 @click.command()
 @click.argument("source", required=False)
 @click.option("-r", "--recursive", is_flag=True, help="Show what is in directories too.")
+@click.option("-l", "--long", is_flag=True, help="Show exact sizes, and the number of blocks that each file is in.")
 @display.json_option
-def ls(source: str | None, recursive: bool, as_json: bool) -> None:
+def ls(source: str | None, recursive: bool, long: bool, as_json: bool) -> None:
     """List the collections, or what is in SOURCE: a collection or a directory in one (see `lading get`)."""
     if source is None:
         _list_collections(as_json)
@@ -83,13 +107,15 @@ def ls(source: str | None, recursive: bool, as_json: bool) -> None:
         display.emit_json([{"path": path, "type": _kind(one), "size": size_of(one)} for path, one in listed])
         return
     for path, one in listed:
-        click.echo(f"{display.size(size_of(one)):>10}  {path}{'/' if isinstance(one, Tree) else ''}")
+        shown = f"{size_of(one):>14}  {_block_count(one):>5}" if long else f"{display.size(size_of(one)):>10}"
+        click.echo(f"{shown}  {path}{'/' if isinstance(one, Tree) else ''}")
 
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option("--range", "span", type=_Span(), help="Bytes FIRST-LAST of each, counted from 0; LAST may be left out.")
 @display.json_option
-def cat(sources: tuple[str, ...], as_json: bool) -> None:
+def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: bool) -> None:
     """Write files of collections to standard output; SOURCE is for example HASH/PATH (see `lading get`).
 
     With --json, one document with the path and the text of each.
@@ -102,6 +128,7 @@ def cat(sources: tuple[str, ...], as_json: bool) -> None:
             node = await references.find_node(session, reference)
             if not isinstance(node, File):
                 raise Invalid(f"{source}: is a directory; see 'lading ls {source}'")
+            node = filetree.cut(node, span[0], span[1]) if span else node
             if as_json:
                 data = b"".join([piece async for piece in read_file(session.blocks, node)])
                 texts.append({"path": source, "text": data.decode(errors="replace")})
@@ -115,21 +142,30 @@ def cat(sources: tuple[str, ...], as_json: bool) -> None:
 
 
 async def write_node(
-    session: Session, node: Node, target: Path, *, name: str, is_quiet: bool = False
+    session: Session, node: Node, target: Path, *, name: str, is_quiet: bool = False, overwrite: bool = True
 ) -> tuple[Path, int, int]:
-    """Write a file or a tree to disk; where it is, how many files, how many bytes."""
+    """Write a file or a tree to disk; where it is, how many files, how many bytes. Raises Conflict as `fetch`."""
     with display.progress("Downloading", is_quiet=is_quiet) as report:
         if isinstance(node, File):
             place = target / name if target.is_dir() else target  # noqa: ASYNC240 (one look at a local path)
+            if not overwrite and os.path.lexists(place):  # noqa: ASYNC240 (as above)
+                raise Conflict(f"{place}: is there already; --overwrite replaces it")
             await download_file(session.blocks, node, place, progress=report)
             return place, 1, node.size
-        await download(session.blocks, node, target, progress=report)
+        kept = journal_path(cache_directory(os.environ), "get", str(target.absolute()))  # noqa: ASYNC240 (nothing is asked)
+        with Journal(kept) as journal:
+            await fetch(session.blocks, node, target, overwrite=overwrite, journal=journal, progress=report)
         return target, sum(1 for _ in filetree.files(node)), filetree.total_size(node)
 
 
 def size_of(node: Node) -> int:
     """Bytes of a file, or of all files of a tree."""
     return node.size if isinstance(node, File) else filetree.total_size(node)
+
+
+def _block_count(node: Node) -> int:
+    files = [node] if isinstance(node, File) else [file for _, file in filetree.files(node)]
+    return len({segment.locator for file in files for segment in file.segments})
 
 
 def count(number: int, noun: str) -> str:

@@ -1,20 +1,23 @@
 """Local files become collections; what is stored already is not sent again.
 
-The hash of the content is worked out here first. If a collection with that hash can be read, it is used as it is.
+The hash of the content is worked out here first. If a collection with that hash can be read, it is used as it is. What
+was hashed and sent is noted in the user's cache directory: an upload that was cut off goes on there.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from lading.cli.display import progress
 from lading.cli.session import Session
-from lading.client.blocks import BlockClient, hash_block
-from lading.client.collections import upload
-from lading.core import manifest
-from lading.core.errors import Invalid
+from lading.client.environment import cache_directory
+from lading.client.journal import Journal, journal_path
+from lading.client.uploads import Upload
+from lading.core import filetree, manifest
+from lading.core.errors import Invalid, NotFound
 
 _FIELDS = ("uuid", "portable_data_hash", "name", "file_count", "file_size_total")
 
@@ -31,16 +34,6 @@ class Deposit:
     was_there: bool
 
 
-class _HashingBlocks(BlockClient):
-    """Stores nothing: answers the locator that each block would have."""
-
-    def __init__(self) -> None:
-        """There is no server behind it."""
-
-    async def put(self, data: bytes | bytearray) -> str:
-        return f"{await hash_block(data)}+{len(data)}"
-
-
 async def deposit(
     session: Session, sources: Mapping[str, Path], *, name: str | None = None, label: str, is_quiet: bool = False
 ) -> Deposit:
@@ -48,23 +41,40 @@ async def deposit(
 
     With a `name`, a collection of that name. Raises Invalid naming what cannot be read.
     """
-    with progress(f"Hashing {label}", is_quiet=is_quiet) as report:
-        pdh = manifest.portable_data_hash(await upload(_HashingBlocks(), sources, progress=report))
-    found = await session.api.list(
-        "collections", filters=[["portable_data_hash", "=", pdh]], order=["created_at asc"], select=_FIELDS
-    )
-    same = [record for record in found if name is None or record["name"] == name]
-    if same:
-        return _deposit(same[0], was_there=True)
-    if found:
-        text = (await session.api.get("collections", pdh))["manifest_text"]
-    else:
-        with progress(f"Storing {label}", is_quiet=is_quiet) as report:
-            text = await upload(session.blocks, sources, progress=report)
-    record = await session.api.create(
-        "collections", {"name": name or label, "manifest_text": text}, ensure_unique_name=True
-    )
-    return _deposit(record, was_there=bool(found))
+    texts = (session.api.token, *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())))
+    with Journal(journal_path(cache_directory(os.environ), *texts)) as journal:
+        upload = Upload(sources, journal=journal)
+        await upload.look()
+        with progress(f"Hashing {label}", is_quiet=is_quiet) as report:
+            pdh = await upload.hash(progress=report)
+        found = await session.api.list(
+            "collections", filters=[["portable_data_hash", "=", pdh]], order=["created_at asc"], select=_FIELDS
+        )
+        same = [record for record in found if name is None or record["name"] == name]
+        if same:
+            return _deposit(same[0], was_there=True)
+        if found:
+            text = (await session.api.get("collections", pdh))["manifest_text"]
+        else:
+            stored = await _stored_before(session, journal.collection)
+            with progress(f"Storing {label}", is_quiet=is_quiet) as report:
+                text = await upload.send(session.blocks, stored=stored, progress=report)
+        record = await session.api.create(
+            "collections", {"name": name or label, "manifest_text": text}, ensure_unique_name=True
+        )
+        journal.note_collection(record["uuid"], upload.keys)
+        return _deposit(record, was_there=bool(found))
+
+
+async def _stored_before(session: Session, uuid: str) -> dict[str, str]:
+    """The signed locators of an earlier upload, by hash and size; none when it is gone."""
+    if not uuid:
+        return {}
+    try:
+        text = (await session.api.get("collections", uuid, select=["manifest_text"]))["manifest_text"]
+    except NotFound:
+        return {}
+    return {filetree.bare(locator): locator for locator in manifest.locators(text)}
 
 
 def label_of(path: Path) -> str:

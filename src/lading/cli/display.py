@@ -100,23 +100,36 @@ def shorten(text: str, limit: int = 60) -> str:
 
 
 @contextmanager
-def progress(label: str, *, is_quiet: bool = False) -> Generator[Callable[[int, int], None]]:
-    """A function to report bytes done and bytes in all to, drawn as a bar on standard error."""
+def progress(label: str, *, is_quiet: bool = False, is_bytes: bool = True) -> Generator[Callable[[int, int], None]]:
+    """A function to report bytes (or things) done and in all to, drawn as a bar on standard error."""
     if is_quiet or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
-    bar = _Bar(label)
+    bar = _Bar(label, is_bytes=is_bytes)
     try:
         yield bar.report
     finally:
         bar.close()
 
 
+@contextmanager
+def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int, int], None]]:
+    """A function to report to what is being done, and how much of how much (0: unknown), shown on standard error."""
+    if is_quiet or not sys.stderr.isatty():
+        yield lambda _what, _done, _total: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label) as shown:
+        yield lambda what, done, total: shown.update(f"{label}: {what} {done}{f' of {total}' if total else ''}")
+
+
 class _Bar:
     """A progress bar that appears when the work has taken a moment."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, *, is_bytes: bool) -> None:
         self._label = label
+        self._is_bytes = is_bytes
         self._due = time.monotonic() + _PATIENCE
         self._shown: tuple[Progress, TaskID] | None = None
 
@@ -136,19 +149,16 @@ class _Bar:
         from rich.progress import (
             BarColumn,
             DownloadColumn,
+            MofNCompleteColumn,
             Progress,
             TextColumn,
             TimeRemainingColumn,
             TransferSpeedColumn,
         )
 
-        columns: tuple[Any, ...] = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
-            TimeRemainingColumn(),
-        )
+        speed: tuple[Any, ...] = (DownloadColumn(binary_units=True), TransferSpeedColumn())
+        numbers = speed if self._is_bytes else (MofNCompleteColumn(),)
+        columns = (TextColumn("{task.description}"), BarColumn(), *numbers, TimeRemainingColumn())
         shown = Progress(*columns, console=Console(stderr=True), transient=True)
         shown.start()
         return shown, shown.add_task(self._label, total=total)

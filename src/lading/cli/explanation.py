@@ -27,18 +27,55 @@ def show_why(answer: Explanation) -> None:
     """The answer of `container_requests/{uuid}/why`: how far it is, and the decision behind it."""
     container = answer["container"] or {}
     decision = answer["decision"]
+    reasons = [_text(one["sentence"]) for one in answer.get("waits") or ()]
     display.fields(
         (
             ("request", _text(answer["request_uuid"])),
             ("outcome", _text(answer["outcome"])),
-            ("waiting", _text(answer["scheduling_status"])),
+            ("waiting", "" if answer["scheduling_status"] in reasons else _text(answer["scheduling_status"])),
             ("container", _text(container.get("uuid"))),
-            *(("because", _text(one["sentence"])) for one in answer.get("waits") or ()),
-            ("tried before", ", ".join(answer["attempted_container_uuids"] or ())),
+            *(("because", text) for text in reasons),
+            *(("tried before", text) for text in _tried(answer)),
             ("decision", _decision(decision) if decision else ""),
         )
     )
     show_trail(decision or {})
+    if answer.get("dispatch"):
+        click.echo()
+        show_decisions(answer["dispatch"])
+
+
+def show_decisions(decisions: Sequence[Explanation]) -> None:
+    """What dispatchers decided about the containers of a request, in order of time."""
+    display.table(
+        ("AT", "CONTAINER", "DECISION", "WHY"),
+        (
+            (
+                _text(one["at"])[:23],
+                _text(one["container_uuid"]),
+                _text(one["event_type"]).replace("_", " "),
+                _text(one["text"]),
+            )
+            for one in decisions
+        ),
+    )
+
+
+def _tried(answer: Explanation) -> list[str]:
+    """The containers that were tried before, with how they ended."""
+    attempts = {one["uuid"]: one for one in answer.get("attempts") or ()}
+    return [
+        f"{uuid}: {_ended(attempts[uuid])}" if uuid in attempts else uuid
+        for uuid in answer["attempted_container_uuids"] or ()
+    ]
+
+
+def _ended(container: Explanation) -> str:
+    status = container["runtime_status"] or {}
+    code = "" if container["exit_code"] is None else f" with exit code {container['exit_code']}"
+    kind = f" ({status['failure']})" if status.get("failure") else ""
+    error = f": {status['error']}" if status.get("error") else ""
+    return f"{container['state']}{code}{kind}{error}"
 
 
 def show_trail(resolution: Explanation) -> None:

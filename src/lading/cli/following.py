@@ -7,10 +7,10 @@ every 50 ms at first, and less and less often, down to every second, while nothi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
-from typing import BinaryIO
+from dataclasses import dataclass, field
+from typing import BinaryIO, Protocol
 
 from lading.cli.display import write_all
 from lading.cli.logstream import LogFile
@@ -31,6 +31,18 @@ class Outcome:
     container: Record | None
 
 
+class Sink(Protocol):
+    """Takes bytes as they come."""
+
+    def write(self, data: bytes, /) -> object:
+        """Take all of them."""
+        ...
+
+    def flush(self) -> None:
+        """Show them."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
     """Where a follower writes: the streams of the command, and a function to say things to the user with."""
@@ -38,6 +50,8 @@ class Watcher:
     stdout: BinaryIO
     stderr: BinaryIO
     say: Callable[[str], None]
+    further: Mapping[str, Sink] = field(default_factory=dict)
+    """Where what is added to other files of the log goes, by name."""
 
 
 class Follower:
@@ -90,7 +104,8 @@ class Follower:
         self._container = await self._api.get("containers", uuid)
         if before[1] is None or before[1]["uuid"] != uuid:
             self._logs = tuple(
-                LogFile(self._api, self._request["uuid"], uuid, name) for name in ("stdout.txt", "stderr.txt")
+                LogFile(self._api, self._request["uuid"], uuid, name)
+                for name in ("stdout.txt", "stderr.txt", *self._watcher.further)
             )
         await self._say_why_waiting()
         return (self._request, self._container) != before
@@ -120,6 +135,12 @@ class Follower:
                 async for piece in pieces:
                     is_news = True
                     write_all(out, piece)
+        for log, sink in zip(self._logs[2:], self._watcher.further.values(), strict=False):
+            async with aclosing(log.read()) as pieces:
+                async for piece in pieces:
+                    is_news = True
+                    sink.write(piece)
+                    sink.flush()
         return is_news
 
     async def _wait(self, seconds: float) -> None:

@@ -1,18 +1,28 @@
-"""`lading image add` and `lading image ls`."""
+"""`lading image add`, `pull`, `runner` and `ls`."""
 
 from __future__ import annotations
 
 import asyncio
+import io
 import os
+import platform
 import tempfile
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lading.cli import display
 from lading.cli.session import Session, with_session
-from lading.client.images.links import Registration, full_name, list_images, register
+from lading.client.images.links import Registration, find_image, full_name, give_names, list_images, register
+
+if TYPE_CHECKING:
+    from lading.client.images.archive import NormalImage
+    from lading.client.images.registry import Registry, RemoteImage
+
+DEFAULT_VERSION = "3.2.1"
 
 
 @click.group()
@@ -46,16 +56,118 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
             return await _add(session, source, from_host, name, Path(folder), is_quiet=as_json)
 
     done, notes = with_session(action)
-    if as_json:
-        display.emit_json({**_plain(done.image), "is_new": done.is_new, "moved": done.moved, "notes": notes})
-        return
-    for text in notes:
-        display.note(text)
-    for text in done.moved:
-        display.note(f"{text} was another image before")
-    click.echo(done.image.digest)
-    names = ", ".join(done.image.names) or "without a name; --name gives it one"
-    display.note(f"{'added' if done.is_new else 'already there:'} {display.size(done.image.size)}, {names}")
+    _tell(done, notes, as_json=as_json)
+
+
+@image.command()
+@click.argument("reference", metavar="HOST/REPO[:TAG][@DIGEST]")
+@click.option("--name", multiple=True, metavar="REPO:TAG", help="Name for it besides its own; may be given again.")
+@click.option(
+    "--platform", "wanted", metavar="linux/ARCH", help="Of several images under one name.  [default: this machine's]"
+)
+@click.option("--plain-http", is_flag=True, help="The registry speaks HTTP; one on this machine is taken to.")
+@click.option("--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificates to trust.")
+@display.json_option
+def pull(
+    reference: str, name: tuple[str, ...], wanted: str | None, plain_http: bool, ca: Path | None, as_json: bool
+) -> None:
+    """Fetch an image from an OCI registry and add it to the store.
+
+    Its names are REFERENCE and HOST/REPO@sha256:..., which names this very content for ever. Names and passwords are
+    those of `docker login` and `podman login`. A pull that was cut off goes on when it is given again; layers that
+    were pulled with another image are not fetched again.
+
+    \b
+    lading image pull 127.0.0.1:5000/tools:1.0 --name tools:1.0
+    """
+    for one in name:
+        full_name(one)
+
+    async def action(session: Session) -> tuple[Registration, RemoteImage, int]:
+        from lading.client.images.pulling import connector, origin_of, parse_platform
+        from lading.client.images.reference import parse_reference
+        from lading.client.images.registry import Registry
+        from lading.client.images.registry_login import find_login
+
+        target = parse_platform(wanted or f"linux/{_architecture()}")
+        asked = parse_reference(reference)
+        origin = origin_of(asked, is_plain=plain_http)
+        login = await asyncio.to_thread(find_login, os.environ, asked.host)
+        async with Registry(origin, connect=connector(ca), login=login) as registry:
+            found = await registry.resolve(asked, platform=target)
+            names = dict.fromkeys((asked.name, found.pinned, *name))
+            there = await find_image(session.api, found.config.digest)
+            if there is not None:
+                return await give_names(session.api, there, names=tuple(names)), found, 0
+            return await _pull(session, registry, found, tuple(names), is_quiet=as_json)
+
+    done, found, fetched = with_session(action)
+    _tell(done, (), as_json=as_json, more={"pinned": found.pinned, "fetched": fetched})
+    if not as_json:
+        display.note(f"fetched {display.size(fetched)}; this very content is {found.pinned}")
+
+
+@image.command()
+@click.option("--version", default=DEFAULT_VERSION, show_default=True, help="Of arvados-cwl-runner.")
+@display.json_option
+def runner(version: str, as_json: bool) -> None:
+    """Add the image that `arvados-cwl-runner --submit` runs workflows in.
+
+    It is made from packages of the Python package index and from Node.js of this machine, and named as that program
+    looks for it: arvados/jobs:VERSION. The packages are fetched once and kept in ~/.cache/lading.
+    """
+
+    async def action(session: Session) -> tuple[Registration, tuple[str, ...]]:
+        from lading.client.environment import cache_directory
+        from lading.client.images.from_host import this_host
+        from lading.client.images.runner import build_runner, image_name, run_program
+
+        with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
+            normal = await asyncio.to_thread(
+                lambda: build_runner(
+                    Path(folder),
+                    version=version,
+                    cache=cache_directory(os.environ),
+                    host=this_host(os.environ),
+                    run=run_program,
+                )
+            )
+            return await _register(session, normal, (image_name(version),), is_quiet=as_json)
+
+    done, notes = with_session(action)
+    _tell(done, notes, as_json=as_json)
+
+
+@image.command(name="hpc")
+@click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
+@click.option(
+    "--name", multiple=True, metavar="REPO:TAG", help="Name for it; may be given again.  [default: hpc:latest]"
+)
+@display.json_option
+def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> None:
+    """Add an image for `lading hpc run`: Open MPI, sshd and the daemon, from Debian packages of this machine.
+
+    PROGRAMs of this machine, by name or path, come with it: MPI programs that were compiled here, say.
+    """
+    for one in name:
+        full_name(one)
+
+    async def action(session: Session) -> tuple[Registration, tuple[str, ...]]:
+        from lading.client.images.from_host import this_host
+        from lading.client.images.hpc import build_hpc
+        from lading.hpc.package import write_package
+
+        daemon = io.BytesIO()
+        write_package(daemon)
+        with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
+            host = this_host(os.environ)
+            normal = await asyncio.to_thread(
+                lambda: build_hpc(programs, Path(folder), host=host, daemon=daemon.getvalue())
+            )
+            return await _register(session, normal, name or ("hpc:latest",), is_quiet=as_json)
+
+    done, notes = with_session(action)
+    _tell(done, notes, as_json=as_json)
 
 
 @image.command(name="ls")
@@ -98,11 +210,53 @@ async def _add(
         normal = await normalise_programs(source, folder, host=host)
     else:
         normal = await normalise(source[0], folder, socket=docker_socket(os.environ))
+    return await _register(session, normal, names or normal.names, is_quiet=is_quiet)
+
+
+def _architecture() -> str:
+    from lading.client.images.from_host import goarch
+
+    return goarch(platform.machine())
+
+
+async def _pull(
+    session: Session, registry: Registry, found: RemoteImage, names: Sequence[str], *, is_quiet: bool
+) -> tuple[Registration, RemoteImage, int]:
+    from lading.client.environment import cache_directory
+    from lading.client.images.pulling import assemble
+    from lading.client.images.shelf import LayerShelf
+
+    shelf = await asyncio.to_thread(LayerShelf, cache_directory(os.environ) / "layers")
+    with display.progress("Fetching the image", is_quiet=is_quiet) as report:
+        config = await registry.config(found)
+        fetched = await registry.fetch(found, shelf, progress=report)
+    with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
+        normal = await assemble(found, config, shelf, Path(folder))
+        done, _ = await _register(session, normal, names, is_quiet=is_quiet)
+    await asyncio.to_thread(shelf.tidy)
+    return done, found, fetched
+
+
+async def _register(
+    session: Session, normal: NormalImage, names: Sequence[str], *, is_quiet: bool
+) -> tuple[Registration, tuple[str, ...]]:
     with display.progress("Storing the image", is_quiet=is_quiet) as report:
-        done = await register(
-            session.api, session.blocks, normal, names=names or normal.names, now=datetime.now(UTC), progress=report
-        )
+        done = await register(session.api, session.blocks, normal, names=names, now=datetime.now(UTC), progress=report)
     return done, normal.notes
+
+
+def _tell(done: Registration, notes: Sequence[str], *, as_json: bool, more: Mapping[str, object] | None = None) -> None:
+    if as_json:
+        told = {"is_new": done.is_new, "moved": done.moved, "notes": notes}
+        display.emit_json({**_plain(done.image), **told, **(more or {})})
+        return
+    for text in notes:
+        display.note(text)
+    for text in done.moved:
+        display.note(f"{text} was another image before")
+    click.echo(done.image.digest)
+    names = ", ".join(done.image.names) or "without a name; --name gives it one"
+    display.note(f"{'added' if done.is_new else 'already there:'} {display.size(done.image.size)}, {names}")
 
 
 def _plain(one: object) -> dict[str, object]:

@@ -1,15 +1,20 @@
-"""Values of options: sizes, durations, assignments."""
+"""Values of options: sizes and ranges of them, durations and moments, assignments."""
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
+import msgspec
 
 from lading.cli.submission import Input, parse_input
 from lading.config import parse_duration, parse_size
 from lading.core.errors import Invalid
+from lading.core.timestamps import format_time
 
 
 class _Size(click.ParamType[int]):
@@ -30,6 +35,65 @@ class _Duration(click.ParamType[int]):
             return round(parse_duration(float(value) if str(value).isdigit() else value))
         except Invalid as error:
             self.fail(error.message, param, ctx)
+
+
+class _Span(click.ParamType[int | list[int]]):
+    """A number, or the least and the most that will do."""
+
+    name = "span"
+
+    def __init__(self, parse: Callable[[str], int], example: str) -> None:
+        self._parse = parse
+        self._example = example
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
+        if isinstance(value, int | list):
+            return value
+        try:
+            amounts = [self._parse(part) for part in str(value).split("-")]
+        except (Invalid, ValueError):
+            amounts = []
+        if not 1 <= len(amounts) <= 2 or amounts[0] < 1 or amounts[-1] < amounts[0]:
+            self.fail(f"{value!r}: write an amount, or the least and the most, for example {self._example}", param, ctx)
+        return amounts[0] if len(amounts) == 1 else amounts
+
+
+class _Moment(click.ParamType[str]):
+    """A moment of time as the API takes it: named, or so far from now."""
+
+    name = "moment"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        now = datetime.now().astimezone()
+        text = str(value).strip()
+        try:
+            if _CLOCK.fullmatch(text):
+                hour, minute = (int(part) for part in text.split(":"))
+                moment = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
+                return format_time(moment if moment > now else moment + timedelta(days=1))
+            if _NAMED.match(text):
+                return format_time(datetime.fromisoformat(text).astimezone())
+            return format_time(now + timedelta(seconds=parse_duration(text)))
+        except (Invalid, ValueError, OverflowError):
+            example = "2h30m for so long from now, 18:00, or 2026-12-24T18:00"
+            self.fail(f"{value!r} is no moment; write for example {example}", param, ctx)
+
+
+class _Property(click.ParamType[tuple[str, Any]]):
+    """`K=V`; V is JSON where it can be read so, else a text."""
+
+    name = "property"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+        if isinstance(value, tuple):
+            return value
+        name, separator, text = str(value).partition("=")
+        if not name or not separator:
+            self.fail(f"{value!r} is not K=V", param, ctx)
+        try:
+            return name, msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError):
+            return name, text
 
 
 class _Assignment(click.ParamType[tuple[str, str]]):
@@ -58,7 +122,13 @@ class _Input(click.ParamType[Input]):
             self.fail(error.message, param, ctx)
 
 
+_CLOCK = re.compile(r"([01]?\d|2[0-3]):[0-5]\d")
+_NAMED = re.compile(r"\d{4}-")
 SIZE = _Size()
+SIZES = _Span(parse_size, "2GiB-8GiB")
+NUMBERS = _Span(int, "2-8")
+MOMENT = _Moment()
+PROPERTY = _Property()
 DURATION = _Duration()
 ASSIGNMENT = _Assignment()
 INPUT = _Input()

@@ -1,6 +1,7 @@
 """How people name what is stored: a portable data hash or a uuid, with a path inside; `last` for their last request.
 
-The uuid of a request or a container stands for its output.
+`keep:` may stand before it. The uuid of a request or a container stands for its output. Commands for data take the
+name of a collection that the user owns too, where it cannot be a hash or a uuid.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LAST = "last"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A collection (by hash or uuid) and a path in it, "" for all of it."""
+    """A collection (by hash, uuid or name) and a path in it, "" for all of it."""
 
     name: str
     path: str = ""
@@ -27,23 +28,34 @@ class Reference:
 
 def parse_reference(text: str) -> Reference | None:
     """The stored thing that `text` names; None when it has not the form of one."""
-    name, _, path = text.partition("/")
+    name, _, path = text.removeprefix("keep:").partition("/")
     if is_pdh(name) or is_uuid(name) or name == LAST:
         return Reference(name, path.strip("/"))
     return None
 
 
 def need_reference(text: str) -> Reference:
-    """The stored thing that `text` names. Raises Invalid when it has not the form of one."""
-    found = parse_reference(text)
-    if found is None:
-        raise Invalid(f"{text}: names nothing stored; give a portable data hash or a uuid, with /path for a part of it")
-    return found
+    """The stored thing that `text` names, by the name of a collection if need be. Raises Invalid when it is empty."""
+    name, _, path = text.partition("/")
+    if not name:
+        raise Invalid(
+            f"{text!r}: names nothing stored; give a hash, a uuid or the name of a collection, /path for a part of it"
+        )
+    return parse_reference(text) or Reference(name, path.strip("/"))
+
+
+async def find_record(session: Session, reference: Reference) -> Record:
+    """The collection record, which must be one that can be changed: not a hash. Raises NotFound, Invalid."""
+    if is_pdh(reference.name):
+        raise Invalid(f"{reference.name}: a hash stands for content that cannot change; give the uuid of a collection")
+    return await find_collection(session, reference)
 
 
 async def find_collection(session: Session, reference: Reference) -> Record:
     """The collection record with its manifest. Raises NotFound, Invalid when there is no output yet."""
     name = reference.name
+    if not (is_pdh(name) or is_uuid(name) or name == LAST):
+        name = await _find_name(session, name)
     if name == LAST:
         name = (await find_request(session, LAST))["uuid"]
     if is_uuid(name, Infix.REQUEST):
@@ -61,6 +73,16 @@ async def find_collection(session: Session, reference: Reference) -> Record:
     elif is_uuid(name) and infix_of(name) != Infix.COLLECTION:
         raise Invalid(f"{name}: is neither a collection nor a request")
     return await session.api.get("collections", name)
+
+
+async def _find_name(session: Session, name: str) -> str:
+    user = await session.api.get("users", "current")
+    found = await session.api.list(
+        "collections", filters=[["owner_uuid", "=", user["uuid"]], ["name", "=", name]], select=["uuid"], limit=1
+    )
+    if not found:
+        raise NotFound(f"{name}: names nothing stored: no hash, no uuid, no collection in your home; see 'lading ls'")
+    return str(found[0]["uuid"])
 
 
 async def find_node(session: Session, reference: Reference) -> Node:

@@ -1,4 +1,4 @@
-"""`lading request`: list, show, cancel, logs, why."""
+"""`lading request`: list, show, change, cancel, logs, why."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import click
 from lading.cli import display, explanation
 from lading.cli.following import Follower, Watcher
 from lading.cli.logstream import LogFile
+from lading.cli.options import MOMENT, PROPERTY
 from lading.cli.references import find_request
 from lading.cli.run import is_reused, run_time
 from lading.cli.session import Session, with_session
@@ -21,12 +22,13 @@ from lading.client.api import Record
 
 _SELECT = ("uuid", "created_at", "state", "priority", "name", "command", "container_uuid", "container_count")
 _CONTAINER = ("uuid", "state", "exit_code", "created_at", "started_at", "finished_at", "runtime_status")
+_CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
 _STAMPED = re.compile(rb"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ", re.MULTILINE)
 
 
 @click.group()
 def request() -> None:
-    """List, show, cancel and explain requests; read their logs.
+    """List, show, change, cancel and explain requests; read their logs.
 
     REQUEST is a uuid, the end of one, or `last`.
     """
@@ -89,6 +91,42 @@ def show(uuid: str, as_json: bool) -> None:
 
 @request.command()
 @click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
+@click.option("--priority", type=click.IntRange(0, 1000), help="0 to 1000; 0 is on hold.")
+@click.option("--expires", type=MOMENT, metavar="TIME", help="Give it up then, as 18:00, or 2h from now.")
+@click.option("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
+@click.option("--name", help="Name of the request.")
+@click.option("--description", help="What it is for.")
+@click.option("--property", "properties", type=PROPERTY, multiple=True, metavar="K=V", help="To find it by.")
+@display.json_option
+def change(
+    uuids: tuple[str, ...], properties: tuple[tuple[str, Any], ...], as_json: bool, **options: str | int | None
+) -> None:
+    """Change what can be changed of requests that were submitted."""
+    asked = {_CHANGED.get(name, name): value for name, value in options.items() if value is not None}
+    if not asked and not properties:
+        raise click.UsageError("nothing to change; give for example --priority 900")
+
+    async def action(session: Session) -> list[Record]:
+        found = [await find_request(session, uuid) for uuid in uuids]
+        return [
+            await session.api.update(
+                "container_requests",
+                one["uuid"],
+                {**asked, **({"properties": {**one["properties"], **dict(properties)}} if properties else {})},
+            )
+            for one in found
+        ]
+
+    done = with_session(action)
+    if as_json:
+        display.emit_json(done)
+        return
+    for one in done:
+        display.note(f"{one['uuid']}: changed")
+
+
+@request.command()
+@click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
 @display.json_option
 def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
     """Cancel requests. A container that another request needs too goes on."""
@@ -110,12 +148,18 @@ def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
 @click.option("-f", "--follow", is_flag=True, help="Go on until the request is final.")
 @click.option("--file", "name", metavar="NAME", help="Another file of the log, for example crunch-run.txt.")
 @click.option("-t", "--timestamps", is_flag=True, help="Keep the timestamps, both streams in order of time.")
+@click.option("--dispatch", is_flag=True, help="What dispatchers decided about it, in place of its output.")
 @display.json_option
-def logs(uuid: str, follow: bool, name: str | None, timestamps: bool, as_json: bool) -> None:
+def logs(uuid: str, follow: bool, name: str | None, timestamps: bool, dispatch: bool, as_json: bool) -> None:
     """Show what the command wrote: its standard output on ours, its standard error on ours.
 
-    With --json, one document with the text of each file.
+    With --json, one document with the text of each file, or with the decisions.
     """
+    if dispatch:
+        if follow or name or timestamps:
+            raise click.UsageError("--dispatch shows decisions; leave out --follow, --file and --timestamps")
+        _show_decisions(uuid, as_json=as_json)
+        return
     if follow and (name or timestamps or as_json):
         raise click.UsageError("--follow shows the two streams as they come; leave out --file, --timestamps and --json")
 
@@ -157,6 +201,22 @@ def why(uuid: str, as_json: bool) -> None:
         explanation.show_why(answer)
 
 
+def _show_decisions(uuid: str, *, as_json: bool) -> None:
+    async def action(session: Session) -> list[Mapping[str, Any]]:
+        found = await find_request(session, uuid)
+        answer = await session.api.action("container_requests", found["uuid"], "why", method="GET")
+        decisions: list[Mapping[str, Any]] = answer["dispatch"]
+        return decisions
+
+    decisions = with_session(action)
+    if as_json:
+        display.emit_json(decisions)
+    elif decisions:
+        explanation.show_decisions(decisions)
+    else:
+        display.note("no dispatcher has decided anything about it yet")
+
+
 def state_of(found: Record, container: Record | None) -> str:
     """The state that matters: the container's while the request is under way, and at the end."""
     if container is not None:
@@ -177,6 +237,9 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("image", found["container_image"]),
         ("needs", f"{_amount(constraints.get('vcpus'), str)} vcpus, {_amount(constraints.get('ram'), display.size)}"),
         *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
+        ("after", ", ".join(found.get("depends_on") or ())),
+        ("starts after", found.get("start_after") or ""),
+        ("expires", found.get("expires_at") or ""),
         ("output", found["output_uuid"] or ""),
         ("log", found["log_uuid"] or ""),
     ]
@@ -188,12 +251,21 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("container", container["uuid"]),
         ("  state", container["state"]),
         ("  reused", "yes" if is_reused(found, container) else "no"),
+        ("  given", _given(constraints, container)),
         ("  started", container["started_at"] or ""),
         ("  took", _took(container)),
         ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
         ("  output", container["output"] or ""),
         *((f"  {key}", str(value)) for key, value in status.items()),
     ]
+
+
+def _given(asked: Mapping[str, Any], container: Record) -> str:
+    """What a container got of the ranges that were asked for."""
+    got = container.get("runtime_constraints") or {}
+    if not any(isinstance(asked.get(name), list) for name in ("vcpus", "ram")):
+        return ""
+    return f"{got.get('vcpus')} vcpus, {display.size(got.get('ram') or 0)}"
 
 
 def merge(files: Mapping[str, bytes]) -> bytes:

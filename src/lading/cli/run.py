@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import Any
 import click
 
 from lading.cli import data, display, explanation
-from lading.cli.following import Follower, Outcome, Watcher, reason
-from lading.cli.options import ASSIGNMENT, DURATION, INPUT, SIZE
-from lading.cli.references import Reference, find_tree
+from lading.cli.following import Follower, Outcome, Sink, Watcher, reason
+from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZES
+from lading.cli.references import Reference, find_request, find_tree
+from lading.cli.sections import SectionedCommand, option_of
 from lading.cli.session import Session, with_session
 from lading.cli.submission import OUTPUT, PRIORITY, Input, Wish, newest_image, request_body, store_inputs
 from lading.client.api import Record
@@ -30,34 +31,64 @@ from lading.core.timestamps import parse_time
 _INTERRUPTED = 130
 
 
-@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+_data, _needs, _when = option_of("Data"), option_of("Needs"), option_of("When and how often")
+_record, _doing = option_of("The record"), option_of("What to do")
+
+
+@click.command(
+    cls=SectionedCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False}
+)
 @click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
-@click.option("--image", default="", metavar="IMAGE", help="Name, hash or collection of it.  [default: added last]")
-@click.option(
+@_data("--image", default="", metavar="IMAGE", help="Name, hash or collection of it.  [default: added last]")
+@_data(
     "--input", "inputs", type=INPUT, multiple=True, metavar="TARGET=SOURCE", help="Mount a path, HASH or UUID there."
 )
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Download the output.")
-@click.option("--vcpus", type=click.IntRange(1), default=1, show_default=True, help="Virtual CPUs.")
-@click.option("--ram", type=SIZE, default="256MiB", show_default=True, help="Memory, for example 2GiB.")
-@click.option("--env", "environment", type=ASSIGNMENT, multiple=True, metavar="K=V", help="Environment variable.")
-@click.option("--name", help="Name of the request.")
-@click.option("--workdir", default=OUTPUT, show_default=True, metavar="PATH", help="Where the command starts.")
-@click.option("--output-path", default=OUTPUT, show_default=True, metavar="PATH", help="Directory that is kept.")
-@click.option("--output-glob", multiple=True, metavar="PATTERN", help="Keep only files that match.")
-@click.option("--tmp", multiple=True, metavar="PATH", help="Mount an empty directory that is not kept.")
-@click.option("--priority", type=click.IntRange(1, 1000), default=PRIORITY, show_default=True, help="1 to 1000.")
-@click.option("--max-run-time", type=DURATION, default="0", metavar="TIME", help="Stop it after, for example, 2h.")
-@click.option("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
-@click.option("--network", is_flag=True, help="Give the command the network, and a token for the API.")
-@click.option("--no-reuse", is_flag=True, help="Run it even if it was run before.")
-@click.option("--preview", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
+@_data("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Download the output.")
+@_data("--output-path", default=OUTPUT, show_default=True, metavar="PATH", help="Directory that is kept.")
+@_data("--output-glob", multiple=True, metavar="PATTERN", help="Keep only files that match.")
+@_data("--output-name", metavar="NAME", help="Name of the output collection.")
+@_data("--output-ttl", type=DURATION, default="0", metavar="TIME", help="Trash the output after, for example, 14d.")
+@_data("--output-property", type=PROPERTY, multiple=True, metavar="K=V", help="Property of the output collection.")
+@_data("--storage-class", multiple=True, metavar="NAME", help="Where the output is stored.")
+@_data("--tmp", multiple=True, metavar="PATH", help="Mount an empty directory that is not kept.")
+@_needs(
+    "--vcpus", type=NUMBERS, default="1", show_default=True, metavar="N|N-M", help="Virtual CPUs; 2-8: what is free."
+)
+@_needs(
+    "--ram", type=SIZES, default="256MiB", show_default=True, metavar="SIZE|SIZE-SIZE", help="Memory, as 2GiB-8GiB."
+)
+@_needs("--env", "environment", type=ASSIGNMENT, multiple=True, metavar="K=V", help="Environment variable.")
+@_needs("--workdir", default=OUTPUT, show_default=True, metavar="PATH", help="Where the command starts.")
+@_needs("--internet/--no-internet", default=None, help="It must, or must not, reach the network.  [default: must not]")
+@_needs("--network", is_flag=True, help="Give it the network, and a token for the API.")
+@_needs("--max-run-time", type=DURATION, default="0", metavar="TIME", help="Stop it after, for example, 2h.")
+@_needs("--partition", multiple=True, metavar="NAME", help="Queue of the batch system that will do.")
+@_needs("--preemptible", is_flag=True, help="Cheap machines that may be taken away will do.")
+@_when("--priority", type=click.IntRange(1, 1000), default=PRIORITY, show_default=True, help="1 to 1000.")
+@_when("--after", multiple=True, metavar="REQUEST", help="Run it when this request has ended well (uuid or `last`).")
+@_when("--start-after", type=MOMENT, metavar="TIME", help="Not before, as 18:00, 2h from now, or 2026-12-24T18:00.")
+@_when("--expires", type=MOMENT, metavar="TIME", help="Give it up then, also while it runs.")
+@_when("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
+@_when(
+    "--keep-on-failure", type=click.IntRange(0, 7 * 1440), default=0, metavar="MINUTES",
+    help="Keep a container that fails for `lading shell`.",
+)  # fmt: skip
+@_when("--no-reuse", is_flag=True, help="Run it even if it was run before.")
+@_when("--container", metavar="UUID", help="Use this container, running or ended, if it did the same.")
+@_record("--name", help="Name of the request.")
+@_record("--description", help="What it is for.")
+@_record("--property", "properties", type=PROPERTY, multiple=True, metavar="K=V", help="To find it by; V may be JSON.")
+@_record("--project", metavar="UUID", help="Project that owns request and output.  [default: yours]")
+@_doing("--preview", is_flag=True, help="Say what would be done, and do nothing.")
+@_doing("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
 @display.json_option
 def run(
     command: tuple[str, ...],
     inputs: tuple[Input, ...],
     output: Path | None,
     environment: tuple[tuple[str, str], ...],
+    properties: tuple[tuple[str, Any], ...],
+    output_property: tuple[tuple[str, Any], ...],
     no_reuse: bool,
     preview: bool,
     detach: bool,
@@ -72,18 +103,19 @@ def run(
     \b
     lading run --input /in/reads.fq=reads.fq -- sh -c 'sort /in/reads.fq > sorted'
     lading run --input /in=lading-data/ --output result --ram 2GiB -- sh /in/all.sh
+    lading run --after last --start-after 18:00 --vcpus 2-16 -- sh /in/all.sh
 
     SOURCE is a file or directory here, a portable data hash, a uuid, or one of them with /PATH; the uuid of another
     request stands for its output. With --json, the outcome is printed as JSON on standard output, and what the command
     writes goes to standard error.
     """
-    attempts = options.pop("attempts")
     wish = Wish(
         command=command,
         inputs=inputs,
         environment=dict(environment),
+        properties=dict(properties),
+        output_properties=dict(output_property),
         use_existing=not no_reuse,
-        attempts=attempts,
         **options,
     )
     if preview:
@@ -91,7 +123,7 @@ def run(
     elif detach:
         _detach(wish, as_json)
     else:
-        sys.exit(with_session(lambda session: _run(session, wish, output, as_json)))
+        sys.exit(with_session(lambda session: follow_to_end(session, wish, output, as_json)))
 
 
 async def submit(session: Session, wish: Wish, *, is_quiet: bool = False) -> Record:
@@ -106,7 +138,9 @@ async def _body(session: Session, wish: Wish, *, is_quiet: bool) -> dict[str, An
         chosen = await newest_image(session)
         image = chosen.pdh
         display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
-    return request_body(wish, image=image, mounts=await store_inputs(session, wish.inputs, is_quiet=is_quiet))
+    mounts = await store_inputs(session, wish.inputs, is_quiet=is_quiet)
+    after = [str((await find_request(session, text))["uuid"]) for text in wish.after]
+    return request_body(wish, image=image, mounts=mounts, after=after)
 
 
 def _preview(wish: Wish, as_json: bool) -> None:
@@ -131,12 +165,19 @@ def _detach(wish: Wish, as_json: bool) -> None:
     display.note(f"follow it with: lading request logs -f {request['uuid']}")
 
 
-async def _run(session: Session, wish: Wish, output: Path | None, as_json: bool) -> int:
+async def follow_to_end(
+    session: Session, wish: Wish, output: Path | None, as_json: bool, *, further: Mapping[str, Sink] | None = None
+) -> int:
+    """Submit the wish, show its log until it is over, fetch its output; the exit code. Raises what the API raises.
+
+    `further`: where other files of the log go, by name.
+    """
     request = await submit(session, wish, is_quiet=as_json)
     display.note(f"{request['uuid']} submitted")
     sys.stdout.flush()
     out = sys.stderr.buffer if as_json else sys.stdout.buffer
-    follower = Follower(session.api, request, Watcher(stdout=out, stderr=sys.stderr.buffer, say=display.note))
+    watcher = Watcher(stdout=out, stderr=sys.stderr.buffer, say=display.note, further=further or {})
+    follower = Follower(session.api, request, watcher)
     async with interruptible(request["uuid"], follower.cancel) as was_interrupted:
         outcome = await follower.follow()
     code = exit_code(outcome)

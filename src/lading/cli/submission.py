@@ -40,18 +40,35 @@ class Wish:
     image: str = ""
     inputs: tuple[Input, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    vcpus: int = 1
-    ram: int = 256 << 20
+    vcpus: int | list[int] = 1
+    ram: int | list[int] = 256 << 20
     workdir: str = OUTPUT
     output_path: str = OUTPUT
     output_glob: tuple[str, ...] = ()
     tmp: tuple[str, ...] = ()
+    output_name: str | None = None
+    output_ttl: int = 0
+    output_properties: Mapping[str, Any] = field(default_factory=dict)
+    storage_class: tuple[str, ...] = ()
     name: str | None = None
+    description: str | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    project: str | None = None
     priority: int = PRIORITY
     use_existing: bool = True
+    container: str | None = None
     network: bool = False
+    internet: bool | None = None
     max_run_time: int = 0
+    keep_on_failure: int = 0
+    partition: tuple[str, ...] = ()
+    preemptible: bool = False
+    gang: Mapping[str, object] = field(default_factory=dict)
+    """Scheduling parameters of a request that several containers run together."""
     attempts: int | None = None
+    after: tuple[str, ...] = ()
+    start_after: str | None = None
+    expires: str | None = None
 
 
 def parse_input(text: str) -> Input:
@@ -70,8 +87,13 @@ def parse_input(text: str) -> Input:
     return Input(target=target, stored=stored)
 
 
-def request_body(wish: Wish, *, image: str, mounts: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
-    """The attributes of the container request. Raises Invalid when two things want one place."""
+def request_body(
+    wish: Wish, *, image: str, mounts: Mapping[str, Mapping[str, object]], after: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The attributes of the container request; `after` are the uuids of those that it waits for.
+
+    What was not asked for is left out. Raises Invalid when two things want one place.
+    """
     own: dict[str, Mapping[str, object]] = {target: {"kind": "tmp"} for target in wish.tmp}
     if wish.output_path in mounts:
         raise Invalid(f"--input {wish.output_path}: is where the output goes; choose another target or --output-path")
@@ -91,11 +113,35 @@ def request_body(wish: Wish, *, image: str, mounts: Mapping[str, Mapping[str, ob
     }
     if wish.network:
         body["runtime_constraints"]["API"] = True
-    if wish.max_run_time:
-        body["scheduling_parameters"] = {"max_run_time": wish.max_run_time}
-    if wish.attempts is not None:
-        body["container_count_max"] = wish.attempts
-    return body
+    if wish.internet is not None:
+        body["runtime_constraints"]["internet"] = wish.internet
+    return body | {name: value for name, value in _asked_for(wish, after).items() if value}
+
+
+def _asked_for(wish: Wish, after: Sequence[str]) -> dict[str, Any]:
+    """The attributes that are sent if they say anything."""
+    scheduling = {
+        "max_run_time": wish.max_run_time,
+        "partitions": list(wish.partition),
+        "preemptible": wish.preemptible,
+        "keep_on_failure": 60 * wish.keep_on_failure,
+        **wish.gang,
+    }
+    return {
+        "scheduling_parameters": {name: value for name, value in scheduling.items() if value},
+        "container_count_max": wish.attempts,
+        "description": wish.description,
+        "properties": dict(wish.properties),
+        "owner_uuid": wish.project,
+        "output_name": wish.output_name,
+        "output_ttl": wish.output_ttl,
+        "output_properties": dict(wish.output_properties),
+        "output_storage_classes": list(wish.storage_class),
+        "container_uuid": wish.container,
+        "depends_on": list(after),
+        "start_after": wish.start_after,
+        "expires_at": wish.expires,
+    }
 
 
 async def newest_image(session: Session) -> StoredImage:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept.")
 @click.option("--listen", default="127.0.0.1:9440", show_default=True, metavar="HOST:PORT", help="Address to serve on.")
+@click.option("--also", multiple=True, metavar="HOST:PORT", help="A further server there; needs PostgreSQL.")
 @display.json_option
-def up(data: Path | None, listen: str, as_json: bool) -> None:
+def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> None:
     """Serve the API, the block store and the dispatcher from this machine, until stopped with Ctrl-C or TERM.
 
     No configuration is needed. DIR/env has the address and the token for clients, to be sourced; the commands of this
@@ -39,4 +40,4 @@ def up(data: Path | None, listen: str, as_json: bool) -> None:
             )
         sys.stdout.flush()
 
-    sys.exit(main(directory, listen, on_ready=announce))
+    sys.exit(main(directory, listen, also=also, on_ready=announce))

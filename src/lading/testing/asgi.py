@@ -257,7 +257,7 @@ async def _incoming(body: Body) -> AsyncGenerator[bytes]:
             yield bytes(body[start : start + _PIECE])
     else:
         async for piece in body:
-            yield piece
+            yield bytes(piece)
 
 
 def _decoded(headers: list[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
+from pathlib import Path
 
 from lading.blobs.app import make_app
+from lading.blobs.mounts import Mount, Mounts
 from lading.client.blocks import BlockClient
+from lading.client.collections import Progress
 from lading.client.retry import RetryPolicy
 from lading.client.transport import Transport
-from lading.config import Collections
+from lading.client.uploads import Upload
+from lading.config import Collections, Config
 from lading.testing.asgi import AsgiTransport
 from lading.testing.volume import MemoryVolume
 
@@ -24,13 +29,22 @@ async def _at_once(_: float) -> None:
     await asyncio.sleep(0)
 
 
+async def upload(blocks: BlockClient, sources: Mapping[str, Path], *, progress: Progress | None = None) -> str:
+    """Store files and directories; the manifest."""
+    work = Upload(sources)
+    await work.look()
+    await work.hash()
+    return await work.send(blocks, progress=progress)
+
+
 class BlockStore:
     """The real service over a volume in memory: `volume`, `transport` and a `client` that never waits to try again."""
 
     def __init__(self, volume: MemoryVolume | None = None, *, signing_key: str = "key") -> None:
         self.volume = volume or MemoryVolume()
-        config = Collections(BlobSigningKey=signing_key)
-        app = make_app([self.volume], config, clock=time.time, check_token=_any_token)
+        config = Config(Collections=Collections(BlobSigningKey=signing_key))
+        mounts = Mounts([Mount(uuid="zzzzz-nyw5e-000000000000000", volume=self.volume, copies=None)])
+        app = make_app(mounts, config, clock=time.time, check_token=_any_token)
         self.transport: Transport = AsgiTransport(app)
         self.client = self.over(self.transport)
 

@@ -24,19 +24,24 @@ from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauth
 from lading.testing.pulse import Pulse
 
 TOKEN = "zzzzz-gj3su-dispatcher00000"
+_PATIENCE = 60.0
 _PARAMETERS = ("filters", "order", "select", "limit")
 Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Chances from 0 to 1, and most turns of the event loop that an answer takes."""
+    """Chances from 0 to 1, most turns of the event loop and most seconds that an answer takes."""
 
     refuse: float = 0.0
     """503, nothing done."""
     forget: float = 0.0
     """503, though it was done."""
+    hang: float = 0.0
+    """No answer until the client gives up, though it was done."""
     slow: int = 0
+    lag: float = 0.0
+    """Half of it before the change is made, half after."""
 
 
 class FakeContainers:
@@ -45,7 +50,7 @@ class FakeContainers:
     def __init__(self, *, seed: int = 0, faults: Faults | None = None, attempts: int = 10) -> None:
         self.records: dict[str, Fields] = {}
         self.statuses: dict[str, str] = {}
-        self.logs: list[Fields] = []
+        self.decisions: list[tuple[str, str, str]] = []
         self.calls: list[str] = []
         self.locks: dict[str, int] = {}
         self.down = False
@@ -66,6 +71,8 @@ class FakeContainers:
         constraints = {"vcpus": vcpus, "ram": ram, "keep_cache_ram": 0}
         record = {"uuid": uuid, "state": "Queued", "priority": priority, "created_at": f"{self._made:09d}"}
         record |= {"locked_by_uuid": None, "runtime_constraints": constraints, "constraint_ranges": {}}
+        record |= {"scheduling_parameters": {}, "runtime_user_uuid": "zzzzz-tpzed-000000000000000"}
+        record |= {"mounts": {}, "container_image": ""}
         self.records[uuid] = {**record, **more}
         self._announce(uuid, "", "create")
         return uuid
@@ -141,7 +148,7 @@ class FakeContainers:
         *,
         headers: Mapping[str, str],
         body: bytes | bytearray = b"",
-        timeout: float = 0.0,  # noqa: ARG002
+        timeout: float = 0.0,
     ) -> Response:
         """One exchange."""
         url = urlsplit(path)
@@ -152,6 +159,7 @@ class FakeContainers:
             query = url.query
         self.calls.append(f"{method} {'/'.join(where)}")
         try:
+            await self._linger()
             if self.down or self._chance(self._faults.refuse):
                 raise Unavailable("the fake server is busy")
             if self.refuse_token:
@@ -160,6 +168,10 @@ class FakeContainers:
             answer = self._answer(method, where, parse_qs(query), content)
             for _ in range(self._random.randint(0, self._faults.slow)):
                 await asyncio.sleep(0)
+            await self._linger()
+            if self._chance(self._faults.hang):
+                await asyncio.sleep(timeout or _PATIENCE)
+                raise Unavailable("the fake server does not answer")
             if self._chance(self._faults.forget):
                 raise Unavailable("the fake server lost the answer")
         except LadingError as error:
@@ -203,11 +215,9 @@ class FakeContainers:
                 self._move(uuid, State(changes.pop("state")))
                 self.records[uuid] |= changes
                 return self.records[uuid]
-            case "POST", ["logs"]:
-                self.logs.append(content["log"])
-                return {"uuid": "zzzzz-57u5n-000000000000000"}
             case "POST", ["dispatch", "statuses"]:
-                self.statuses |= content["items"]
+                self.statuses |= {uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()}
+                self.decisions += [(one["container_uuid"], one["event_type"], one["text"]) for one in content["events"]]
                 return {}
         raise NotFound(f"{method} {'/'.join(where)}")
 
@@ -272,6 +282,10 @@ class FakeContainers:
         for stream in self._streams:
             stream.put_nowait(event)
         self._pulse.beat()
+
+    async def _linger(self) -> None:
+        if self._faults.lag:
+            await asyncio.sleep(self._random.uniform(0.0, self._faults.lag / 2))
 
     def _chance(self, chance: float) -> bool:
         return self._random.random() < chance

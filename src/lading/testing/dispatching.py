@@ -21,6 +21,9 @@ QUICK = Settings(
     kill_interval=0.005,
     kill_patience=0.05,
     linger=0.01,
+    refusal_pause=0.02,
+    twin_patience=60.0,
+    only_patience=0.01,
 )
 EVENTS_ONLY = Settings(poll_interval=3600.0)
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pty
 import signal
 import subprocess
 from collections.abc import Mapping
 
 from lading.core.errors import ExecutionError, Failure, LadingError
-from lading.supervisor.engines import EngineSettings, Exit, ImageSource, Spec
+from lading.supervisor.engines import EngineSettings, Exec, Exit, ImageSource, Spec
+from lading.supervisor.engines.executing import ProcessExecution, set_size
 
 
 class StubEngine:
@@ -90,6 +92,45 @@ class StubEngine:
             stopper.cancel()
             await asyncio.gather(stopper, return_exceptions=True)
         return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._out_of_memory)
+
+    @property
+    def first(self) -> int | None:
+        """The command."""
+        return self.pid
+
+    async def execute(self, order: Exec) -> ProcessExecution:
+        """Run it as a plain process, with a terminal of this machine."""
+        self._called("execute")
+        command = [self._mapped(one) for one in order.command]
+        ours = theirs = -1
+        if order.terminal is not None:
+            ours, theirs = pty.openpty()
+            set_size(ours, order.terminal)
+            os.set_blocking(ours, False)
+            command = ["setsid", "--ctty", *command]
+        stream = theirs if theirs >= 0 else subprocess.PIPE
+        given = (*(self.spec.environment if self.spec else ()), *order.environment)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=stream,
+                stdout=stream,
+                stderr=stream,
+                env={"PATH": "/usr/bin:/bin", **dict(given)},
+                cwd="/",
+            )
+        except OSError as error:
+            os.close(ours) if ours >= 0 else None
+            raise ExecutionError(f"the command cannot be started: {error}", Failure.USER) from error
+        finally:
+            if theirs >= 0:
+                os.close(theirs)
+        return ProcessExecution(process, target=lambda: process.pid, terminal=ours)
+
+    async def hold(self) -> None:
+        """Have a process that waits in place of the command."""
+        self._called("hold")
+        self._process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
 
     async def remove(self) -> None:
         """Kill the command and those that it started."""

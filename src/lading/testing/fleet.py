@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from random import Random
 from signal import Signals
 
-from lading.core.errors import Conflict, ExecutionError, Unavailable
+from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.sizing import Resources
-from lading.dispatch.fleet import Assignment, FleetView, Process, WorkerView
+from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
 from lading.testing.pulse import Pulse
 
 ONE_WORKER = (WorkerView("w1", Resources(4, 4 << 30)),)
@@ -48,6 +48,8 @@ class FakeProcess:
     alive: bool = True
     signals: list[Signals] = field(default_factory=list)
     task: asyncio.Task[None] | None = None
+    fate: str = ""
+    failure: Failure = Failure.INFRASTRUCTURE
 
 
 Work = Callable[[Assignment], Awaitable[None]]
@@ -83,9 +85,16 @@ class FakeFleet:
         self._change = asyncio.Event()
         self._pulse = Pulse()
 
+    def heed(self, look: Look) -> None:
+        """Nothing here depends on it."""
+        self.look = look
+
     def view(self) -> FleetView:
         """What is known now."""
-        shown = {uuid: Process(one.worker, alive=one.alive) for uuid, one in self.processes.items()}
+        shown = {
+            uuid: Process(one.worker, alive=one.alive, fate=one.fate, failure=one.failure)
+            for uuid, one in self.processes.items()
+        }
         return FleetView(known=self._known, workers=self.workers, processes=shown if self._known else {})
 
     async def changed(self) -> None:
@@ -131,9 +140,9 @@ class FakeFleet:
             raise Conflict(f"{uuid}: its supervisor is alive")
         if self._chance(self._meanness.stuck):
             raise Unavailable("the fake fleet cannot clear this one away yet")
-        self.processes.pop(uuid, None)
+        if self.processes.pop(uuid, None) is not None:
+            self.cleaned.append(uuid)
         self.on_clean(uuid)
-        self.cleaned.append(uuid)
         self._touch()
 
     def become_known(self) -> None:
@@ -146,9 +155,10 @@ class FakeFleet:
         self.workers = workers
         self._touch()
 
-    def end(self, uuid: str) -> None:
-        """The process ends now."""
-        self.processes[uuid].alive = False
+    def end(self, uuid: str, *, fate: str = "", failure: Failure = Failure.INFRASTRUCTURE) -> None:
+        """The process ends now; what is said about that."""
+        one = self.processes[uuid]
+        one.alive, one.fate, one.failure = False, fate, failure
         self._touch()
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:

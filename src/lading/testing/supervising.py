@@ -7,6 +7,7 @@ after the end, an output that is no collection), counts every call, and can be t
 
 from __future__ import annotations
 
+import base64
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ class FakeServer:
     secrets: dict[str, Fields] = field(default_factory=dict)
     live: dict[str, bytes] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
     states: list[str] = field(default_factory=list)
     faults: dict[str, list[int]] = field(default_factory=dict)
     on_call: Callable[[str], object] = len
@@ -120,6 +122,7 @@ class FakeServer:
         kind = call.kind
         name = f"{call.method} {kind}"
         self.calls.append(name)
+        self.bodies.append(b"" if kind == "block" else call.body)
         self.on_call(name)
         queue = self.faults.get(name)
         if queue:
@@ -133,12 +136,13 @@ class FakeServer:
             "auth": self._auth,
             "secret_mounts": self._secret_mounts,
             "live": self._live,
+            "finish": self._finish,
         }[kind]
         return handler(call)
 
     def _block(self, call: _Call) -> tuple[int, object]:
         digest = call.path[1:33]
-        if call.method == "PUT":
+        if call.method in ("PUT", "POST"):
             return 200, f"{self.add_block(call.body)}+A{'0' * 40}@ffffffff\n".encode()
         return (200, self.blocks[digest]) if digest in self.blocks else (404, b"not found\n")
 
@@ -189,6 +193,20 @@ class FakeServer:
             return _fault(409, "a gap")
         self.live[name] = had[:offset] + call.body
         return 200, {"length": len(self.live[name])}
+
+    def _finish(self, call: _Call) -> tuple[int, object]:
+        record, sent = self.containers[call.parts[3]], msgspec.json.decode(call.body)
+        if call.token != SUPERVISOR_TOKEN or record["state"] not in _NEXT:
+            return _fault(401, "Not logged in")
+        for one in sent["blocks"]:
+            self.add_block(base64.b64decode(one))
+        for name, text in sent["collections"].items():
+            kept = self._store(text)
+            kept["name"] = f"{'logs' if name == 'log' else name} for {record['uuid']}"
+            record[name] = kept["portable_data_hash"]
+        self.states.append(sent["container"]["state"])
+        record.update(sent["container"])
+        return 200, {"uuid": record["uuid"], "state": record["state"]}
 
     def _collection(self, key: str) -> Fields | None:
         if is_pdh(key):

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -22,7 +23,7 @@ from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.config import Config, load
 from lading.core import ids, locator
-from lading.core.errors import NotFound
+from lading.core.errors import Corrupt, NotFound
 from lading.core.schema import JSON, Record
 from lading.core.timestamps import format_time
 from lading.store import schema
@@ -36,6 +37,8 @@ CLUSTER = "zzzzz"
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _ADMIN = "a" * 50
 _DISPATCH = "d" * 50
+WITH_API: Final[dict[str, JSON]] = {"vcpus": 1, "ram": 1 << 28, "API": True}
+"""Constraints of a container that may call the API with its own token."""
 
 
 class Clock:
@@ -55,10 +58,11 @@ class Clock:
 
 
 class MemoryBlocks:
-    """Blocks by hash, for saved logs."""
+    """Blocks by hash, for saved logs; `damaged` ones cannot be read."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, bytes] = {}
+        self.damaged = False
 
     def put(self, data: bytes) -> str:
         """Store a block; its locator without signature."""
@@ -66,8 +70,14 @@ class MemoryBlocks:
         self._blocks[name] = data
         return f"{name}+{len(data)}"
 
+    async def keep(self, data: bytes, /) -> str:
+        """As `put`."""
+        return self.put(data)
+
     async def get(self, locator: str, /) -> bytes:
-        """The block. Raises NotFound."""
+        """The block. Raises NotFound, Corrupt."""
+        if self.damaged:
+            raise Corrupt(f"{locator}: the block is damaged")
         try:
             return self._blocks[locator.partition("+")[0]]
         except KeyError:
@@ -213,11 +223,15 @@ class World:
 
     async def run(self, container_uuid: str, *, exit_code: int = 0, **more: JSON) -> Record:
         """Lock a container, run it and let it end with a log and an output."""
-        supervisor = await self.lock(container_uuid)
+        return await self.finish(container_uuid, await self.lock(container_uuid), exit_code=exit_code, **more)
+
+    async def finish(self, container_uuid: str, supervisor: str, *, exit_code: int = 0, **more: JSON) -> Record:
+        """Run a container that is locked, and let it end with a log and an output."""
         path = f"containers/{container_uuid}"
         await self.ok("PUT", path, {"state": "Running"}, token=supervisor)
-        log = await self.collection({"crunch-run.txt": container_uuid.encode()}, is_trashed=True)
-        output = await self.collection({"out.txt": b"output"}, is_trashed=True)
+        own = await self.container_token(container_uuid)
+        log = await self.collection({"crunch-run.txt": container_uuid.encode()}, token=own, is_trashed=True)
+        output = await self.collection({"out.txt": b"output"}, token=own, is_trashed=True)
         final = {
             "state": "Complete",
             "exit_code": exit_code,
@@ -231,12 +245,17 @@ class World:
 
 @asynccontextmanager
 async def world(
-    root: Path, *, postgresql: Mapping[str, str | int] | None = None, seed: int = 7, **overrides: JSON
+    root: Path,
+    *,
+    postgresql: Mapping[str, str | int] | None = None,
+    database: Database | None = None,
+    seed: int = 7,
+    **overrides: JSON,
 ) -> AsyncIterator[World]:
     """A fresh world below an empty directory; `overrides` are configuration keys.
 
     `postgresql` says where an empty PostgreSQL database is, to be used instead of SQLite; then events are relayed too.
-    Worlds on one database need different seeds.
+    Worlds on one database need different seeds. `database` is one that is open and prepared already.
     """
     settings = {
         "ClusterID": CLUSTER,
@@ -247,7 +266,7 @@ async def world(
         **overrides,
     }
     config = load(None, settings)
-    database = await _open(root, postgresql, make_seal(config.SystemRootToken))
+    given, database = database, database or await _open(root, postgresql, make_seal(config.SystemRootToken))
     clock, blocks, source = Clock(), MemoryBlocks(), random.Random(seed)  # a fake: seeded on purpose
     try:
         await schema.prepare(database, now=format_time(START))
@@ -274,7 +293,8 @@ async def world(
         relay.cancel()
         await asyncio.gather(relay, return_exceptions=True)
     finally:
-        await database.close()
+        if given is None:
+            await database.close()
 
 
 async def _open(root: Path, postgresql: Mapping[str, str | int] | None, seal: Seal) -> Database:

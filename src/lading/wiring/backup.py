@@ -40,12 +40,16 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a backup holds, as its last member says it: blocks, their bytes, and the database's SHA-256."""
+    """What a backup holds, as its last member says it: blocks, their bytes, and the database's SHA-256.
+
+    `complete`: it holds all blocks that there were, or else none, as they are kept elsewhere.
+    """
 
     blocks: int
     size: int
     database: str
     format: int = 1
+    complete: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +62,13 @@ class Restored:
     missing: tuple[str, ...]
 
 
-def backup(directory: DataDirectory, file: Path, *, progress: Progress) -> Contents:
+def backup(directory: DataDirectory, file: Path, *, progress: Progress, with_blocks: bool = True) -> Contents:
     """Write a backup to `file`, which must not be there; `progress(done, total)` counts bytes.
 
-    Raises Invalid when there is nothing to back up or the records are in PostgreSQL, Conflict when the file is there,
-    Full or Unavailable when it cannot be written.
+    Raises Invalid when there is nothing to back up, the records are in PostgreSQL, or blocks are wanted that are on
+    volumes of the configuration; Conflict when the file is there, Full or Unavailable when it cannot be written.
     """
-    _check(directory, file)
+    _check(directory, file, with_blocks=with_blocks)
     try:
         with ExitStack() as undo:
             descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
@@ -75,7 +79,7 @@ def backup(directory: DataDirectory, file: Path, *, progress: Progress) -> Conte
                 os.fdopen(descriptor, "wb") as out,
                 tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as tar,
             ):
-                contents = _fill(tar, directory, copy, progress)
+                contents = _fill(tar, directory, copy, progress, with_blocks=with_blocks)
                 tar.close()
                 out.flush()
                 os.fsync(out.fileno())
@@ -119,23 +123,28 @@ def restore(file: Path, directory: DataDirectory, *, progress: Progress) -> Rest
     return restored
 
 
-def _check(directory: DataDirectory, file: Path) -> None:
+def _check(directory: DataDirectory, file: Path, *, with_blocks: bool) -> None:
     if not (directory.root / "secrets.json").exists():
         raise Invalid(f"{directory.root}: no data here; name the directory with --data")
-    if directory.config(directory.secrets(), address="localhost:1").PostgreSQL.Connection:
+    config = directory.config(directory.secrets(), address="localhost:1")
+    if config.PostgreSQL.Connection:
         raise Invalid("the records are in PostgreSQL: back them up with pg_dump, and then the blocks with rsync")
+    if config.Volumes and with_blocks:
+        raise Invalid("the blocks are on the Volumes of the configuration: copy those, then use --without-blocks here")
     if file.exists():
         raise Conflict(f"{file}: is there already; choose another name")
 
 
-def _fill(tar: tarfile.TarFile, directory: DataDirectory, copy: Path, progress: Progress) -> Contents:
+def _fill(
+    tar: tarfile.TarFile, directory: DataDirectory, copy: Path, progress: Progress, *, with_blocks: bool
+) -> Contents:
     for name in _KEPT:
         with suppress(FileNotFoundError):
             _add(tar, f"kept/{name}", directory.root / name)
     copy_database(directory.database, copy, progress=progress)
     digest = _sha256(copy)
     _add(tar, "db.sqlite", copy)
-    found = sorted(_blocks(directory.blocks))
+    found = sorted(_blocks(directory.blocks)) if with_blocks else []
     total, done, count = sum(size for _, size in found), 0, 0
     for path, size in found:
         # One that was removed meanwhile had been waiting for that for weeks.
@@ -144,7 +153,7 @@ def _fill(tar: tarfile.TarFile, directory: DataDirectory, copy: Path, progress: 
             count += 1
             done += size
         progress(done, total)
-    contents = Contents(blocks=count, size=done, database=digest)
+    contents = Contents(blocks=count, size=done, database=digest, complete=with_blocks)
     data = msgspec.json.encode(contents)
     last = tarfile.TarInfo(_END)
     last.size = len(data)
@@ -191,7 +200,8 @@ def _unpack(tar: tarfile.TarFile, file: Path, made: DataDirectory, progress: Pro
     if blocks + len(damaged) != contents.blocks or _sha256(made.database) != contents.database:
         raise Corrupt(f"{file}: is damaged; take another backup")
     check_database(made.database)
-    return Restored(blocks=blocks, size=size, damaged=tuple(damaged), missing=_missing(made, damaged))
+    missing = _missing(made, damaged) if contents.complete else ()
+    return Restored(blocks=blocks, size=size, damaged=tuple(damaged), missing=missing)
 
 
 def _target(made: DataDirectory, name: str, file: Path) -> Path:

@@ -169,6 +169,15 @@ class DataDirectory:
         )
         write_private(self.env, "\n".join((*lines, "")).encode())
 
+    def served_address(self) -> str:
+        """Where the server of this directory was last reached; empty when it never was."""
+        try:
+            lines = self.env.read_text().splitlines()
+        except OSError:
+            return ""
+        mark = "export ARVADOS_API_HOST="
+        return next((line.removeprefix(mark) for line in lines if line.startswith(mark)), "")
+
 
 def default_data_directory() -> Path:
     """`$XDG_DATA_HOME/lading`, or `~/.local/share/lading`."""

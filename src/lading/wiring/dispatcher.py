@@ -1,4 +1,4 @@
-"""The dispatcher process of this machine.
+"""The dispatcher process of `lading up`.
 
 python -m lading.wiring.dispatcher --data DIR --listen HOST:PORT --parent PID --ready-fd N
 """
@@ -15,8 +15,8 @@ from lading.client.events import events
 from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core.errors import LadingError
-from lading.dispatch.capacity import measure
-from lading.dispatch.local import LocalFleet, LocalSettings
+from lading.dispatch.feed import KIND
+from lading.dispatch.fleets import Site, find_fleet, plans_disk
 from lading.dispatch.run import run
 from lading.dispatch.settings import Settings
 from lading.telemetry import configure
@@ -25,40 +25,68 @@ from lading.wiring.options import Options, parse_options
 from lading.wiring.process import end_with_parent, report_ready
 
 
-def local_settings(directory: DataDirectory, config: Config, *, address: str) -> LocalSettings:
-    """How this machine runs supervisors, from the configuration."""
-    return LocalSettings(
-        command=(sys.executable, "-m", "lading.supervisor.zygote"),
-        run_directory=directory.run,
-        capacity=measure(vcpus=config.Local.VCPUs, ram=config.Local.RAM),
-        template={
-            "cache_directory": str(directory.cache),
-            "api_socket": str(directory.socket),
-            "api_host": address,
-            "api_host_insecure": True,
-            "engine": config.Containers.RuntimeEngine,
-            "docker_socket": config.Containers.DockerSocket,
-            "cache_size": config.Local.CacheSize,
-            "log_update_period": config.Containers.LogUpdatePeriod,
-            "log_update_size": config.Containers.LogUpdateSize,
-            "usage_interval": config.Containers.UsageInterval,
-            "stop_grace_period": config.Containers.StopGracePeriod,
-            "unreachable_timeout": config.Containers.UnreachableTimeout,
-        },
+def template(config: Config, *, address: str, insecure: bool) -> dict[str, object]:
+    """The fields of every assignment that come from the configuration; `address` is the server's, for containers."""
+    containers = config.Containers
+    return {
+        "api_host": address,
+        "api_host_insecure": insecure,
+        "engine": containers.RuntimeEngine,
+        "gateway": containers.GatewayAddress,
+        "docker_socket": containers.DockerSocket,
+        "device_root": containers.DeviceRoot,
+        "podman_socket": containers.PodmanSocket,
+        "cache_size": config.Local.CacheSize,
+        "large_input": config.Local.LargeInput,
+        "log_update_period": containers.LogUpdatePeriod,
+        "log_update_size": containers.LogUpdateSize,
+        "log_limit": containers.LogLimit,
+        "broken_node_hook": containers.BrokenNodeHook,
+        "usage_interval": containers.UsageInterval,
+        "stop_grace_period": containers.StopGracePeriod,
+        "unreachable_timeout": containers.UnreachableTimeout,
+    }
+
+
+def settings(config: Config, fleet: str) -> Settings:
+    """How the dispatch loop behaves, from the configuration."""
+    cloud = config.Containers.CloudVMs
+    if fleet == "cloud":
+        return Settings(
+            poll_interval=cloud.PollInterval,
+            kill_interval=cloud.TimeoutSignal,
+            kill_patience=cloud.TimeoutTERM,
+            min_retry=config.Containers.MinRetryPeriod,
+            only=config.Containers.OnlyDispatcher,
+            plans_disk=True,
+        )
+    return Settings(
+        poll_interval=config.Local.PollInterval,
+        quota=config.Local.MaxContainers,
+        min_retry=config.Containers.MinRetryPeriod,
+        only=config.Containers.OnlyDispatcher,
+        plans_disk=plans_disk(fleet, config),
     )
 
 
 async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[], None]) -> None:
-    """Dispatch to this machine until cancelled; containers go on."""
+    """Dispatch to the configured fleet until cancelled; containers go on."""
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
-    settings = Settings(poll_interval=config.Local.PollInterval)
-    async with (
-        HttpTransport(unix_socket=directory.socket) as transport,
-        LocalFleet(local_settings(directory, config, address=listen)) as fleet,
-    ):
+    name = config.Containers.Dispatcher
+    site = Site(
+        config=config,
+        token=secrets.dispatch_token_uuid,
+        run_directory=directory.run,
+        cache_directory=directory.cache,
+        template=template(config, address=listen, insecure=True),
+        api_url=f"https://{listen}",
+        api_socket=str(directory.socket),
+        certificate=directory.certificate.read_text(),
+    )
+    async with HttpTransport(unix_socket=directory.socket) as transport, find_fleet(name)(site) as fleet:
         client = ApiClient(transport, secrets.dispatch_token)
-        await run(client, fleet, settings, events=events(client), on_ready=on_ready)
+        await run(client, fleet, settings(config, name), events=events(client, kinds=(KIND,)), on_ready=on_ready)
 
 
 async def _run(options: Options) -> None:

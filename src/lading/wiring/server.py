@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import gc
+import hashlib
 import logging
 import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,21 +24,29 @@ import uvicorn
 
 from lading.api.app import OWNED_PATHS, Application, make_app
 from lading.api.bootstrap import FirstTokens
+from lading.api.sites import Sites, make_sites
 from lading.blobs.app import make_app as make_block_app
-from lading.blobs.volume import DirectoryVolume, Volume
+from lading.blobs.mounts import Mounts
+from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core import locator
-from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.core.errors import LadingError, Unavailable
+from lading.core.placement import Wish
 from lading.core.timestamps import format_time
+from lading.gateway import addresses
+from lading.gateway.app import make_app as make_gateway
 from lading.store.database import Database
 from lading.store.schema import prepare
-from lading.store.seal import Seal
-from lading.store.sqlite import SqliteDatabase
 from lading.telemetry import configure
+from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.options import Options, parse_options
 from lading.wiring.process import end_with_parent, report_ready
+from lading.wiring.reception import ReceivingProtocol
+from lading.wiring.references import RecordedReferences
 from lading.wiring.up import parse_listen
+from lading.wiring.upkeep import Storage, keep_up
+from lading.wiring.volumes import open_mounts
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -43,25 +54,38 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _BACKLOG = 1024
 _DRAIN = 10
+_PRIORITY = -10
 
 
-class VolumeReader:
-    """How the API reads blocks: from the volume beside it."""
+class VolumeBlocks:
+    """How the API reads and keeps blocks: in the volumes beside it."""
 
-    def __init__(self, volume: Volume) -> None:
-        self._volume = volume
+    def __init__(self, mounts: Mounts, config: Config) -> None:
+        self._mounts = mounts
+        classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default"))
+        self._wish = Wish(copies=config.Collections.DefaultReplication, classes=classes or ("default",))
 
     async def get(self, text: str, /) -> bytes:
         """The verified bytes of the block that a locator names. Raises NotFound or Corrupt."""
-        return await self._volume.get(locator.parse(text).hash)
+        return bytes(await self._mounts.get(locator.parse(text).hash))
+
+    async def keep(self, data: bytes, /) -> str:
+        """Keep a small block; its locator. Raises Full, Unavailable."""
+        name = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        places = await self._mounts.places(name, look=len(self._mounts.writable) > 1)
+        await self._mounts.put(name, data, wish=self._wish, places=places)
+        return f"{name}+{len(data)}"
 
 
-def combine(api: App, blocks: App) -> App:
-    """One application of both: the API's own paths to the API, everything else names a block."""
+def combine(api: App, blocks: App, files: App, sites: Sites) -> App:
+    """One application of all: the API's own paths to the API, files of collections, everything else names a block."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        mine = scope["type"] != "http" or scope["path"].startswith(OWNED_PATHS) or scope["path"] == "/"
-        await (api if mine else blocks)(scope, receive, send)
+        first_page = scope["path"] == "/" and scope.get("method") != "POST"
+        own = scope["type"] != "http" or scope["path"].startswith(OWNED_PATHS) or first_page
+        if own or sites.find(scope) is not None:
+            return await api(scope, receive, send)
+        return await (files if addresses.owns(scope["path"]) else blocks)(scope, receive, send)
 
     return app
 
@@ -74,38 +98,45 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
     """
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
-    database = await _open_database(config, directory)
+    sites = make_sites(config)
+    database = await open_database(config, directory)
     try:
         await prepare(database, now=format_time(datetime.now(UTC)))
-        volume = DirectoryVolume(directory.blocks)
-        api = _make_api(database, volume, config, directory)
-        await api.bootstrap(_first_tokens(secrets))
-        blocks = make_block_app([volume], config.Collections, clock=time.time, check_token=api.check_token)
-        await _listen(combine(api, blocks), api, directory, listen, stop, on_ready)
+        async with contextlib.aclosing(await open_mounts(config, directory)) as mounts:
+            api = _make_api(database, mounts, config, directory)
+            await api.bootstrap(_first_tokens(secrets))
+            blocks = make_block_app(mounts, config, clock=time.time, check_token=api.check_token)
+            storage = Storage(
+                directory=directory, config=config, mounts=mounts, references=RecordedReferences(database, config)
+            )
+            tending = (api.tend, functools.partial(keep_up, storage))
+            # The gateway is a client as any other: it comes in by the local socket, with the tokens of its callers.
+            async with HttpTransport(unix_socket=directory.socket) as transport:
+                files = _make_gateway(transport, config, directory)
+                app = combine(api, blocks, files, sites)
+                await _listen(app, tending, directory, (listen, *sites.addresses(listen)), stop, on_ready, sites)
     finally:
         await database.close()
 
 
-async def _open_database(config: Config, directory: DataDirectory) -> Database:
-    """PostgreSQL where the configuration names one, else the file."""
-    seal, settings = Seal(config.SystemRootToken, entropy=os.urandom), config.PostgreSQL
-    if not settings.Connection:
-        if directory.another_socket is not None:
-            raise Invalid("a second server on a directory needs PostgreSQL.Connection in the configuration")
-        return SqliteDatabase(directory.database, seal=seal)
-    from lading.store.postgres import PostgresDatabase
-
-    return await PostgresDatabase.open(settings.Connection, seal=seal, readers=settings.ConnectionPool)
-
-
-def _make_api(database: Database, volume: Volume, config: Config, directory: DataDirectory) -> Application:
+def _make_api(database: Database, mounts: Mounts, config: Config, directory: DataDirectory) -> Application:
     return make_app(
         database,
         config,
         clock=lambda: datetime.now(UTC),
         entropy=os.urandom,
-        blocks=VolumeReader(volume),
+        blocks=VolumeBlocks(mounts, config),
         live=directory.live,
+        certificate=directory.certificate,
+    )
+
+
+def _make_gateway(transport: HttpTransport, config: Config, directory: DataDirectory) -> App:
+    return make_gateway(
+        transport,
+        cache=directory.cache / "files",
+        cache_bytes=config.Collections.WebDAVCacheSize,
+        anonymous=config.Users.AnonymousUserToken,
     )
 
 
@@ -121,13 +152,15 @@ def _first_tokens(secrets: Secrets) -> FirstTokens:
 
 async def _listen(
     app: App,
-    api: Application,
+    tending: Sequence[Callable[[], Coroutine[Any, Any, None]]],
     directory: DataDirectory,
-    listen: str,
+    listen: Sequence[str],
     stop: asyncio.Event,
     on_ready: Callable[[], None],
+    sites: Sites,
 ) -> None:
     common: dict[str, Any] = {
+        "http": type("Reception", (ReceivingProtocol,), {"sites": sites}),
         "loop": "none",
         "lifespan": "off",
         "log_config": None,
@@ -140,17 +173,30 @@ async def _listen(
     }
     public = _Server(uvicorn.Config(app, ssl_certfile=directory.certificate, ssl_keyfile=str(directory.key), **common))
     local = _Server(uvicorn.Config(app, **common))
-    with _tcp_socket(listen) as tcp, _unix_socket(directory) as unix:
+    with contextlib.ExitStack() as sockets, _unix_socket(directory) as unix:
+        tcp = [sockets.enter_context(_tcp_socket(one)) for one in listen]
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(public.serve([tcp]), name="https")
+            tasks.create_task(public.serve(tcp), name="https")
             tasks.create_task(local.serve([unix]), name="local socket")
-            tending = tasks.create_task(api.tend(), name="events and sweeps")
+            tended = [tasks.create_task(work(), name="upkeep") for work in tending]
             await public.serving.wait()
             await local.serving.wait()
+            _settle_memory()
             on_ready()
             await stop.wait()
-            tending.cancel()
+            for task in tended:
+                task.cancel()
             public.should_exit = local.should_exit = True
+
+
+def _settle_memory() -> None:
+    """What was made at the start stays: the search for cycles of garbage leaves it out, and comes less often.
+
+    A request makes thousands of objects and hardly a cycle; each search of them all made others wait.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 class _Server(uvicorn.Server):
@@ -203,6 +249,7 @@ def _unix_socket(directory: DataDirectory) -> socket.socket:
 def main(options: Options) -> int:
     """Run the server process; its exit code. A failure is one line on standard error."""
     end_with_parent(options.parent)
+    _prefer()
     configure()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
@@ -212,6 +259,13 @@ def main(options: Options) -> int:
         print(error.message, file=sys.stderr)  # noqa: T201 - the parent repeats the last line of this log
         return 1
     return 0
+
+
+def _prefer() -> None:
+    """Come before the containers of this machine, which may use every processor: a call takes little of one."""
+    # Who may not is served like everybody else.
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
 
 
 async def _run(options: Options) -> None:

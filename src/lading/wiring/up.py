@@ -1,8 +1,8 @@
 """`lading up`: the whole system on this machine, by one command.
 
-One parent owns two children, the server (API and blocks) and the dispatcher, and starts a child again when it dies
-by itself. Containers belong to their supervisors, not to any of the three: whatever is killed here, they go on, and
-the next start picks them up.
+One parent owns its children, a server (API and blocks) for each address and the dispatcher, and starts a child again
+when it dies by itself. Containers belong to their supervisors, not to any of these: whatever is killed here, they go
+on, and the next start picks them up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.process import ended
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
-_START_TIMEOUT = 30.0
+_START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 20.0
 _LOG_LIMIT = 16 << 20
 _STEADY = 30.0
@@ -42,22 +42,23 @@ class Ready:
     seconds: float
 
 
-def main(data: Path, listen: str, *, on_ready: Callable[[Ready], None]) -> int:
-    """Serve until TERM or INT; the exit code of the command.
+def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callable[[Ready], None]) -> int:
+    """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further servers.
 
     Raises Invalid for an address or directory that cannot be used, Conflict when the directory is served already,
     Unavailable when a part does not start.
     """
-    parse_listen(listen)
+    for address in (listen, *also):
+        parse_listen(address)
     directory = DataDirectory(data.absolute())
     directory.prepare()
     lock = directory.claim()
     try:
         host = listen.rpartition(":")[0].strip("[]")
         secrets = directory.secrets(entropy=os.urandom(400))
-        directory.config(secrets, address=listen)
+        fleet = directory.config(secrets, address=listen).Containers.Dispatcher
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
-        return asyncio.run(_serve(directory, listen, secrets, on_ready))
+        return asyncio.run(_serve(directory, (listen, *also), secrets, on_ready, with_dispatcher=fleet != "none"))
     finally:
         os.close(lock)
 
@@ -70,23 +71,27 @@ def parse_listen(listen: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def _serve(directory: DataDirectory, listen: str, secrets: Secrets, on_ready: Callable[[Ready], None]) -> int:
+async def _serve(
+    directory: DataDirectory,
+    addresses: Sequence[str],
+    secrets: Secrets,
+    on_ready: Callable[[Ready], None],
+    *,
+    with_dispatcher: bool,
+) -> int:
     loop = asyncio.get_running_loop()
     started, stop = loop.time(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    common = ["--data", str(directory.root), "--listen", listen, "--parent", str(os.getpid())]
-    server = Service("server", [sys.executable, "-m", "lading.wiring.server", *common], directory.root / "log")
-    dispatcher = Service(
-        "dispatcher", [sys.executable, "-m", "lading.wiring.dispatcher", *common], directory.root / "log"
-    )
-    services = (server, dispatcher)
+    services = [_server(directory, number, address) for number, address in enumerate(addresses, 1)]
+    if with_dispatcher:
+        services.append(_service(directory, "dispatcher", "dispatcher", addresses[0]))
     try:
         async with asyncio.TaskGroup() as starting:
             for service in services:
                 starting.create_task(service.start())
-        directory.write_env(secrets, address=listen)
-        on_ready(Ready(address=listen, data=directory.root, seconds=loop.time() - started))
+        directory.write_env(secrets, address=addresses[0])
+        on_ready(Ready(address=addresses[0], data=directory.root, seconds=loop.time() - started))
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
         await stop.wait()
         for keeper in keepers:
@@ -95,9 +100,23 @@ async def _serve(directory: DataDirectory, listen: str, secrets: Secrets, on_rea
     except* Unavailable as failures:
         raise failures.exceptions[0] from None
     finally:
-        await dispatcher.stop()
-        await server.stop()
+        for service in reversed(services):
+            await service.stop()
     return 0
+
+
+def _server(directory: DataDirectory, number: int, address: str) -> Service:
+    """The first server has the local socket of the directory, a further one its own."""
+    if number == 1:
+        return _service(directory, "server", "server", address)
+    return _service(
+        directory, f"server-{number}", "server", address, "--socket", str(directory.root / f"api-{number}.sock")
+    )
+
+
+def _service(directory: DataDirectory, name: str, module: str, address: str, *more: str) -> Service:
+    command = [sys.executable, "-m", f"lading.wiring.{module}", "--data", str(directory.root), "--listen", address]
+    return Service(name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log")
 
 
 class Service:
@@ -119,12 +138,16 @@ class Service:
         try:
             ready = await asyncio.wait_for(_read_line(read), _START_TIMEOUT)
         except TimeoutError:
-            ready = b""
+            await self.stop()
+            said = self._last_words(began) or "it said nothing; is the machine overloaded?"
+            late = f"the {self.name} did not start within {_START_TIMEOUT:.0f} s"
+            raise Unavailable(f"{late}: {said} (log: {self._log})") from None
         finally:
             os.close(read)
         if ready != b"ready\n":
             await self.stop()
-            raise Unavailable(f"the {self.name} did not start: {self._last_words(began)} (log: {self._log})")
+            said = self._last_words(began) or "no message"
+            raise Unavailable(f"the {self.name} did not start: {said} (log: {self._log})")
 
     async def keep(self) -> None:
         """Start it again whenever it ends, at once at first, then with a growing pause."""
@@ -174,7 +197,7 @@ class Service:
         with self._log.open("rb") as log:
             log.seek(began)
             lines = log.read()[-4096:].decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "no message")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 async def _read_line(descriptor: int) -> bytes:

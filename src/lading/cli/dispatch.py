@@ -1,0 +1,67 @@
+"""`lading dispatch`: one more dispatcher for a server anywhere (the work is in `wiring.dispatching`)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lading.cli import display
+
+if TYPE_CHECKING:
+    from lading.wiring.dispatching import Membership, Ready
+
+_file = click.Path(dir_okay=False, exists=True, path_type=Path)
+
+
+@click.command()
+@click.option("--join", type=_file, help="The file that 'lading admin dispatcher-token' wrote.")
+@click.option("--api", metavar="URL", help="In place of --join: the server, https://HOST:PORT.")
+@click.option("--token-file", type=_file, help="With --api: a file with the dispatcher's token.")
+@click.option("--ca-file", type=_file, help="With --api: the certificate to know the server by, PEM.")
+@click.option("--fleet", default="local", show_default=True, help="Where containers run: local, slurm, cloud ...")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), required=True, help="For what runs, and a cache."
+)
+@click.option("--config", type=_file, help="Configuration of this dispatcher: its sections Local and Containers.")
+@display.json_option
+def dispatch(
+    join: Path | None,
+    api: str | None,
+    token_file: Path | None,
+    ca_file: Path | None,
+    fleet: str,
+    data: Path,
+    config: Path | None,
+    as_json: bool,
+) -> None:
+    """Run containers of a server on this machine, or through this machine's Slurm, until stopped.
+
+    Several dispatchers share one server: each has a token of its own. What this one cannot run stays queued for others.
+    """
+    from lading.wiring.dispatching import main
+
+    def announce(ready: Ready) -> None:
+        if as_json:
+            display.emit_json({"api": ready.api, "fleet": ready.fleet, "data": str(ready.data)})
+        else:
+            click.echo(f"lading: dispatching to {ready.fleet} for {ready.api} from {ready.data}")
+        sys.stdout.flush()
+
+    membership = _membership(join, api, token_file, ca_file)
+    sys.exit(main(membership, fleet=fleet, data=data, config=config, on_ready=announce))
+
+
+def _membership(join: Path | None, api: str | None, token_file: Path | None, ca_file: Path | None) -> Membership:
+    from lading.wiring.dispatching import Membership, read_membership
+
+    if join is not None:
+        if api or token_file or ca_file:
+            raise click.UsageError("--join has all that --api, --token-file and --ca-file say; give one or the others")
+        return read_membership(join)
+    if not api or token_file is None:
+        raise click.UsageError("name the server with --join FILE, or with --api URL and --token-file FILE")
+    certificate = ca_file.read_text() if ca_file is not None else ""
+    return Membership(api=api.rstrip("/"), token=token_file.read_text().strip(), certificate=certificate)

@@ -1,0 +1,168 @@
+"""`lading hpc`: clusters of containers that run MPI, and the daemon in each of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lading.cli import display
+from lading.cli.options import ASSIGNMENT, DURATION, SIZE
+from lading.cli.session import with_session
+from lading.cli.submission import Input, Wish
+from lading.core.hpc_configuration import file_name
+from lading.core.hpc_gang import FailurePolicy, Launcher
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+_FILES = "/hpcaas/files"
+_RANKS = "ranks.txt"
+
+
+@click.group()
+def hpc() -> None:
+    """Run MPI programs, unchanged, in clusters of containers."""
+
+
+@hpc.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
+@click.option("--size", type=click.IntRange(2), required=True, metavar="N", help="How many containers.")
+@click.option("--image", default="hpc:latest", show_default=True, metavar="IMAGE", help="One of `lading image hpc`.")
+@click.option("--param", type=ASSIGNMENT, multiple=True, metavar="K=V", help="Parameter of the code: K and PARAM_K.")
+@click.option(
+    "--file", "files", type=click.Path(exists=True, dir_okay=False, path_type=Path), multiple=True, metavar="F",
+    help=f"Put the file into {_FILES}.",
+)  # fmt: skip
+@click.option(
+    "--launcher", type=click.Choice([one.value for one in Launcher]), default="mpirun", show_default=True,
+    help="Start rank 0 with mpirun, rank 0 as it is, or every rank.",
+)  # fmt: skip
+@click.option(
+    "--rank-failure", type=click.Choice([one.value for one in FailurePolicy]), default="any", show_default=True,
+    help="Whether one rank's failure ends the others.",
+)  # fmt: skip
+@click.option("--vcpus", type=click.IntRange(1), default=1, show_default=True, help="Of each container.")
+@click.option("--ram", type=SIZE, default="256MiB", show_default=True, metavar="SIZE", help="Of each container.")
+@click.option("--max-run-time", type=DURATION, default="0", metavar="TIME", help="Stop it after, for example, 2h.")
+@click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Download the output.")
+@click.option("--no-reuse", is_flag=True, help="Run it even if it was run before.")
+@click.option("--name", help="Name of the request.")
+@display.json_option
+def run(
+    command: tuple[str, ...],
+    size: int,
+    image: str,
+    param: tuple[tuple[str, str], ...],
+    files: tuple[Path, ...],
+    launcher: str,
+    rank_failure: str,
+    vcpus: int,
+    ram: int,
+    max_run_time: int,
+    output: Path | None,
+    no_reuse: bool,
+    name: str | None,
+    as_json: bool,
+) -> None:
+    """Run COMMAND in a cluster of N containers, show what it writes, and leave with its exit code.
+
+    Every container reaches every other as container-0, container-1 ... over ssh without a password. The command starts
+    in /out, which all of them share and which is kept; what a rank leaves in /hpcaas/results is kept as
+    ranks/RANK/results. An equal cluster is not run twice.
+
+    \b
+    lading hpc run --size 4 -- ./heat field.txt 1000 500
+    lading hpc run --size 4 --launcher all -- sh -c 'hostname > $WORLD_RANK'
+    """
+    wish = Wish(
+        command=command,
+        image=image,
+        inputs=tuple(Input(target=f"{_FILES}/{file_name(one.name)}", path=one) for one in files),
+        environment=dict(param),
+        vcpus=vcpus,
+        ram=ram,
+        max_run_time=max_run_time,
+        gang={"nodes": size, "launcher": launcher, "rank_failure": rank_failure},
+        name=name,
+        use_existing=not no_reuse,
+    )
+    from lading.cli.run import follow_to_end
+
+    with RankTable(live=sys.stderr.isatty() and not as_json) as table:
+        code = with_session(lambda session: follow_to_end(session, wish, output, as_json, further={_RANKS: table}))
+    sys.exit(code)
+
+
+class RankTable:
+    """What the ranks do, from the lines of the log on them: a live table on a terminal, else the lines."""
+
+    def __init__(self, *, live: bool) -> None:
+        self._is_live = live
+        self._live: Live | None = None
+        self._ranks: dict[int, str] = {}
+        self._rest = b""
+
+    def __enter__(self) -> RankTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def write(self, data: bytes) -> None:
+        """Take lines, cut anywhere."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take(line.decode(errors="replace"))
+
+    def flush(self) -> None:
+        """Show them."""
+        if not self._is_live or not self._ranks:
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.table import Table
+
+        shown = Table("RANK", "STATE", box=None)
+        for rank, state in sorted(self._ranks.items()):
+            shown.add_row(str(rank), state)
+        if self._live is None:
+            self._live = Live(console=Console(stderr=True), auto_refresh=False)
+            self._live.start()
+        self._live.update(shown, refresh=True)
+
+    def _take(self, line: str) -> None:
+        words = line.split(" ", 2)
+        if words[0] == "rank" and len(words) == 3 and words[1].isdigit():
+            self._ranks[int(words[1])] = words[2]
+            if self._is_live:
+                return
+        display.note(line)
+
+
+@hpc.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED)
+def daemon(options: tuple[str, ...]) -> None:
+    """Serve one container of a cluster: configure, start, watch and end its code.
+
+    Options: --port N (443), --host ADDRESS (all), --root DIR (/). TLS_PUBLIC_CERT, TLS_PRIVATE_KEY and AUTHORIZATION
+    come with the environment.
+    """
+    # In place of this process: the daemon must not carry the command line's modules.
+    os.execv(sys.executable, [sys.executable, "-m", "lading.hpc.daemon", *options])  # noqa: S606
+
+
+@hpc.command()
+@click.argument("file", type=click.Path(dir_okay=False, writable=True, path_type=Path))
+def package(file: Path) -> None:
+    """Write the daemon alone to FILE, a program for any image with Python 3.11 or newer."""
+    from lading.hpc.package import write_package
+
+    with file.open("wb") as opened:
+        write_package(opened)
+    file.chmod(0o755)
+    display.note(f"wrote {file}, {display.size(file.stat().st_size)}")

@@ -1,0 +1,435 @@
+"""A mean cloud without machines, and a loop whose time is made up: whole days of VMs pass in a moment.
+
+What goes wrong is drawn from a seed: calls fail before or after they have had their effect, or hang; VMs are missing
+from lists, listed twice, show old tags; they never boot, break, die, are taken back; agents lose their connection;
+supervisors crash before or after their container runs. What must never be raises AssertionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+
+from lading.core.errors import LadingError, Unavailable
+from lading.core.instances import InstanceType
+from lading.core.sizing import Resources
+from lading.dispatch.cloud.driver import DriverSite, Instance, NoCapacity, QuotaReached, RateLimited, Spec
+from lading.dispatch.cloud.link import Link, Message
+from lading.dispatch.cloud.machine import Machine
+from lading.dispatch.cloud.shell import Unverified
+from lading.testing.simulation.clockwork import Clockwork
+
+_Value = TypeVar("_Value")
+_FOREVER = 1e9
+_NOTHING = InstanceType(name="", provider_type="", resources=Resources())
+
+
+class Crashed(Exception):
+    """A supervisor has died in the middle of its work."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Troubles:
+    """Chances from 0 to 1, times in seconds; may be changed while it runs."""
+
+    create_fails: float = 0.0
+    create_pretends: float = 0.0
+    """`create` raises though the VM is made."""
+    destroy_fails: float = 0.0
+    list_fails: float = 0.0
+    hangs: float = 0.0
+    """A call is never answered."""
+    missing: float = 0.0
+    """A VM is left out of a list, and of up to two more."""
+    doubled: float = 0.0
+    quota: int = 0
+    gap: float = 0.0
+    """Shortest time between two creations; sooner ones are refused for their rate."""
+    scarce: frozenset[str] = frozenset()
+    boot: tuple[float, float] = (20.0, 60.0)
+    never_boots: float = 0.0
+    dies: float = 0.0
+    """A VM stops answering some time after it was made."""
+    breaks: float = 0.0
+    """A VM marks itself as broken some time after it was made."""
+    taken: float = 0.0
+    """A VM vanishes some time after it was made."""
+    loses_link: float = 0.0
+    """A connection breaks at a request."""
+    impostor: float = 0.0
+    """At an attempt to reach a VM somebody else answers, with another key."""
+    slow_copy: float = 0.0
+    """Longest time until a VM that is reached can be used."""
+    late_tags: float = 0.0
+    """Longest time until lists show new tags."""
+    crash_before: float = 0.0
+    crash_after: float = 0.0
+    stuck: float = 0.0
+    """A supervisor does not end when all is done; only a signal ends it."""
+    lag: float = 0.0
+    """Longest time that a supervisor takes to end when all is done."""
+    life: float = 2000.0
+    """Within which a VM dies, breaks or is taken."""
+
+
+@dataclass(slots=True, eq=False)
+class FakeVm:
+    """One VM of the fake cloud."""
+
+    instance: Instance
+    secret: str
+    kind: InstanceType
+    made: float
+    ready: float
+    dies: float = _FOREVER
+    breaks: float = _FOREVER
+    taken: float = _FOREVER
+    hidden: int = 0
+    lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    used: int = 0
+    agents: set[_Agent] = field(default_factory=set)
+
+
+Work = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+async def _rest(_: Mapping[str, Any]) -> None:
+    await asyncio.Event().wait()
+
+
+class FakeCloud:
+    """Implements `Driver`; its method `reach` is a `Reach`.
+
+    `work` is what a supervisor does with an assignment; `gone` hears of containers of which nothing is left.
+    `made` may spoil a VM, which it is given with its number.
+    """
+
+    preemption = ""
+
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        troubles: Troubles | None = None,
+        work: Work = _rest,
+        gone: Callable[[str], None] = lambda _: None,
+        made: Callable[[FakeVm, int], None] = lambda *_: None,
+        tag: str = "ArvadosInstanceSetID",
+        set_id: str = "set",
+    ) -> None:
+        self.troubles = troubles or Troubles()
+        self.vms: dict[str, FakeVm] = {}
+        self.calls: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        self.most = 0
+        self.faults: list[AssertionError] = []
+        self._random = Random(seed)
+        self._work = work
+        self._gone = gone
+        self._made = made
+        self._tag, self._set_id = tag, set_id
+        self._number = 0
+        self._last_create = -_FOREVER
+        self._slowest = 2.0
+
+    # The driver.
+
+    async def create(self, spec: Spec) -> Instance:
+        """Make a VM, perhaps."""
+        await self._call("create")
+        t, now = self.troubles, self._now()
+        if self._chance(t.create_fails):
+            raise self._refuse("error", Unavailable("the fake cloud made nothing"))
+        if now - self._last_create < t.gap:
+            raise self._refuse("rate", RateLimited("the fake cloud is asked too often", pause=t.gap))
+        if t.quota and len(self.vms) >= t.quota:
+            raise self._refuse("quota", QuotaReached(f"the fake cloud gives {t.quota} at most"))
+        if spec.kind.provider_type in t.scarce:
+            raise self._refuse("capacity", NoCapacity(f"the fake cloud has no {spec.kind.provider_type}"))
+        self._last_create = now
+        made = self._make(spec, now)
+        if self._chance(t.create_pretends):
+            raise self._refuse("pretended", Unavailable("the fake cloud does not say whether it made anything"))
+        return replace(made.instance, address="")
+
+    async def list(self) -> list[Instance]:
+        """Those that are there, most of the time."""
+        await self._call("list")
+        if self._chance(self.troubles.list_fails):
+            raise self._refuse("list", Unavailable("the fake cloud lists nothing now"))
+        self._pass_time()
+        found: list[Instance] = []
+        for vm in self.vms.values():
+            if vm.hidden == 0 and self._chance(self.troubles.missing):
+                vm.hidden = self._random.randint(1, 3)
+            if vm.hidden:
+                vm.hidden -= 1
+                continue
+            if vm.instance.tags.get(self._tag) == self._set_id:
+                found += [vm.instance] * (2 if self._chance(self.troubles.doubled) else 1)
+        return found
+
+    async def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Give it tags."""
+        await self._call("tag")
+        if not self.troubles.late_tags:
+            self._tagged(id, dict(tags))
+            return
+        later = self._random.uniform(0.0, self.troubles.late_tags)
+        asyncio.get_running_loop().call_later(later, self._tagged, id, dict(tags))
+
+    def _tagged(self, id: str, tags: dict[str, str]) -> None:
+        if id in self.vms:
+            self.vms[id].instance = replace(self.vms[id].instance, tags=tags)
+
+    async def destroy(self, id: str) -> None:
+        """Remove it, perhaps."""
+        await self._call("destroy")
+        if self._chance(self.troubles.destroy_fails):
+            raise self._refuse("destroy", Unavailable("the fake cloud removes nothing now"))
+        self.take(id)
+
+    def group(self, kind: InstanceType) -> str:
+        """Each type by itself."""
+        return kind.name
+
+    def quick(self) -> None:
+        """Calls take no time from now on."""
+        self._slowest = 0.0
+
+    # What happens to VMs.
+
+    def foreign(self, id: str) -> None:
+        """A VM of somebody else."""
+        self.vms[id] = FakeVm(Instance(id=id, address="9.9.9.9"), "", _NOTHING, self._now(), _FOREVER)
+
+    def take(self, id: str) -> None:
+        """A VM is no more."""
+        vm = self.vms.pop(id, None)
+        if vm is not None:
+            self._empty(vm)
+
+    def _empty(self, vm: FakeVm) -> None:
+        for uuid in (*vm.lives, *vm.left):
+            self._gone(uuid)
+        for task in vm.lives.values():
+            task.cancel()
+        vm.lives.clear()
+        vm.left.clear()
+
+    def _make(self, spec: Spec, now: float) -> FakeVm:
+        self._number += 1
+        t, id = self.troubles, f"i-{self._number}"
+        boot = _FOREVER if self._chance(t.never_boots) else self._random.uniform(*t.boot)
+        instance = Instance(
+            id=id, provider_type=spec.kind.provider_type, address=f"10.0.{self._number >> 8}.{self._number & 255}",
+            tags=dict(spec.tags),
+        )  # fmt: skip
+        secret = next((value for name, value in spec.tags.items() if name.endswith("InstanceSecret")), "")
+        vm = self.vms[id] = FakeVm(instance, secret, spec.kind, now, now + boot)
+        for name, chance in (("dies", t.dies), ("breaks", t.breaks), ("taken", t.taken)):
+            if self._chance(chance):
+                setattr(vm, name, now + self._random.uniform(0, t.life))
+        self.most = max(self.most, len(self.vms))
+        self._made(vm, self._number)
+        return vm
+
+    def _pass_time(self) -> None:
+        now = self._now()
+        for vm in list(self.vms.values()):
+            if now >= vm.taken:
+                self.take(vm.instance.id)
+            elif now >= vm.dies:
+                # Nobody hears of it again; what ran there has ended all the same.
+                self._empty(vm)
+
+    # The way to a VM.
+
+    @asynccontextmanager
+    async def reach(self, machine: Machine, tell: Callable[[Message], None]) -> AsyncGenerator[Link]:
+        """An agent, when the VM has booted and the secret is right."""
+        self._pass_time()
+        vm = self.vms.get(machine.name)
+        await asyncio.sleep(self._random.uniform(0.0, 0.5 + self.troubles.slow_copy))
+        if vm is None or self._now() < vm.ready or self._now() >= vm.dies:
+            raise Unavailable(f"{machine.name}: no ssh connection: refused")
+        if vm.secret != machine.secret or self._chance(self.troubles.impostor):
+            raise Unverified(f"{machine.name}: it does not know the secret that the instance was made with")
+        if not machine.pinned:
+            machine.pinned = "its key"
+            tell({"op": "verified"})
+        agent = _Agent(self, vm)
+        vm.agents.add(agent)
+        link = Link(agent.lines(), agent, stray=tell)
+        try:
+            yield link
+        finally:
+            vm.agents.discard(agent)
+            agent.close()
+
+    def start(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
+        """A supervisor begins."""
+        uuid = told["container_uuid"]
+        if any(uuid in other.lives for other in self.vms.values()):
+            self.faults.append(AssertionError(f"{uuid} has two supervisors"))
+        vm.used += 1
+        vm.lives[uuid] = asyncio.create_task(self._live(vm, told), name=f"supervisor of {uuid}")
+
+    async def _live(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
+        uuid, tidy = told["container_uuid"], False
+        try:
+            await asyncio.sleep(self._random.uniform(0.0, 1.0))
+            if not self._chance(self.troubles.crash_before):
+                await self._work(told)
+                tidy = not self._chance(self.troubles.crash_after)
+                await asyncio.sleep(_FOREVER if self._chance(self.troubles.stuck) else self._lag())
+        except Crashed:
+            tidy = False
+        except LadingError:
+            tidy = True
+        except AssertionError as fault:
+            self.faults.append(fault)
+        except asyncio.CancelledError:
+            return
+        if vm.lives.pop(uuid, None) is not None and not tidy:
+            vm.left.add(uuid)
+        self._tell_ended(vm, uuid)
+
+    def _lag(self) -> float:
+        return self._random.uniform(0.0, self.troubles.lag)
+
+    def stop(self, vm: FakeVm, uuid: str) -> None:
+        """A supervisor gets a signal."""
+        if uuid in vm.lives:
+            vm.lives.pop(uuid).cancel()
+            vm.left.add(uuid)
+            self._tell_ended(vm, uuid)
+
+    def _tell_ended(self, vm: FakeVm, uuid: str) -> None:
+        for agent in vm.agents:
+            agent.ended(uuid)
+
+    def clear(self, vm: FakeVm, uuid: str) -> None:
+        """What a supervisor left is cleared away."""
+        vm.left.discard(uuid)
+        self._gone(uuid)
+
+    # Chance and time.
+
+    def chance_of(self, chance: float) -> bool:
+        """Whether it happens."""
+        return self._chance(chance)
+
+    async def _call(self, name: str) -> None:
+        self.calls[name] = self.calls.get(name, 0) + 1
+        if self._chance(self.troubles.hangs):
+            await asyncio.sleep(_FOREVER)
+        await asyncio.sleep(self._random.uniform(0.0, self._slowest))
+
+    def _refuse(self, name: str, error: LadingError) -> LadingError:
+        self.refused[name] = self.refused.get(name, 0) + 1
+        return error
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _chance(self, chance: float) -> bool:
+        return self._random.random() < chance
+
+
+class _Agent:
+    """The other end of a link: what `agent.py` and the warm parent do on a real VM."""
+
+    def __init__(self, cloud: FakeCloud, vm: FakeVm) -> None:
+        self._cloud = cloud
+        self._vm = vm
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What it says."""
+        while (line := await self._lines.get()) is not None:
+            yield line
+
+    def close(self) -> None:
+        """The connection is gone."""
+        self._lines.put_nowait(None)
+
+    def write(self, data: bytes) -> None:
+        """Hear a request."""
+        request = msgspec.json.decode(data)
+        now = asyncio.get_running_loop().time()
+        vm = self._vm
+        if now >= min(vm.dies, vm.taken) or vm.instance.id not in self._cloud.vms:
+            return
+        uuid = request.get("uuid")
+        answer: dict[str, Any] = {"id": request["id"], "uuid": uuid}
+        match request["op"]:
+            case "ping":
+                answer |= {"op": "pong", "broken": "it says so" if now >= vm.breaks else ""}
+            case "list":
+                answer |= {"op": "listed", "live": [{"uuid": one} for one in vm.lives], "dead": sorted(vm.left)}
+            case "start":
+                uuid = request["assignment"]["container_uuid"]
+                self._cloud.start(vm, request["assignment"])
+                answer |= {"op": "started", "uuid": uuid}
+            case "signal":
+                if uuid in vm.lives:
+                    self._cloud.stop(vm, uuid)
+                answer |= {"op": "signalled", "delivered": True}
+            case "clean":
+                alive = uuid in vm.lives
+                if not alive:
+                    self._cloud.clear(vm, uuid)
+                answer |= {"op": "cleaned", "error": "it is alive" if alive else ""}
+        if self._cloud.chance_of(self._cloud.troubles.loses_link):
+            self.close()
+            return
+        self._say(answer)
+
+    async def drain(self) -> None:
+        """There is always room."""
+
+    def ended(self, uuid: str) -> None:
+        """A supervisor has ended."""
+        self._say({"op": "ended", "uuid": uuid})
+
+    def _say(self, message: Mapping[str, Any]) -> None:
+        self._lines.put_nowait(msgspec.json.encode(message))
+
+
+async def pass_time(seconds: float) -> None:
+    """Let so much made-up time go by: it takes no time."""
+    assert isinstance(asyncio.get_running_loop(), Clockwork)
+    await asyncio.sleep(seconds)
+
+
+def play(work: Coroutine[Any, Any, _Value], *, longest: float = 1e6) -> _Value:
+    """Run it in a time that passes as fast as nothing happens. Raises AssertionError when it takes too long."""
+    loop = Clockwork()
+    task = loop.create_task(work)
+    while not task.done():
+        loop.settle()
+        if task.done():
+            break
+        due = loop.next_timer()
+        assert due is not None, "nobody waits for anything any more"
+        assert due < longest, f"not done after {loop.time():.0f} s"
+        loop.advance(due)
+    for other in asyncio.all_tasks(loop):
+        other.cancel()
+    loop.settle()
+    loop.close()
+    return task.result()
+
+
+@asynccontextmanager
+async def open_fake(site: DriverSite) -> AsyncGenerator[FakeCloud]:
+    """The fake driver by its entry point: without machines, so nothing becomes ready."""
+    yield FakeCloud(tag=site.tag, set_id=site.set_id)

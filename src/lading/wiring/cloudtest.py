@@ -1,0 +1,129 @@
+"""`lading cloud test`: from a configuration to a trial of its cloud, with a key and a directory for the time of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import signal
+import socket
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from lading.config import Config, load
+from lading.core.errors import Invalid
+from lading.core.instances import InstanceType
+from lading.dispatch.cloud import settings as configuration
+from lading.dispatch.cloud.driver import DriverSite, find_driver
+from lading.dispatch.cloud.reach import Reach, SshReach
+from lading.dispatch.cloud.runner import Workshop
+from lading.dispatch.cloud.settings import CloudSettings
+from lading.dispatch.cloud.shell import keep_key, public_text, read_key
+from lading.dispatch.cloud.trial import Means, Step, Trial
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What to test. Without types the cheapest one; `set_id` "" is one of this machine."""
+
+    config: Path
+    types: Sequence[str] = ()
+    command: str = ""
+    set_id: str = ""
+
+
+def main(wish: Wish, *, tell: Callable[[Step], None], doing: Callable[[str], None]) -> bool:
+    """Test it; whether all was well. After INT or TERM what there is is removed, then CancelledError is raised.
+
+    Raises Invalid for a configuration that cannot be.
+    """
+    config = load(wish.config)
+    set_id = wish.set_id or f"lading-test-{socket.gethostname()}"
+    chosen = configuration.read(config, set_id=set_id, template={})
+    types = choose(chosen, wish.types)
+    told = config.Containers.DispatchPrivateKey
+    with tempfile.TemporaryDirectory(prefix="lading-cloud-test-") as folder:
+        key = read_key(told) if told else keep_key(Path(folder) / "key")
+        logging.getLogger("asyncssh").setLevel(logging.WARNING)
+        return asyncio.run(_test(config, chosen, types, key, Path(folder), wish.command, tell, doing))
+
+
+def choose(chosen: CloudSettings, names: Sequence[str]) -> list[InstanceType]:
+    """The types of these names; without any the cheapest one. Raises Invalid naming those that there are."""
+    if ALL in names:
+        return list(chosen.types)
+    for name in names:
+        if name not in chosen.by_name:
+            raise Invalid(f"--type {name}: there is no such instance type; there are {', '.join(chosen.by_name)}")
+    if names:
+        return [chosen.by_name[name] for name in names]
+    return [min(chosen.types, key=lambda one: (one.price, one.name))]
+
+
+async def _test(
+    config: Config,
+    chosen: CloudSettings,
+    types: Sequence[InstanceType],
+    key: asyncssh.SSHKey,
+    folder: Path,
+    command: str,
+    tell: Callable[[Step], None],
+    doing: Callable[[str], None],
+) -> bool:
+    _end_once(doing)
+    cloud = config.Containers.CloudVMs
+    site = DriverSite(
+        parameters=cloud.DriverParameters,
+        tag=chosen.tag("InstanceSetID"),
+        set_id=chosen.set_id,
+        directory=folder / "vms",
+    )
+    async with find_driver(cloud.Driver)(site) as driver:
+        means = Means(
+            settings=chosen,
+            driver=driver,
+            reach=_reaching(chosen, key, Workshop(folder / "runner")),
+            public_key=public_text(key),
+            token=lambda: secrets.token_hex(20),
+            clock=asyncio.get_running_loop().time,
+            key=key,
+            command=command,
+        )
+        return await Trial(means, tell=tell, doing=doing).run(types)
+
+
+def _reaching(
+    chosen: CloudSettings, key: asyncssh.SSHKey, workshop: Workshop
+) -> Callable[[Callable[[str, str], None]], Reach]:
+    def make(passed: Callable[[str, str], None]) -> Reach:
+        return SshReach(
+            key=key,
+            directory=chosen.directory,
+            probe_command=chosen.probe_command,
+            runner=workshop.get,
+            port=chosen.ssh_port,
+            passed=passed,
+        )
+
+    return make
+
+
+def _end_once(doing: Callable[[str], None]) -> None:
+    """Have the first INT or TERM end the test; further ones must not stop the removal of VMs."""
+    loop, task, heard = asyncio.get_running_loop(), asyncio.current_task(), list[bool]()
+    assert task is not None
+
+    def end() -> None:
+        doing("interrupted: the VMs of the test are being removed")
+        if not heard:
+            heard.append(True)
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, end)

@@ -1,0 +1,265 @@
+"""The upkeep of the block store that goes on beside a server: garbage collection and scrubbing, each at its period.
+
+What they came to is kept in `storage.json` of the data directory: when each was last done, what it found, and how far
+a scrub has come, so that a restart goes on where it was. One process at a time does either (`storage.lock`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lading.blobs.collector import Collector, Look, Outcome
+from lading.blobs.mounts import Mounts
+from lading.blobs.references import References
+from lading.blobs.scrubber import Damage, Findings, Scrubber
+from lading.config import Config
+from lading.core.errors import Conflict, Invalid, LadingError
+from lading.telemetry import event
+from lading.wiring.database import open_database
+from lading.wiring.directory import DataDirectory, write_private
+from lading.wiring.references import RecordedReferences
+from lading.wiring.volumes import open_mounts
+
+_SETTLE: Final = 300.0
+_SAVE: Final = 30.0
+_RETRY: Final = 600.0
+_KEPT: Final = 100
+_logger = logging.getLogger("lading.upkeep")
+
+
+@dataclass(slots=True, kw_only=True)
+class Balance:
+    """What the last garbage collection came to (times in Unix seconds)."""
+
+    at: float = 0.0
+    blocks: int = 0
+    bytes: int = 0
+    named: int = 0
+    done: dict[str, int] | None = None
+    left: int = 0
+    failures: list[str] | None = None
+    lost: list[str] | None = None
+    lacking: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Scrub:
+    """How far the present scrub has come, and what the last ones found."""
+
+    began: float = 0.0
+    ended: float = 0.0
+    position: str = ""
+    blocks: int = 0
+    bytes: int = 0
+    damaged: list[Damage] | None = None
+    failures: list[str] | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """What is kept from one time to the next."""
+
+    balance: Balance
+    scrub: Scrub
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The volumes, and who asks the records about them."""
+
+    directory: DataDirectory
+    config: Config
+    mounts: Mounts
+    references: References
+
+    def collector(self) -> Collector:
+        """The garbage collector as configured."""
+        settings = self.config.Collections
+        return Collector(
+            self.mounts,
+            self.references,
+            grace=settings.BlobSigningTTL,
+            lifetime=settings.BlobTrashLifetime,
+            may_trash=settings.BlobTrash,
+            at_once=settings.BlobReplicateConcurrency,
+            clock=time.time,
+        )
+
+    def scrubber(self, *, rate: int | None = None) -> Scrubber:
+        """The scrubber as configured."""
+        wanted = self.config.Collections.ScrubRate if rate is None else rate
+        return Scrubber(self.mounts, self.references, rate=wanted, clock=time.monotonic)
+
+
+@asynccontextmanager
+async def open_storage(directory: DataDirectory) -> AsyncGenerator[Storage]:
+    """The storage of a data directory, also while it is served. Raises Invalid when there is none."""
+    if not (directory.root / "secrets.json").exists():
+        raise Invalid(f"{directory.root}: no data here; name the directory with --data")
+    config = directory.config(directory.secrets(), address=directory.served_address() or "localhost:1")
+    database = await open_database(config, directory)
+    try:
+        mounts = await open_mounts(config, directory)
+        try:
+            yield Storage(
+                directory=directory, config=config, mounts=mounts, references=RecordedReferences(database, config)
+            )
+        finally:
+            await mounts.aclose()
+    finally:
+        await database.close()
+
+
+@contextmanager
+def alone(directory: DataDirectory, what: str) -> Iterator[None]:
+    """Hold the lock of `what` in this directory. Raises Conflict when another process does."""
+    descriptor = os.open(directory.root / f"{what}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise Conflict(f"{directory.root}: another {what} is at work; try again when it is done") from error
+    finally:
+        os.close(descriptor)
+
+
+def read_state(directory: DataDirectory) -> State:
+    """What was kept; that nothing was ever done when it cannot be read."""
+    try:
+        return msgspec.json.decode(_path(directory).read_bytes(), type=State)
+    except (OSError, msgspec.DecodeError):
+        return State(balance=Balance(), scrub=Scrub())
+
+
+def write_balance(directory: DataDirectory, look: Look, outcome: Outcome) -> None:
+    """Keep what a garbage collection came to."""
+    with _changing(directory):
+        _keep_balance(directory, look, outcome)
+
+
+def _keep_balance(directory: DataDirectory, look: Look, outcome: Outcome) -> None:
+    state = read_state(directory)
+    state.balance = Balance(
+        at=look.began,
+        blocks=look.blocks,
+        bytes=look.bytes,
+        named=look.named,
+        done=dict(outcome.done),
+        left=outcome.left,
+        failures=outcome.failures[:_KEPT],
+        lost=list(look.plan.lost[:_KEPT]),
+        lacking=len(look.plan.lacking),
+    )
+    _write(directory, state)
+
+
+def write_scrub(
+    directory: DataDirectory, findings: Findings, *, began: float, ended: float, before: Scrub | None = None
+) -> None:
+    """Keep how far a scrub has come; `before` is what was kept when it was taken up again."""
+    with _changing(directory):
+        state, before = read_state(directory), before or Scrub()
+        state.scrub = Scrub(
+            began=began,
+            ended=ended,
+            position="" if ended else findings.position,
+            blocks=before.blocks + findings.blocks,
+            bytes=before.bytes + findings.bytes,
+            damaged=[*(before.damaged or ()), *findings.damaged][-_KEPT:],
+            failures=findings.failures[:_KEPT],
+        )
+        _write(directory, state)
+
+
+async def keep_up(storage: Storage, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    """Collect garbage and scrub at their periods, until cancelled."""
+    async with asyncio.TaskGroup() as tasks:
+        if storage.config.Collections.BalancePeriod > 0:
+            tasks.create_task(_balance_for_ever(storage, sleep), name="garbage collection")
+        if storage.config.Collections.ScrubPeriod > 0:
+            tasks.create_task(_scrub_for_ever(storage, sleep), name="scrub")
+
+
+async def balance(storage: Storage) -> Outcome:
+    """One garbage collection. Raises Conflict, Unavailable, Invalid."""
+    with alone(storage.directory, "gc"):
+        collector = storage.collector()
+        look = await collector.look(progress=lambda *_: None)
+        outcome = await collector.carry_out(look, progress=lambda *_: None)
+        await asyncio.to_thread(write_balance, storage.directory, look, outcome)
+    return outcome
+
+
+async def scrub(storage: Storage) -> Findings:
+    """One scrub, or the rest of one that was interrupted. Raises Conflict, Unavailable."""
+    with alone(storage.directory, "scrub"):
+        before = (await asyncio.to_thread(read_state, storage.directory)).scrub
+        is_new = not before.position
+        began = time.time() if is_new else before.began
+        before = Scrub() if is_new else before
+        saved = time.monotonic()
+
+        async def save(findings: Findings, ended: float) -> None:
+            await asyncio.to_thread(write_scrub, storage.directory, findings, began=began, ended=ended, before=before)
+
+        async def save_now_and_then(findings: Findings) -> None:
+            nonlocal saved
+            if time.monotonic() - saved > _SAVE:
+                saved = time.monotonic()
+                await save(findings, 0.0)
+
+        findings = await storage.scrubber().run(after=before.position, progress=save_now_and_then)
+        await save(findings, time.time())
+    return findings
+
+
+async def _balance_for_ever(storage: Storage, sleep: Callable[[float], Awaitable[None]]) -> None:
+    period = storage.config.Collections.BalancePeriod
+    while True:
+        last = (await asyncio.to_thread(read_state, storage.directory)).balance.at
+        await sleep(max(min(_SETTLE, period), last + period - time.time()))
+        try:
+            await balance(storage)
+        except LadingError as error:
+            event(_logger, "not balanced", reason=error.message)
+            await sleep(min(_RETRY, period))
+
+
+async def _scrub_for_ever(storage: Storage, sleep: Callable[[float], Awaitable[None]]) -> None:
+    period = storage.config.Collections.ScrubPeriod
+    while True:
+        state = (await asyncio.to_thread(read_state, storage.directory)).scrub
+        due = 0.0 if state.position else state.began + period - time.time()
+        await sleep(max(min(_SETTLE, period), due))
+        try:
+            await scrub(storage)
+        except LadingError as error:
+            event(_logger, "not scrubbed", reason=error.message)
+            await sleep(min(_RETRY, period))
+
+
+@contextmanager
+def _changing(directory: DataDirectory) -> Iterator[None]:
+    """One at a time reads the file, changes it and writes it: collection and scrub may end at the same moment."""
+    with (directory.root / "storage.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _path(directory: DataDirectory) -> Path:
+    return directory.root / "storage.json"
+
+
+def _write(directory: DataDirectory, state: State) -> None:
+    write_private(_path(directory), msgspec.json.format(msgspec.json.encode(state)))

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.config import load
+from lading.core.errors import Invalid
+from lading.store.sqlite import SqliteDatabase
+from lading.wiring.database import open_database
+from lading.wiring.directory import DataDirectory
+
+
+async def test_without_configuration_it_is_the_file(tmp_path: Path) -> None:
+    config = load(None, {"SystemRootToken": "s" * 50})
+    database = await open_database(config, DataDirectory(tmp_path))
+    assert isinstance(database, SqliteDatabase)
+    await database.close()
+    with pytest.raises(Invalid, match="needs PostgreSQL"):
+        await open_database(config, DataDirectory(tmp_path, tmp_path / "second.sock"))
