@@ -6,7 +6,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.figures import absent, durations, throughput
+from bench.api.http import Run
+from bench.figures import absent, calls, durations, throughput
 from bench.report import table, write
 
 FIGURES = [
@@ -19,8 +20,15 @@ FIGURES = [
 def test_the_table_is_aligned_and_says_what_was_broken() -> None:
     lines = table(FIGURES).splitlines()
     assert lines[2].split() == ["latency", "1", "50.0", "ms", "50.0", "ms", "p50", "<=", "80", "ms", "kept"]
-    assert lines[3].split() == ["rate", "300", "15.0", ">=", "20", "/s", "BROKEN"]
+    assert lines[3].split() == ["rate", "300", "15.0", "/s", ">=", "20", "/s", "BROKEN"]
     assert lines[-1] == "docker: not installed"
+
+
+def test_processor_time_has_its_columns_where_it_was_measured() -> None:
+    run = Run(seconds=1.0, latencies=[0.001], server=0.0004)
+    lines = table([calls("get", run), FIGURES[0]]).splitlines()
+    assert lines[0].split() == ["what", "n", "p50", "p99", "rate", "server", "promise"]
+    assert lines[2].split()[-2:] == ["0.40", "ms"]
 
 
 def test_the_json_names_the_machine(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""`python -m tests.fuzz [--calls N] [--seed N]`: generated calls against an API in this process."""
+"""`python -m tests.fuzz [--calls N] [--bodies N] [--manifests N] [--seed N]`: what is made up at random.
+
+Generated calls against an API in this process, on both databases; spoiled manifests.
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,76 @@ import logging
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
+from lading.testing.hpc import Rig
 from tests.fuzz.bodies import try_bodies
+from tests.fuzz.daemon import try_daemon
 from tests.fuzz.document import try_document
+from tests.fuzz.manifests import too_slow, try_manifests
 from tests.fuzz.site import populated
+from tests.postgres import running_postgres
 
 
 def main() -> int:
-    """Run both; print what went wrong."""
+    """Run all; print what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("--calls", type=int, default=20_000, help="calls by the OpenAPI document (20000)")
     parser.add_argument("--bodies", type=int, default=5_000, help="calls with spoiled bodies (5000)")
+    parser.add_argument("--manifests", type=int, default=1_000_000, help="spoiled manifests (1000000)")
+    parser.add_argument("--daemon", type=int, default=10_000, help="calls to the daemon of HPC containers (10000)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats a run (the time)")
+    parser.add_argument("--database", action="append", choices=["sqlite", "postgresql"], help="one of them (both)")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
     print(f"seed {options.seed}")
-    with tempfile.TemporaryDirectory() as name, populated(Path(name), seed=options.seed) as site:
-        faults = try_document(site, calls=options.calls, number=options.seed)
-        faults += try_bodies(site, calls=options.bodies, number=options.seed)
+    failed = _try_manifests(options.manifests, options.seed)
+    failed = _try_daemon(options.daemon, options.seed) or failed
+    for name in options.database or ["sqlite", "postgresql"]:
+        with ExitStack() as stack:
+            root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            where = stack.enter_context(running_postgres()) if name == "postgresql" else None
+            site = stack.enter_context(populated(root, seed=options.seed, server=where))
+            faults = try_document(site, calls=options.calls, number=options.seed)
+            faults += try_bodies(site, calls=options.bodies, number=options.seed)
+        for fault in faults[:50]:
+            print(fault)
+        statuses = ", ".join(f"{status}: {count}" for status, count in sorted(site.statuses.items()))
+        print(f"{name}: {sum(site.statuses.values())} calls ({statuses}), {len(faults)} faults", flush=True)
+        failed = failed or bool(faults)
+    return 1 if failed else 0
+
+
+def _try_daemon(calls: int, seed: int) -> bool:
+    """Whether any answer was not as its document says."""
+    with tempfile.TemporaryDirectory() as folder:
+        rig = Rig(Path(folder))
+        rig.up()
+        try:
+            faults, statuses = try_daemon(rig, calls=calls, number=seed)
+        finally:
+            rig.down()
     for fault in faults[:50]:
         print(fault)
-    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(site.statuses.items()))
-    print(f"{sum(site.statuses.values())} calls ({statuses}), {len(faults)} faults")
-    return 1 if faults else 0
+    told = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
+    print(f"HPC daemon: {sum(statuses.values())} calls ({told}), {len(faults)} faults", flush=True)
+    return bool(faults)
+
+
+def _try_manifests(count: int, seed: int) -> bool:
+    """Whether any broke a rule."""
+    began = time.monotonic()
+    faults, taken = try_manifests(count=count, number=seed)
+    faults += too_slow()
+    for fault in faults[:50]:
+        print(fault)
+    seconds = time.monotonic() - began
+    print(
+        f"manifests: {count} spoiled, {taken} taken, the others refused, {len(faults)} faults, {seconds:.0f} s",
+        flush=True,
+    )
+    return bool(faults)
 
 
 if __name__ == "__main__":

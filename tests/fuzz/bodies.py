@@ -61,6 +61,7 @@ def seeds(site: Site) -> dict[str, dict[str, Any]]:
             "name": "c", "credential_class": "k", "external_id": "e", "secret": "s", "scopes": [],
             "expires_at": "2040-01-01",
         },
+        "repositories": {"name": "r", "fetch_url": "https://git.example.org/r.git"},
         "groups": {"name": "g", "group_class": "project", "properties": {}, "description": "d", "trash_at": None},
     }  # fmt: skip
 
@@ -113,9 +114,11 @@ def _spoil(value: Any, chance: random.Random) -> None:
     keys = list(value) if isinstance(value, dict) else list(range(len(value)))
     if not keys or chance.random() < 0.1:
         if isinstance(value, dict):
-            value[chance.choice(["", "nothing", "uuid", "owner_uuid", "a.b", "x" * 1000])] = chance.choice(ODD)
+            value[chance.choice(["", "nothing", "uuid", "owner_uuid", "a.b", "x" * 1000])] = copy.deepcopy(
+                chance.choice(ODD)
+            )
         else:
-            value.append(chance.choice(ODD))
+            value.append(copy.deepcopy(chance.choice(ODD)))
         return
     key = chance.choice(keys)
     if isinstance(value[key], dict | list) and chance.random() < 0.6:

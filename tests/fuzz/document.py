@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import requests
@@ -44,11 +44,15 @@ def try_document(site: Site, *, calls: int, number: int) -> list[str]:
     each = max(1, calls // (2 * len(every)))
     for operation in every:
         for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE):
-            _run(operation.as_strategy(generation_mode=mode), each, number, lambda case: _one(site, case, faults))
+            run_examples(
+                operation.as_strategy(generation_mode=mode), each, number, lambda case: _one(site, case, faults)
+            )
     return faults
 
 
-def _run(strategy: Any, examples: int, number: int, act: Callable[[Case[Any]], None]) -> None:
+def run_examples(strategy: Any, examples: int, number: int, act: Callable[[Case[Any]], None]) -> None:
+    """Act on so many generated cases."""
+
     @seed(number)
     @settings(
         max_examples=examples,
@@ -70,16 +74,46 @@ def _run(strategy: Any, examples: int, number: int, act: Callable[[Case[Any]], N
 
 def _one(site: Site, case: Case[Any], faults: list[str]) -> None:
     _aim(site, case)
+    request, headers, body = prepare(case, f"Bearer {site.token()}")
+    reply = site.send(str(request.method), str(request.url), headers, body)
+    judge(case, request, reply, faults)
+
+
+def prepare(case: Case[Any], authorization: str) -> tuple[requests.PreparedRequest, dict[str, str], bytes]:
+    """The request of a case, its headers and its body."""
     kwargs = case.as_transport_kwargs(base_url=BASE)
     kwargs = {name: value for name, value in kwargs.items() if name in _KNOWN}
     request = requests.Request(**kwargs).prepare()
     sent = request.body or b""
     body = sent if isinstance(sent, bytes) else str(sent).encode()
-    headers = {
-        **{name: str(value) for name, value in request.headers.items()},
-        "Authorization": f"Bearer {site.token()}",
-    }
-    reply = site.send(str(request.method), str(request.url), headers, body)
+    return (
+        request,
+        {**{name: str(value) for name, value in request.headers.items()}, "Authorization": authorization},
+        body,
+    )
+
+
+class Answered(Protocol):
+    """What came back."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """By name in lower case."""
+        ...
+
+    @property
+    def body(self) -> bytes:
+        """All of it."""
+        ...
+
+
+def judge(case: Case[Any], request: requests.PreparedRequest, reply: Answered, faults: list[str]) -> None:
+    """Note what of the answer is not as the document says."""
     response = Response(
         status_code=reply.status,
         headers={name: [value] for name, value in reply.headers.items()},
@@ -92,7 +126,7 @@ def _one(site: Site, case: Case[Any], faults: list[str]) -> None:
         case.validate_response(response, checks=CHECKS)
     except (Failure, FailureGroup) as failure:
         said = " | ".join(str(one) for one in getattr(failure, "exceptions", [failure]))
-        call = f"{request.method} {request.url} {body[:500]!r}"
+        call = f"{request.method} {request.url} {str(request.body)[:500]}"
         faults.append(f"{case.operation.label}: {reply.status} {reply.body[:300]!r}\n  {said}\n  {call}")
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from lading.testing.world import Reply, World, call_asgi, world
+from tests.postgres import PostgresServer
 
 ROOT_TOKEN = "s" * 50
 
@@ -66,10 +67,10 @@ class Site:
 
 
 @contextmanager
-def populated(root: Path, *, seed: int) -> Iterator[Site]:
-    """A site with records of every kind."""
+def populated(root: Path, *, seed: int, server: PostgresServer | None = None) -> Iterator[Site]:
+    """A site with records of every kind, on SQLite unless there is a server."""
     with asyncio.Runner() as runner:
-        stack = _opened(root)
+        stack = _opened(root, server)
         made = runner.run(anext(stack))
         site = Site(made, runner.get_loop(), random.Random(seed))
         try:
@@ -80,13 +81,13 @@ def populated(root: Path, *, seed: int) -> Iterator[Site]:
 
 
 @asynccontextmanager
-async def _world(root: Path) -> AsyncIterator[World]:
-    async with world(root) as made:
+async def _world(root: Path, server: PostgresServer | None) -> AsyncIterator[World]:
+    async with world(root, postgresql=await server.fresh() if server else None) as made:
         yield made
 
 
-async def _opened(root: Path) -> Any:
-    async with _world(root) as made:
+async def _opened(root: Path, server: PostgresServer | None) -> Any:
+    async with _world(root, server) as made:
         yield made
 
 

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,12 +25,14 @@ class Cluster:
     address: str
     process: subprocess.Popen[str] | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    around: dict[str, str] = field(default_factory=dict)
+    """Further variables of `lading up` itself."""
 
     def start(self) -> float:
         """Start it; seconds until it said that it is ready."""
         began = time.monotonic()
         command = [LADING, "up", "--data", str(self.data), "--listen", self.address]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | self.around)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         seconds = time.monotonic() - began
@@ -92,18 +94,24 @@ def free_address() -> str:
 
 
 @contextmanager
-def running_cluster(data: Path, config: str = "") -> Iterator[Cluster]:
+def running_cluster(
+    data: Path, config: str = "", around: Mapping[str, str] | None = None, address: str = ""
+) -> Iterator[Cluster]:
     """A cluster that is stopped at the end, and must leave no process, mount or control group behind."""
     data.mkdir(parents=True, exist_ok=True)
     if config:
         (data / "config.yml").write_text(config)
-    cluster = Cluster(data, free_address())
+    cluster = Cluster(data, address or free_address(), around=dict(around or {}))
     cluster.start()
     try:
         yield cluster
     finally:
         if cluster.process is not None:
             cluster.stop()
+    # A supervisor tidies up after it has reported the end of its container.
+    until = time.monotonic() + 15
+    while (left_mounts(data) or left_processes(data)) and time.monotonic() < until:
+        time.sleep(0.1)
     assert left_mounts(data) == set()
     assert left_processes(data) == []
     assert left_cgroups(json.loads((data / "secrets.json").read_text())["cluster_id"]) == []

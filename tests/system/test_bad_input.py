@@ -216,7 +216,7 @@ def test_a_corrupt_block_is_reported_and_never_served(api: Api) -> None:
     stored.write_bytes(b"Will be damaged\n")
     status, text = api.send("GET", f"/{locator.strip()}")
     assert status == 502
-    assert "damaged\n" not in text
+    assert "ill be damaged" not in text
 
 
 @pytest.mark.parametrize("token", ["nonsense", "v2/zzzzz-gj3su-000000000000000/nonsense"])

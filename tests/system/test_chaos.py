@@ -15,14 +15,15 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
+from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core import manifest
 from tests.system.cluster import Cluster, is_alive, running_cluster
 
 pytestmark = pytest.mark.system
 CONTAINERS, KILLS = 50, 10
-# A name that only this run's containers have: the observer counts processes by it.
-MARK = "0.37"
+# What only the containers of this run sleep: the observer counts processes by it.
+MARK = f"0.36{os.getpid():07d}"
 
 
 @pytest.fixture
@@ -37,7 +38,9 @@ async def _client(cluster: Cluster) -> AsyncIterator[tuple[ApiClient, BlockClien
     token = cluster.environment["ARVADOS_API_TOKEN"]
     transport = HttpTransport(unix_socket=cluster.data / "api.sock")
     try:
-        yield ApiClient(transport, token), BlockClient(transport, token)
+        # A server that is killed again and again while it starts is away for longer than the usual patience.
+        patience = RetryPolicy(attempts=1000, cap=1.0, give_up_after=200.0)
+        yield ApiClient(transport, token, retry=patience), BlockClient(transport, token, retry=patience)
     finally:
         await transport.close()
 

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from lading.client.mount.__main__ import enter_namespace
 from lading.supervisor import linux
 from lading.supervisor.engines import Engine, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
+from lading.supervisor.engines.podman import make_engine
 from tests.contracts.engine_suite import IsolatingEngineSuite, Kit
 from tests.reality import need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
+from tests.system.podman_service import PodmanService
 
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(scope="module")
-def own_mounts() -> None:
-    """The native engine mounts only where nobody else sees it; the rest of this process's tests live there too."""
+@pytest.fixture(scope="class")
+def own_mounts() -> Iterator[None]:
+    """The native engine mounts only where nobody else sees it; the tests after these are where they were before."""
     need_root()
     need_program("crun")
-    if not linux.has_own_mounts():
-        linux.leave_mount_namespace()
+    before = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    directory = Path.cwd()
+    linux.leave_mount_namespace()
+    yield
+    enter_namespace(before)
+    os.chdir(directory)
 
 
 @pytest.fixture
@@ -50,6 +58,17 @@ class TestDocker(IsolatingEngineSuite):
     def kit(self, docker_daemon: DockerDaemon, clean_directory: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
             return DockerEngine(dataclasses.replace(settings, docker_socket=str(docker_daemon.socket)))
+
+        return Kit(make, clean_directory)
+
+
+class TestPodman(IsolatingEngineSuite):
+    """The suite on podman's service."""
+
+    @pytest.fixture
+    def kit(self, podman_service: PodmanService, clean_directory: Path) -> Kit:
+        def make(settings: EngineSettings) -> Engine:
+            return make_engine(dataclasses.replace(settings, podman_socket=str(podman_service.socket)))
 
         return Kit(make, clean_directory)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lading.client.api import ApiClient, Record
 from lading.client.environment import find_server
+from lading.core import filetree
 from lading.core.timestamps import format_time
+from tests.repository import Repository
 from tests.system.cluster import Cluster, running_cluster
 
 pytestmark = pytest.mark.system
@@ -121,12 +124,26 @@ def test_what_has_expired_is_stopped(cluster: Cluster) -> None:
     scene(cluster, act)
 
 
-def test_what_the_supervisor_cannot_mount_it_says(cluster: Cluster) -> None:
+def test_a_git_tree_is_run_and_what_a_link_leads_to_in_it_is_saved(cluster: Cluster, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repository")
+    (tmp_path / "repository" / "hello").write_text("#!/bin/sh\necho hello from $0\n")
+    (tmp_path / "repository" / "hello").chmod(0o755)
+    repository.commit(data__notes="a note")
+
     async def act(client: Client) -> None:
-        mounts = {"/out": {"kind": "tmp"}, "/keep": {"kind": "keep"}}
-        needs = {"vcpus": 1, "ram": 64 << 20, "API": True}
-        request = await client.submit("true", mounts=mounts, runtime_constraints=needs, container_count_max=1)
+        await client.api.create("repositories", {"name": "tools", "fetch_url": repository.url})
+        tree = {"kind": "git_tree", "repository_name": "tools", "commit": "main"}
+        mounts = {
+            "/out": {"kind": "tmp"},
+            "/src": tree,
+            "/note": {**tree, "path": "data/notes"},
+        }
+        script = "/src/hello > /out/said; ln -s /src/data /out/kept; ln -s /note /out/note"
+        request = await client.submit(script, mounts=mounts, cwd="/out")
         ended = await client.until(request, "Cancelled", "Complete")
-        assert "cannot show the tree of all collections" in ended["runtime_status"]["error"]
+        assert (ended["state"], ended["exit_code"]) == ("Complete", 0), ended["runtime_status"]
+        record = await client.api.get("collections", ended["output"])
+        names = [path for path, _ in filetree.files(filetree.from_manifest(record["manifest_text"]))]
+        assert names == ["kept/notes", "note", "said"]
 
     scene(cluster, act)

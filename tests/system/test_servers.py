@@ -37,6 +37,7 @@ class Servers:
     directory: DataDirectory
     secrets: Secrets
     processes: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
+    addresses: dict[int, str] = field(default_factory=dict)
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     def socket(self, number: int) -> Path:
@@ -47,7 +48,8 @@ class Servers:
         """Start a server and wait until it serves."""
         reading, writing = os.pipe()
         command = [sys.executable, "-m", "lading.wiring.server", "--data", str(self.directory.root)]
-        listen = ["--listen", free_address(), "--socket", str(self.socket(number))]
+        self.addresses[number] = free_address()
+        listen = ["--listen", self.addresses[number], "--socket", str(self.socket(number))]
         process = await asyncio.create_subprocess_exec(
             *command, *listen, "--parent", str(os.getpid()), "--ready-fd", str(writing), pass_fds=[writing]
         )
@@ -166,7 +168,7 @@ async def listen(client: ApiClient, heard: list[str]) -> None:
 
 async def mark(client: ApiClient, heard: list[str], name: str) -> None:
     """Wait until the listener hears of what is made now."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             made = await client.create("collections", {"name": name}, ensure_unique_name=True)
             for _ in range(20):
@@ -194,3 +196,20 @@ async def everything(client: ApiClient, plural: str, key: str, last: JSON, filte
         rows += page
         last = page[-1][key]
     return rows
+
+
+async def test_what_a_dispatcher_tells_one_server_the_other_says_too(servers: Servers) -> None:
+    one, other = await servers.client(0), await servers.client(1)
+    (container,) = await queue(one, 1)
+    sentence = "Waiting in queue at position 1: the quota is 1 container at a time, and 1 runs now."
+    items = {container: {"reason": "quota", "sentence": sentence}}
+    dispatcher = await servers.client(0, servers.secrets.dispatch_token)
+    await dispatcher.request("POST", "dispatch/statuses", body={"items": items})
+    request = (await one.list("container_requests", filters=[["container_uuid", "=", container]]))[0]["uuid"]
+    answers = [await client.action("container_requests", request, "why", method="GET") for client in (one, other)]
+    assert answers[0]["waits"] == answers[1]["waits"]
+    assert answers[1]["waits"][1] == {"reason": "quota", "sentence": sentence}
+    states = [
+        await client.action("container_requests", request, "container_status", method="GET") for client in (one, other)
+    ]
+    assert states[0] == states[1] == {"uuid": container, "container_state": "Queued", "scheduling_status": sentence}

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from lading.testing.supervising import CONTAINER, FakeServer
 from tests.reality import need_program, need_root
 from tests.supervisor.warm import PATIENCE, Parent, start_parent
 from tests.system.docker_daemon import DockerDaemon
+from tests.system.podman_service import PodmanService
 
 pytestmark = pytest.mark.system
 SCRIPT = """
@@ -58,8 +59,15 @@ class Stage:
     async def run(self, command: list[str], uuid: str = CONTAINER, **changes: Any) -> dict[str, Any]:
         """The record of a container once its supervisor has ended."""
         record, pidfd = await self.start(command, uuid, **changes)
-        await ended(pidfd)
+        await self.over(pidfd, uuid)
         return record
+
+    async def over(self, pidfd: int, uuid: str = CONTAINER) -> None:
+        """Wait until a container was ended in good order; its supervisor may stay for another."""
+        async with asyncio.timeout(PATIENCE):
+            while (self.parent.run / uuid).exists():
+                await asyncio.sleep(0.01)
+        os.close(pidfd)
 
     async def begun(self, command: list[str], **changes: Any) -> tuple[dict[str, Any], int]:
         """As `start`, once the command has written `up`."""
@@ -71,9 +79,17 @@ class Stage:
         return record, pidfd
 
 
+def leave(_: Path) -> None:
+    """Do nothing with a directory."""
+
+
 @asynccontextmanager
-async def staged(**assignment: Any) -> AsyncIterator[Stage]:
+async def staged(
+    prepare: Callable[[Path], None] = leave, undo: Callable[[Path], None] = leave, **assignment: Any
+) -> AsyncIterator[Stage]:
+    """A stage with assignments like this; its directory is prepared before and undone after."""
     directory = Path(tempfile.mkdtemp(prefix="ls-"))
+    prepare(directory)
     server = FakeServer()
     name, archive = tiny_image()
     image = server.add_collection({f"{name}.tar": archive})
@@ -87,6 +103,7 @@ async def staged(**assignment: Any) -> AsyncIterator[Stage]:
         parent.connection.close()
         parent.process.wait(PATIENCE)
     left = [path.name for path in parent.run.iterdir()]
+    undo(directory)
     assert linux.mounts_below(str(directory)) == []
     shutil.rmtree(directory)
     assert left == []
@@ -127,10 +144,13 @@ async def full_life(stage: Stage) -> tuple[str, dict[str, bytes], dict[str, Any]
     return record["output"], stage.server.files(record["output"]), record
 
 
-async def test_engines_give_equal_outputs(docker_daemon: DockerDaemon, group: Cgroup) -> None:
+async def test_engines_give_equal_outputs(
+    docker_daemon: DockerDaemon, podman_service: PodmanService, group: Cgroup
+) -> None:
     found = {}
-    for engine in ("native", "docker"):
-        async with staged(engine=engine, docker_socket=str(docker_daemon.socket)) as stage:
+    sockets: dict[str, Any] = {"docker_socket": str(docker_daemon.socket), "podman_socket": str(podman_service.socket)}
+    for engine in ("native", "docker", "podman"):
+        async with staged(engine=engine, **sockets) as stage:
             found[engine], files, record = await full_life(stage)
             assert record["exit_code"] == 3
             assert files == {
@@ -146,7 +166,7 @@ async def test_engines_give_equal_outputs(docker_daemon: DockerDaemon, group: Cg
                 "sub/file": b"data\n",
                 "x-link/x": b"input\n",
             }
-    assert found["native"] == found["docker"]
+    assert found["native"] == found["docker"] == found["podman"]
 
 
 async def test_a_killed_supervisor_leaves_no_mount_and_the_rest_is_cleaned(native: Stage, group: Cgroup) -> None:
@@ -195,7 +215,7 @@ async def test_term_cancels_and_saves_what_there_is(native: Stage, group: Cgroup
     script = "trap 'exit 9' TERM; echo part > /out/file; echo up; while :; do sleep 0.01; done"
     record, pidfd = await native.begun(["sh", "-c", script])
     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
-    await ended(pidfd)
+    await native.over(pidfd)
     assert (record["state"], record["exit_code"]) == ("Cancelled", 9)
     assert b"up" in native.server.files(record["log"])["stdout.txt"]
 
@@ -213,7 +233,7 @@ async def test_a_container_outlives_the_warm_parent(native: Stage, group: Cgroup
     native.parent.process.kill()
     native.parent.process.wait()
     (native.parent.run / CONTAINER / "mounts" / "1" / "go").touch()
-    await ended(pidfd)
+    await native.over(pidfd)
     assert record["state"] == "Complete"
 
 

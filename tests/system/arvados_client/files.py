@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from tests.system.arvados_client.site import Site, equal
+from tests.system.arvados_client.site import Site, client, equal
 
 import arvados  # isort: skip
 import arvados.collection  # isort: skip
@@ -36,6 +36,44 @@ def check_keep_refusals(site: Site) -> None:
         except (arvados.errors.KeepReadError, arvados.errors.NotFoundError):
             continue
         raise AssertionError(f"read {locator}")
+
+
+def check_keep_copies_and_storage_classes(site: Site) -> None:
+    keep = arvados.keep.KeepClient(api_client=site.api, num_retries=0)
+    for copies in (1, 2, 3):
+        data = os.urandom(1000)
+        equal(keep.get(keep.put(data, copies=copies)), data)
+    assert keep.put(os.urandom(1000), copies=2, classes=["default"])
+    try:
+        keep.put(os.urandom(1000), copies=1, classes=["absent"])
+    except arvados.errors.KeepWriteError:
+        return
+    raise AssertionError("a class that nobody serves was confirmed")
+
+
+def check_keep_whole_blocks(site: Site) -> None:
+    data = os.urandom(64 << 20)
+    written = arvados.keep.KeepClient(api_client=site.api)
+    locator = written.put(data)
+    read = arvados.keep.KeepClient(api_client=site.api, block_cache=arvados.keep.KeepBlockCache())
+    assert read.get(locator) == data
+    assert written.put(data).split("+")[0] == locator.split("+")[0]
+
+
+def check_keep_with_every_form_of_a_token(site: Site) -> None:
+    host, token = os.environ["ARVADOS_API_HOST"], os.environ["ARVADOS_API_TOKEN"]
+    bare = client(host, token.split("/")[2])
+    locators = {}
+    for name, api in (("v2", site.api), ("bare", bare)):
+        keep = arvados.keep.KeepClient(api_client=api, num_retries=0, block_cache=arvados.keep.KeepBlockCache())
+        locators[name] = keep.put(b"one token, two forms")
+        equal(keep.get(locators[name]), b"one token, two forms")
+    keep = arvados.keep.KeepClient(api_client=bare, num_retries=0, block_cache=arvados.keep.KeepBlockCache())
+    try:
+        keep.get(locators["v2"])
+    except arvados.errors.KeepReadError:
+        return
+    raise AssertionError("a signature is bound to the form of the token")
 
 
 def check_write_save_and_read(site: Site) -> None:

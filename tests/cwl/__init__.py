@@ -1,0 +1,1 @@
+"""Small CWL v1.2 cases of our own, run by `cwltest` with `arvados-cwl-runner` and with `cwltool`."""

@@ -1,0 +1,122 @@
+"""GPUs given to containers, on this machine and through a real Slurm: device files of a tree whose GPUs are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lading.client.blocks import BlockClient
+from lading.core import manifest
+from lading.testing.devices import make_devices
+from lading.testing.slurm import running_slurm
+from tests.reality import need_program, need_root
+from tests.system.cluster import Cluster, running_cluster
+from tests.system.desk import Desk, desk_of
+
+pytestmark = pytest.mark.system
+LOCAL = "Local: {{VCPUs: 4, RAM: 1GiB, GPUDriverVersion: '11.4'}}\nContainers: {{DeviceRoot: {tree}}}\n"
+SLURM = """
+Containers:
+  Dispatcher: slurm
+  ReserveExtraRAM: 0
+  DeviceRoot: {tree}
+  SLURM: {{PollPeriod: 300ms, NodeDirectory: {node}, HookDirectory: {hooks}}}
+"""
+# When it had which device.
+SCRIPT = "cd /dev; echo nvidia[0-9] >/out/who; date +%s%N >>/out/who; sleep 0.3; date +%s%N >>/out/who"
+
+
+def tools(cluster: Cluster) -> None:
+    cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "date")
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_root()
+    need_program("crun")
+    return make_devices(tmp_path_factory.mktemp("tree"), cuda=2)
+
+
+@pytest.fixture(scope="module")
+def cluster(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster") / "data", LOCAL.format(tree=tree)) as running:
+        tools(running)
+        yield running
+
+
+def gpus(count: int, **more: Any) -> dict[str, Any]:
+    gpu = {"stack": "cuda", "device_count": count, "driver_version": "11.0", "hardware_target": ["8.0"], **more}
+    return {"runtime_constraints": {"vcpus": 1, "ram": 64 << 20, "gpu": gpu}}
+
+
+async def uses(desk: Desk, uuids: list[str]) -> dict[str, list[tuple[int, int]]]:
+    """When which device was in use, from the outputs."""
+    blocks = BlockClient(desk.client.transport, desk.cluster.environment["ARVADOS_API_TOKEN"])
+    found: dict[str, list[tuple[int, int]]] = {}
+    for uuid in uuids:
+        container = await desk.until(uuid, "Complete", "Cancelled")
+        assert container["state"] == "Complete", container["runtime_status"]
+        text = (await desk.client.get("collections", container["output"]))["manifest_text"]
+        data = b"".join([await blocks.get(locator) for locator in manifest.locators(text)])
+        devices, began, ended = data.decode().splitlines()
+        for device in devices.split():
+            found.setdefault(device, []).append((int(began), int(ended)))
+    return found
+
+
+def check(found: dict[str, list[tuple[int, int]]], *, count: int) -> None:
+    """No device was in two hands at a time."""
+    assert sorted(found) == ["nvidia0", "nvidia1"]
+    assert sum(map(len, found.values())) == count
+    for times in found.values():
+        times.sort()
+        assert all(ended < began for (_, ended), (began, _) in pairwise(times))
+
+
+async def test_each_gpu_is_one_containers_at_a_time(cluster: Cluster) -> None:
+    async with desk_of(cluster) as desk:
+        uuids = [await desk.submit(SCRIPT, **gpus(count)) for count in (1, 2, 1, 1, 1)]
+        async with asyncio.timeout(60):
+            check(await uses(desk, uuids), count=6)
+
+
+async def test_a_container_that_needs_other_gpus_waits_and_says_so(cluster: Cluster) -> None:
+    async with desk_of(cluster) as desk:
+        async with asyncio.timeout(60):
+            for wish, words in (
+                (gpus(1, driver_version="12.0"), "driver is too old"),
+                (gpus(1, stack="rocm"), "for cuda"),
+                (gpus(3), "3 GPUs"),
+            ):
+                uuid = await desk.submit("exit 0", **wish)
+                assert words in await desk.until_told(uuid, words)
+                await desk.cancel(uuid)
+
+
+async def test_who_asks_for_no_gpu_sees_none(cluster: Cluster) -> None:
+    async with desk_of(cluster) as desk:
+        uuid = await desk.submit("test ! -e /dev/nvidia0; test ! -e /dev/nvidiactl")
+        assert (await desk.until(uuid, "Complete", "Cancelled"))["exit_code"] == 0
+
+
+async def test_slurm_says_which_gpus_a_job_has(tree: Path, tmp_path: Path) -> None:
+    for program in ("slurmctld", "slurmd", "munged"):
+        need_program(program)
+    (tmp_path / "hooks").mkdir()
+    config = SLURM.format(tree=tree, node=tmp_path / "node", hooks=tmp_path / "hooks")
+    cards = [str(tree / "dev" / name) for name in ("nvidia0", "nvidia1")]
+    with (
+        running_slurm(tmp_path / "slurm", nodes=1, vcpus=4, ram=4000, cards=cards) as slurm,
+        running_cluster(tmp_path / "data", config, slurm.environment) as cluster,
+    ):
+        tools(cluster)
+        async with desk_of(cluster) as desk, asyncio.timeout(60):
+            uuids = [await desk.submit(SCRIPT, **gpus(1)) for _ in range(3)]
+            check(await uses(desk, uuids), count=3)
+        while slurm.jobs():
+            await asyncio.sleep(0.1)
