@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One row of the report. `target` is what the project promises, `met` whether it was kept (None: no promise)."""
+    """One row of the report. `target` is what the project promises, `met` whether it was kept (None: no promise).
+
+    `server`, `database` and `client` are milliseconds of processor time for each thing done.
+    """
 
     name: str
     unit: str
@@ -20,6 +24,19 @@ class Figure:
     target: str = ""
     met: bool | None = None
     note: str = ""
+    server: float | None = None
+    database: float | None = None
+    client: float | None = None
+
+
+class Calls(Protocol):
+    """Calls that were made: how long each took and all of them together, and whose processor time it cost (seconds)."""
+
+    seconds: float
+    latencies: list[float]
+    server: float
+    database: float
+    client: float
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
@@ -29,17 +46,26 @@ def percentile(samples: Sequence[float], share: float) -> float:
     return sorted(samples)[max(0, math.ceil(share * len(samples)) - 1)]
 
 
-def durations(name: str, seconds: Sequence[float], *, note: str = "", p50_limit: float | None = None) -> Figure:
-    """A row of durations, shown in milliseconds; `p50_limit` (milliseconds) is the promise."""
+def durations(
+    name: str,
+    seconds: Sequence[float],
+    *,
+    note: str = "",
+    p50_limit: float | None = None,
+    p99_limit: float | None = None,
+) -> Figure:
+    """A row of durations, shown in milliseconds; `p50_limit` and `p99_limit` (milliseconds) are the promises."""
     half, most = percentile(seconds, 0.5) * 1000, percentile(seconds, 0.99) * 1000
+    wanted = (("p50", half, p50_limit), ("p99", most, p99_limit))
+    limits = [(which, found, limit) for which, found, limit in wanted if limit is not None]
     return Figure(
         name=name,
         unit="ms",
         count=len(seconds),
         p50=half,
         p99=most,
-        target="" if p50_limit is None else f"p50 <= {p50_limit:g} ms",
-        met=None if p50_limit is None else half <= p50_limit,
+        target=", ".join(f"{which} <= {limit:g} ms" for which, _, limit in limits),
+        met=all(found <= limit for _, found, limit in limits) if limits else None,
         note=note,
     )
 
@@ -55,6 +81,37 @@ def throughput(name: str, count: int, seconds: float, *, note: str = "", least: 
         target="" if least is None else f">= {least:g} /s",
         met=None if least is None else rate >= least,
         note=note,
+    )
+
+
+def calls(
+    name: str,
+    run: Calls,
+    *,
+    least: float | None = None,
+    p99_limit: float | None = None,
+    done: int | None = None,
+    note: str = "",
+) -> Figure:
+    """A row of calls. The promises: `least` a second, and `p99_limit` milliseconds; `done` counts those that matter."""
+    count = len(run.latencies) if done is None else done
+    rate, most = count / run.seconds, percentile(run.latencies, 0.99) * 1000
+    promises = [] if least is None else [(f">= {least:g} /s", rate >= least)]
+    if p99_limit is not None:
+        promises.append((f"p99 < {p99_limit:g} ms", most < p99_limit))
+    return Figure(
+        name=name,
+        unit="calls",
+        count=count,
+        p50=percentile(run.latencies, 0.5) * 1000,
+        p99=most,
+        rate=rate,
+        target=", ".join(text for text, _ in promises),
+        met=all(kept for _, kept in promises) if promises else None,
+        note=note,
+        server=run.server / count * 1000,
+        database=run.database / count * 1000,
+        client=run.client / count * 1000,
     )
 
 

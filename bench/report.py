@@ -12,14 +12,19 @@ from pathlib import Path
 
 from bench.figures import Figure
 
-_HEADINGS = ("what", "n", "p50", "p99", "per second", "promise", "")
+_HEADINGS = ("what", "n", "p50", "p99", "rate", "server", "database", "client", "promise", "")
+_LEFT = (0, 8, 9)
 
 
 def table(figures: Sequence[Figure]) -> str:
     """The figures as aligned columns, notes below."""
     rows = [_HEADINGS, *(_row(one) for one in figures)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    lines = [_line(row, widths) for row in rows]
+    # Columns that nothing stands in are left out.
+    used = [column for column in range(len(_HEADINGS)) if column in (0, 9) or any(row[column] for row in rows[1:])]
+    rows = [tuple(row[column] for column in used) for row in rows]
+    left = [number for number, column in enumerate(used) if column in _LEFT]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(used))]
+    lines = [_line(row, widths, left) for row in rows]
     notes = [f"{one.name}: {one.note}" for one in figures if one.note]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:], *([""] if notes else []), *notes])
 
@@ -42,17 +47,18 @@ def write(path: Path, figures: Sequence[Figure], *, now: datetime) -> None:
 
 def _row(one: Figure) -> tuple[str, ...]:
     promise = {None: "", True: "kept", False: "BROKEN"}[one.met]
-    rate = "" if one.rate is None else f"{one.rate:.1f}"
-    return one.name, str(one.count or ""), _time(one.p50), _time(one.p99), rate, one.target, promise
+    rate = "" if one.rate is None else f"{one.rate:.1f} {one.unit}"
+    spent = [_time(value or None, 2) for value in (one.server, one.database, one.client)]
+    return one.name, str(one.count or ""), _time(one.p50), _time(one.p99), rate, *spent, one.target, promise
 
 
-def _time(milliseconds: float | None) -> str:
-    return "" if milliseconds is None else f"{milliseconds:.1f} ms"
+def _time(milliseconds: float | None, digits: int = 1) -> str:
+    return "" if milliseconds is None else f"{milliseconds:.{digits}f} ms"
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+def _line(row: Sequence[str], widths: Sequence[int], left: Sequence[int]) -> str:
     cells = [
-        cell.ljust(width) if column in (0, 5, 6) else cell.rjust(width)
+        cell.ljust(width) if column in left else cell.rjust(width)
         for column, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
     return "  ".join(cells).rstrip()

@@ -17,6 +17,7 @@ from lading.core.timestamps import parse_time
 
 _LIMIT = 120.0
 _OUTPUT = "/out"
+_REQUEST = "arvados#containerRequest"
 
 
 class Watch:
@@ -30,17 +31,17 @@ class Watch:
 
     async def follow(self) -> None:
         """Take note of every request that becomes Final, with the time at which it was heard."""
-        async for item in events(self._client):
+        async for item in events(self._client, kinds=(_REQUEST,)):
             if not isinstance(item, Event):
                 self.listening.set()
-            elif item.object_kind == "arvados#containerRequest" and _new_state(item) == "Final":
+            elif item.object_kind == _REQUEST and _new_state(item) == "Final":
                 async with self._change:
                     self._ends[item.object_uuid] = time.time()
                     self._change.notify_all()
 
-    async def end(self, uuid: str) -> float:
+    async def end(self, uuid: str, *, limit: float = _LIMIT) -> float:
         """The time (seconds since 1970) at which the end of a request was heard. Raises TimeoutError."""
-        async with asyncio.timeout(_LIMIT), self._change:
+        async with asyncio.timeout(limit), self._change:
             await self._change.wait_for(lambda: uuid in self._ends)
             return self._ends[uuid]
 
@@ -50,13 +51,14 @@ class Outcome:
     """One container after its end: times in seconds since 1970, and the texts of what it saved."""
 
     queued: float
+    finished: float
     heard: float
     log: dict[str, str]
     output: dict[str, str]
 
 
-async def submit(client: ApiClient, image: str, command: list[str]) -> str:
-    """Commit a request for one small container that is never reused; its uuid."""
+async def submit(client: ApiClient, image: str, command: list[str], *, ram: int = 64 << 20, **more: object) -> str:
+    """Commit a request for one small container that is never reused; its uuid. `more` are further attributes."""
     made = await client.create(
         "container_requests",
         {
@@ -69,7 +71,8 @@ async def submit(client: ApiClient, image: str, command: list[str]) -> str:
             "cwd": _OUTPUT,
             "output_path": _OUTPUT,
             "mounts": {_OUTPUT: {"kind": "tmp", "capacity": 1 << 20}},
-            "runtime_constraints": {"vcpus": 1, "ram": 64 << 20},
+            "runtime_constraints": {"vcpus": 1, "ram": ram},
+            **more,
         },
     )
     return str(made["uuid"])
@@ -89,6 +92,7 @@ async def inspect(client: ApiClient, blocks: BlockClient, uuid: str, *, heard: f
         raise RuntimeError(f"{uuid} has no log or no output")
     return Outcome(
         queued=_seconds(parse_time(container["created_at"])),
+        finished=_seconds(parse_time(container["finished_at"])),
         heard=heard,
         log=await _texts(client, blocks, request["log_uuid"]),
         output=await _texts(client, blocks, request["output_uuid"]),

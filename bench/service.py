@@ -15,18 +15,23 @@ from pathlib import Path
 from lading.client.api import ApiClient
 from lading.client.environment import find_server
 
-PROGRAMS = ("sh", "date")
+PROGRAMS = ("sh", "date", "head", "split", "mkdir")
 _STOP_LIMIT = 60.0
 _LADING = (sys.executable, "-m", "lading")
 
 
 @contextlib.contextmanager
-def serving(data: Path) -> Iterator[dict[str, str]]:
+def serving(data: Path, *, listen: str = "", config: str = "") -> Iterator[dict[str, str]]:
     """A running `lading up` with its data in `data`; yields the environment for its clients.
+
+    It listens on the loopback unless `listen` says HOST:PORT. `config` is the text of its configuration file.
 
     Raises RuntimeError with its last words when it does not start.
     """
-    listen = f"127.0.0.1:{_free_port()}"
+    listen = listen or f"127.0.0.1:{free_port()}"
+    if config:
+        data.mkdir(parents=True)
+        (data / "config.yml").write_text(config)
     with (data.parent / "up.log").open("w+") as log:
         up = subprocess.Popen(
             [*_LADING, "up", "--data", str(data), "--listen", listen], stdout=subprocess.PIPE, stderr=log, text=True
@@ -42,7 +47,7 @@ def serving(data: Path) -> Iterator[dict[str, str]]:
 
 
 def add_image(environment: dict[str, str]) -> str:
-    """Make an image of this machine's `sh` and `date`; its portable data hash."""
+    """Make an image of this machine's programs that the benchmarks use; its portable data hash."""
     command = [*_LADING, "image", "add", "--from-host", *PROGRAMS, "--name", "bench:1", "--json"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -74,7 +79,7 @@ def _environment(path: Path) -> dict[str, str]:
     return os.environ | dict(line.split("=", 1) for line in lines)
 
 
-def _free_port() -> int:
+def free_port(host: str = "127.0.0.1") -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((host, 0))
         return int(probe.getsockname()[1])

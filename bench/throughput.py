@@ -15,7 +15,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 
 SCRIPT = 'echo "$0" > number'
-LEAST = 20.0
+LEAST = 40.0
 _SUBMITTERS = 8
 _READERS = 8
 

@@ -1,0 +1,125 @@
+"""The plan for a large fleet: passes over VMs and waiting containers of many shapes, in processor time and memory.
+
+The floor is the least that anybody would have to do who looked at everything: sort the queue once by its key.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from bench.figures import Figure, durations
+from lading.core.cloudlimits import Limits
+from lading.core.fleetplan import Planner, Room, Rules, Waiting
+from lading.core.instances import InstanceType, Shape
+from lading.core.sizing import GIB, MIB, Resources
+
+FULL, INCREMENTAL, MEMORY = 150.0, 10.0, 400.0
+_ROUNDS = 5
+_EVENTS = 300
+
+
+def measure(*, machines: int, waiting: int) -> list[Figure]:
+    """Full passes over a fleet that is nearly full, idle, or not there yet; passes after one event; memory."""
+    queue = _queue(waiting)
+    one = Resources(1, 2 * GIB, 10 * GIB)
+    limits = Limits(most=machines)
+    figures = [durations(f"floor: sort {waiting:,} keys", [_cost(lambda: sorted(q.key for q in queue))] * _ROUNDS)]
+    tracemalloc.start()
+    planner = _planner(queue, machines, idle=False)
+    planner.decide(limits, now=0.0)
+    used = tracemalloc.get_traced_memory()[1] / MIB
+    tracemalloc.stop()
+    for name, idle, there in (("nearly full", False, machines), ("all idle", True, machines), ("none yet", True, 0)):
+        costs = [_pass(queue, there, limits, idle=idle) for _ in range(_ROUNDS)]
+        figures.append(durations(f"full pass, {machines:,} VMs {name}", costs, p50_limit=FULL))
+    figures += _events(planner, limits, one)
+    figures.append(
+        Figure(
+            name="memory of the planner",
+            unit="MiB",
+            count=1,
+            rate=used,
+            target=f"<= {MEMORY:g} MiB",
+            met=used <= MEMORY,
+        )
+    )
+    return figures
+
+
+def _events(planner: Planner, limits: Limits, freed: Resources) -> list[Figure]:
+    draw = Random(2)
+    names = sorted(planner.rooms)
+    ends, arrivals, leaves = [], [], []
+    for number in range(_EVENTS):
+        room = planner.rooms[draw.choice(names)]
+        ends.append(_cost(lambda room=room: planner.put(replace(room, free=room.free + freed)), planner, limits))  # type: ignore[misc]
+        new = Waiting(f"bench-new-{number}", draw.randrange(1000) << 40, "2027", _shapes()[number % 7])
+        arrivals.append(_cost(lambda new=new: planner.add(new), planner, limits))  # type: ignore[misc]
+        leaves.append(_cost(lambda new=new: planner.remove(new.uuid), planner, limits))  # type: ignore[misc]
+    return [
+        durations("pass after a container has ended", ends, p50_limit=INCREMENTAL),
+        durations("pass after a container has come", arrivals, p50_limit=INCREMENTAL),
+        durations("pass after a request was cancelled", leaves, p50_limit=INCREMENTAL),
+    ]
+
+
+def _pass(queue: list[Waiting], machines: int, limits: Limits, *, idle: bool) -> float:
+    planner = _planner(queue, machines, idle=idle)
+    return _cost(lambda: planner.decide(limits, now=0.0))
+
+
+def _cost(work: Callable[[], object], planner: Planner | None = None, limits: Limits | None = None) -> float:
+    gc.collect()
+    began = time.process_time()
+    work()
+    if planner is not None and limits is not None:
+        planner.decide(limits, now=0.0)
+    return time.process_time() - began
+
+
+def _types() -> tuple[InstanceType, ...]:
+    return tuple(
+        InstanceType(
+            name=f"t{n}", provider_type=f"t{n}", resources=Resources(n, n * 4 * GIB, n * 50 * GIB), price=n * 0.05
+        )
+        for n in (2, 4, 8, 16, 32, 64)
+    )
+
+
+def _shapes() -> list[Shape]:
+    return [
+        Shape(need=Resources(vcpus, vcpus * ram * GIB, disk * GIB))
+        for vcpus in (1, 2, 4, 8, 16)
+        for ram in (1, 2, 3, 4)
+        for disk in (1, 10, 50)
+    ]
+
+
+def _queue(count: int) -> list[Waiting]:
+    draw, shapes = Random(1), _shapes()
+    return [
+        Waiting(
+            f"bench-dz642-{number:015d}",
+            draw.randrange(1, 1000) << 40,
+            f"2026-01-01T00:00:{number % 60:02d}.{number:06d}Z",
+            draw.choice(shapes),
+        )
+        for number in range(count)
+    ]
+
+
+def _planner(queue: list[Waiting], machines: int, *, idle: bool) -> Planner:
+    draw, types = Random(3), _types()
+    planner = Planner(Rules(types=types))
+    planner.extend(queue)
+    for number in range(machines):
+        kind = draw.choice(types)
+        cores = kind.resources.vcpus if idle else int(kind.resources.vcpus * draw.choice((0, 0, 0, 0, 0.1, 0.25)))
+        free = Resources(cores, cores * 4 * GIB, cores * 50 * GIB)
+        planner.put(Room(f"i-{number}", kind.name, free, ready=True, empty=idle))
+    return planner

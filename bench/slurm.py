@@ -1,0 +1,131 @@
+"""What the Slurm fleet adds to bare `sbatch`: the same jobs, in turn, on a private cluster on this machine.
+
+The floor is `sbatch --wrap true`, as many at a time as the fleet submits; beside it stands a loop of them, one after
+another, as a script would do it. The fleet, without job arrays, gets as many containers at once whose supervisor is
+`true`: what is measured is submission, the job script with its completion hook, the looks at the queue and the nice
+values, not the supervisor. Both are watched alike, from outside, until Slurm has no job any more. Rounds alternate, so
+that other work on the machine hits both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.figures import Figure, absent, throughput
+from lading.core.sizing import MIB, Resources
+from lading.dispatch.fleet import Assignment, Interest, Order
+from lading.dispatch.slurm import SlurmFleet, SlurmSettings
+from lading.dispatch.slurm_arguments import Templates
+from lading.dispatch.slurm_commands import Slurm, run_program
+from lading.dispatch.slurm_script import Site
+from lading.testing.slurm import SlurmCluster, running_slurm
+
+MOST_ADDED = 0.15
+_NAME = "sbatch alone"
+_TOKEN = "bench-gj3su-000000000000000"
+_LIMIT = 300.0
+_LOOK = 0.1
+_AT_ONCE = 3
+
+
+def measure(*, jobs: int, rounds: int) -> list[Figure]:
+    """Jobs a second of both, and how much longer the fleet takes."""
+    if os.geteuid() != 0 or shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        return [absent(_NAME, "needs root, and Slurm's daemons")]
+    loop = bare = fleet = 0.0
+    with (
+        tempfile.TemporaryDirectory(prefix="lading-bench-", ignore_cleanup_errors=True) as folder,
+        running_slurm(Path(folder) / "slurm", nodes=2) as slurm,
+        _reaching(slurm),
+    ):
+        _bare(slurm, 5)
+        for number in range(rounds):
+            loop += _bare(slurm, jobs)
+            bare += _bare(slurm, jobs, at_once=_AT_ONCE)
+            fleet += asyncio.run(_through_fleet(slurm, Path(folder), jobs, number))
+    added = fleet / bare - 1
+    return [
+        throughput(_NAME, jobs * rounds, loop, note="sbatch --wrap true, one after another"),
+        throughput(f"{_NAME}, {_AT_ONCE} at a time", jobs * rounds, bare, note="as many as the fleet submits"),
+        throughput("the same jobs by the Slurm fleet", jobs * rounds, fleet),
+        Figure(
+            name="added by the Slurm fleet",
+            unit="%",
+            count=jobs * rounds,
+            rate=added * 100,
+            target=f"<= {MOST_ADDED * 100:g} %",
+            met=added <= MOST_ADDED,
+            note=f"to sbatch alone, {_AT_ONCE} at a time; to the loop {(fleet / loop - 1) * 100:.0f} %",
+        ),
+    ]
+
+
+def measure_bare(*, jobs: int) -> Figure:
+    """Jobs a second of a loop of bare `sbatch` on a private cluster that is tuned for many small jobs."""
+    if os.geteuid() != 0 or shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        return absent(_NAME, "needs root, and Slurm's daemons")
+    with (
+        tempfile.TemporaryDirectory(prefix="lading-bench-", ignore_cleanup_errors=True) as folder,
+        running_slurm(Path(folder) / "slurm", nodes=2) as slurm,
+    ):
+        _bare(slurm, 5)
+        return throughput(_NAME, jobs, _bare(slurm, jobs), note="sbatch --wrap true; nothing is saved")
+
+
+@contextmanager
+def _reaching(slurm: SlurmCluster) -> Iterator[None]:
+    """The programs of this process talk to that cluster."""
+    before = {name: os.environ.get(name) for name in slurm.environment}
+    os.environ.update(slurm.environment)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _bare(slurm: SlurmCluster, count: int, *, at_once: int = 1) -> float:
+    def submit(_: int) -> None:
+        slurm.run("sbatch", "--mem=64", "--cpus-per-task=1", "--output=/dev/null", "--wrap", "true")
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(at_once) as pool:
+        for _ in pool.map(submit, range(count)):
+            pass
+    while slurm.jobs():
+        time.sleep(_LOOK)
+    return time.monotonic() - began
+
+
+async def _through_fleet(slurm: SlurmCluster, folder: Path, count: int, number: int) -> float:
+    hooks = folder / f"hooks{number}"
+    await asyncio.to_thread(hooks.mkdir)
+    site = Site(directory=str(folder / "node"), command=("true",), template={}, hooks=str(hooks))
+    settings = SlurmSettings(token=_TOKEN, site=site, templates=Templates(), poll_period=1.0, most_waiting=count)
+    order = Order(need=Resources(1, 64 * MIB))
+    uuids = [f"bench-dz642-{number:05d}{index:010d}" for index in range(count)]
+    async with asyncio.timeout(_LIMIT), SlurmFleet(settings, Slurm(run_program, timeout=60.0)) as fleet:
+        fleet.heed(lambda _: Interest(wanted=1, final=True))
+        while not fleet.view().workers:
+            await fleet.changed()
+        began = time.monotonic()
+        async with asyncio.TaskGroup() as starts:
+            for uuid in uuids:
+                starts.create_task(fleet.start(Assignment(uuid=uuid, worker="Slurm", token="none", order=order)))
+        while await asyncio.to_thread(slurm.jobs):
+            await asyncio.sleep(_LOOK)
+        seconds = time.monotonic() - began
+        while any(process.alive for process in fleet.view().processes.values()):
+            await fleet.changed()
+    return seconds
