@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz docs lock clean
+.PHONY: help setup demo test check bench fuzz simulate cwl chaos cloud hpc shell docs lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -31,9 +31,37 @@ bench: ## Measure latency and throughput against crun and docker in the same run
 	@scripts/setup.sh test
 	@$(BIN)/python -m bench
 
-fuzz: ## Make 20,000 generated calls by the OpenAPI document, and 5,000 with spoiled bodies
+fuzz: ## On each database 20,000 generated calls by the OpenAPI document, and 5,000 with spoiled bodies; 10,000 to the HPC daemon; read 1,000,000 spoiled manifests
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.fuzz
+
+cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner, and the whole day of tests/system
+	@scripts/setup.sh test
+	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py
+
+SEEDS ?= 10000
+simulate: ## Play SEEDS seeded dramas of 500 steps in a model of the whole, and find three planted bugs
+	@scripts/setup.sh test
+	@$(BIN)/python -m lading.testing.simulation --seeds $(SEEDS)
+
+chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm
+	@scripts/setup.sh test
+	@$(BIN)/python -m tests.system.chaos
+
+hpc: ## Kill daemons, sshd, ranks, conductors and supervisors of MPI clusters, and cut their network
+	@scripts/setup.sh test
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_hpc.py
+
+SESSIONS := $(addprefix tests/system/test_,shell.py services.py forwarding.py live_logs.py)
+shell: ## Enter containers with OpenSSH on every engine and fleet, directly and through tunnels; services, logs, two servers
+	@scripts/setup.sh test
+	$(BIN)/pytest -q -m 'long or not long' -n 2 --dist load $(SESSIONS)
+
+cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher killed twice; 5 times 2,000 in made-up time
+	@scripts/setup.sh test
+	@$(BIN)/python -m lading.testing.cloud_drama --seeds 5
+	@$(BIN)/python -m tests.system.cloud
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py
 
 docs: ## Write the generated pages and build docs/_build
 	@scripts/setup.sh test

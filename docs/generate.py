@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lading import config
-from lading.core import diagrams, records, schema
+from lading.core import diagrams, errors, records, schema
 
 HERE = Path(__file__).parent
 NOTE = "<!-- Written by `make docs`; edit the declarations, not this page. -->\n\n"
@@ -22,6 +22,10 @@ def configuration() -> str:
         "`lading up` needs none. To change something, write `config.yml` (YAML) in the data directory: the keys below,",
         "nested as their names show. Sizes may be written as `64MiB`, times as `336h` or `90s`.\n",
         *_section(config.Config, ""),
+        f"\n## Volumes\n\n{(config.VolumeSettings.__doc__ or '').splitlines()[0]}\n",
+        *_section(config.VolumeSettings, "Volumes.<uuid>."),
+        f"\n## InstanceTypes\n\n{(config.InstanceTypeSettings.__doc__ or '').splitlines()[0]}\n",
+        *_section(config.InstanceTypeSettings, "InstanceTypes.<name>."),
     ]
     return "\n".join(lines) + "\n"
 
@@ -62,6 +66,8 @@ def states() -> str:
             diagrams.container_diagram(),
         ),
         ("Container request", "What a client wants to know the outcome of.", diagrams.request_diagram()),
+        ("Code of an HPC container", "Kept by the daemon in the container.", diagrams.hpc_code_diagram()),
+        ("Results of an HPC container", "Kept by the daemon in the container.", diagrams.hpc_result_diagram()),
     )
     lines = [NOTE + "# States\n", "Drawn from the transition tables in `core`; every other change is refused.\n"]
     lines += [f"## {title}\n\n{text}\n\n```mermaid\n{diagram.strip()}\n```\n" for title, text, diagram in parts]
@@ -84,12 +90,60 @@ def reference() -> str:
     return "\n".join(lines)
 
 
+def refusals() -> str:
+    """The reference of the statuses with which calls are refused."""
+    lines = [
+        NOTE + "# Errors\n",
+        'A refused call changes nothing. Its answer is `{"errors": ["one line (request id)"]}`: the thing, the fault,',
+        "and what to do about it. The request id is also in the header `X-Request-Id` and in the server's log.\n",
+        "| status | name | when | send the same again? |",
+        "|---|---|---|---|",
+    ]
+    kinds: list[type[errors.LadingError]] = [*errors.BY_STATUS.values(), errors.LadingError]
+    kinds.sort(key=lambda one: one.status)
+    lines += [f"| {one.status} | `{one.__name__}` | {_WHEN[one.__name__]} | {_again(one)} |" for one in kinds]
+    return "\n".join([*lines, "", *_ON_ERRORS]) + "\n"
+
+
+def _again(kind: type[errors.LadingError]) -> str:
+    if issubclass(kind, errors.RequestError):
+        return "no, it is refused again"
+    if issubclass(kind, errors.Conflict):
+        return "look at the record first"
+    if issubclass(kind, errors.Unavailable):
+        return "yes, in a moment" if kind is errors.Unavailable else "once there is room"
+    return "no: somebody has to look after the server"
+
+
+_WHEN = {
+    "Malformed": "not JSON, not a manifest, a body or parameter that cannot be read, properties outside the vocabulary",
+    "Unauthenticated": "no token, an unknown one, or one that has expired",
+    "Forbidden": "a valid token that may not do this: the scopes, the permissions, a frozen project",
+    "NotFound": "it is not there, or this token may not read it: the two look the same",
+    "MethodNotAllowed": "the path is known, the method is not",
+    "Conflict": "somebody else was first; a live log has a gap",
+    "Gone": "it was there, and is not any more",
+    "TooLarge": "the body is larger than `API.MaxRequestSize`",
+    "Invalid": "understood and refused: a rule about the content, a state change, a name that is taken",
+    "LadingError": "a fault of the server's own; its log has more",
+    "Corrupt": "what is stored does not match its hash: it is never served",
+    "Unavailable": "the database or a repository cannot answer now, or the call took too long",
+    "Full": "a disk is full",
+}
+_ON_ERRORS = (
+    "The Arvados clients try 409, 500, 502 and 503 again by themselves, with growing pauses; nothing that stays wrong",
+    "is answered with 409 or 503. `lading` tries 503 again for a quarter of a minute, then says in one line what is",
+    "wrong and leaves with 1. A range that a log does not have is 416. OpenAPI at `/arvados/v1/openapi.json` lists the",
+    "statuses of each call, and no call answers with another.",
+)
+
+
 def _path(kind: schema.RecordType, action: schema.Action) -> str:
     member = "/{uuid}" if action.scope is schema.Scope.MEMBER else ""
     return f"/{kind.plural}{member}" + (f"/{action.path}" if action.path else "") + ("/..." if action.rest else "")
 
 
-PAGES = {"api.md": reference, "configuration.md": configuration, "states.md": states}
+PAGES = {"api.md": reference, "configuration.md": configuration, "errors.md": refusals, "states.md": states}
 
 
 def main() -> int:

@@ -15,5 +15,8 @@ echo 'setuptools>=68' >"$work/build.in"
 compile -o requirements/run.txt pyproject.toml "$work/build.in"
 compile --extra dev -o requirements/test.txt pyproject.toml "$work/build.in"
 # What the system tests drive the server with, in an environment of its own.
-echo 'arvados-python-client==3.2.1' >"$work/client.in"
+printf '%s\n' arvados-python-client==3.2.1 arvados-cwl-runner==3.2.1 arvados_fuse==3.2.1 cwltest >"$work/client.in"
 compile -o requirements/client.txt "$work/client.in"
+# What the image of submitted workflows holds (`lading image runner`); it ships with the package.
+printf '%s\n' arvados-cwl-runner==3.2.1 >"$work/runner.in"
+compile -o src/lading/client/images/runner.txt "$work/runner.in"

@@ -5,11 +5,17 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 purpose=${1:-run}
-run_tools=(crun)
-test_tools=(crun dockerd containerd bowtie2 samtools bcftools curl ip git initdb)
+run_tools=(crun fusermount3)
+test_tools=(
+    crun dockerd containerd bowtie2 samtools bcftools curl ssh sftp-server ip git initdb slurmctld slurmd munged podman docker-registry
+    fusermount3 cadaver mount.davfs unzip node gcc pkg-config fuse.pc mpirun mpicc sshd nsenter
+)
 declare -A package=(
     [crun]=crun [dockerd]=docker.io [containerd]=containerd [bowtie2]=bowtie2 [samtools]=samtools
     [bcftools]=bcftools [curl]=curl [ip]=iproute2 [git]=git [initdb]=postgresql
+    [slurmctld]=slurm-wlm [slurmd]=slurm-wlm [munged]=munge [podman]=podman [docker-registry]=docker-registry
+    [ssh]=openssh-client [sftp-server]=openssh-sftp-server [fusermount3]=fuse3 [cadaver]=cadaver [mount.davfs]=davfs2 [unzip]=unzip [node]=nodejs [gcc]=build-essential [pkg-config]=pkg-config [fuse.pc]=libfuse-dev
+    [mpirun]=openmpi-bin [mpicc]=libopenmpi-dev [sshd]=openssh-server [nsenter]=util-linux
 )
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -38,12 +44,18 @@ install() {
     fi
 }
 
+# A program, or the headers of a library as NAME.pc. Debian keeps PostgreSQL's programs out of the path.
+has() {
+    case "$1" in
+        *.pc) pkg-config --exists "${1%.pc}" 2>/dev/null ;;
+        *) PATH="$PATH:/usr/sbin:/sbin:/usr/lib/openssh$(printf ':%s' /usr/lib/postgresql/*/bin)" command -v "$1" >/dev/null ;;
+    esac
+}
+
 need_tools() {
-    local tool missing=() servers
-    # Debian keeps the programs of the PostgreSQL server out of the path.
-    servers=$(printf ':%s' /usr/lib/postgresql/*/bin)
+    local tool missing=()
     for tool in "$@"; do
-        PATH="$PATH:/usr/sbin:/sbin$servers" command -v "$tool" >/dev/null || missing+=("${package[$tool]}")
+        has "$tool" || missing+=("${package[$tool]}")
     done
     [ ${#missing[@]} -eq 0 ] && return
     if can_install; then
