@@ -1,6 +1,8 @@
 """`python -m lading` is the `lading` command."""
 
-from lading.cli.main import main
+import sys
+
+from lading.cli.console import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 
 from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.machine import mount_table
-from lading.testing.hpc import until
+from lading.testing.hpc import Rig, until
 from lading.testing.slurm import SlurmCluster, running_slurm
 from tests.reality import need_program, need_root
 from tests.system.cloud import TYPES, running_cloud
@@ -27,7 +29,8 @@ from tests.system.podman_service import PodmanService
 from tests.system.records import Api
 
 pytestmark = pytest.mark.system
-EXAMPLES = Path(__file__).parents[2] / "examples" / "mpi"
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "mpi"
 # More than there are, so that four ranks run at once on a small machine.
 CONFIG = "Local: {VCPUs: 8, RAM: 4GiB}\nContainers: {StopGracePeriod: 2s}\n"
 BUSY = 'echo begun > /hpcaas/results/r; touch "rank-$OMPI_COMM_WORLD_RANK"; sleep %s'
@@ -79,6 +82,30 @@ def test_a_ring_an_allreduce_and_the_heat_equation(cluster: Cluster, tmp_path: P
     again = cluster.lading(*(word.replace("/out", "/again") for word in gang))
     assert "reused" in again.stderr
     assert (tmp_path / "again" / "field").read_bytes() == (tmp_path / "field").read_bytes()
+
+
+@pytest.mark.long
+def test_the_wheel_alone_brings_the_daemon(tmp_path: Path) -> None:
+    """`lading hpc daemon` in a Python where nothing but the wheel is installed."""
+    source, python = tmp_path / "source", tmp_path / "bare" / "bin" / "python"
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    alone = ["--no-deps", "--no-index"]
+    subprocess.run([*pip, "wheel", *alone, "--no-build-isolation", "-w", tmp_path, source], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    wheel = next(tmp_path.glob("lading-*.whl"))
+    subprocess.run([*pip, "--python", python, "install", *alone, f"{wheel}[hpc]"], check=True)
+    assert len(list((tmp_path / "bare").glob("lib/*/site-packages/*.dist-info"))) == 1
+    rig = Rig(tmp_path / "root", program=(str(python.with_name("lading")), "hpc", "daemon"))
+    rig.up()
+    try:
+        rig.code("echo hello")
+        rig.command("start")
+        assert rig.reach(codeStatus="Stopped", resultStatus="Stopped")["codeExitStatus"] == 0
+    finally:
+        rig.down()
 
 
 @pytest.mark.long

@@ -1,0 +1,28 @@
+"""The installed `lading`: hands `lading hpc daemon` to the daemon, everything else to the command line.
+
+The daemon is of the standard library alone, so that `pip install --no-deps` puts all of it into an image. Nothing is
+imported here that would need more.
+"""
+
+from __future__ import annotations
+
+import sys
+
+_DAEMON = ["hpc", "daemon"]
+
+
+def main() -> int:
+    """The entry point of the installed command; its exit code."""
+    if sys.argv[1:3] == _DAEMON:
+        from lading.hpc.daemon import main as serve
+
+        return serve(sys.argv[3:])
+    try:
+        from lading.cli.main import main as run
+    except ModuleNotFoundError as error:
+        sys.stderr.write(
+            f"lading: {error.name} is not installed, so that there is nothing but `lading hpc daemon`; "
+            "`pip install lading` brings what the other commands need\n"
+        )
+        return 1
+    return run()

@@ -1,0 +1,52 @@
+"""The installed command where nothing else is installed, as after `pip install --no-deps`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from lading import __version__
+from lading.testing.hpc import Rig
+
+ROOT = Path(__file__).parents[2]
+ENTRY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["lading"]
+BARE = (
+    "import sys; sys.path.append({src!r}); sys.argv[0] = 'lading'; from {module} import {name}; sys.exit({name}())"
+).format(src=str(ROOT / "src"), module=ENTRY.partition(":")[0], name=ENTRY.partition(":")[2])
+"""What the console script does, for a Python without site-packages (-S)."""
+
+
+def _lading(*arguments: str, bare: bool = True) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-I", *(["-S"] if bare else []), "-c", BARE, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={}, check=False)
+
+
+def test_the_daemon_needs_nothing_but_python(tmp_path: Path) -> None:
+    rig = Rig(tmp_path, program=(sys.executable, "-I", "-S", "-c", BARE, "hpc", "daemon"))
+    rig.up()
+    try:
+        assert rig.query()["codeStatus"] == "Waiting"
+    finally:
+        rig.down()
+
+
+def test_what_else_is_missing_is_said() -> None:
+    done = _lading("run", "true")
+    assert done.returncode == 1
+    assert done.stderr.startswith("lading: click is not installed")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_help_of_the_daemon_is_the_same_everywhere() -> None:
+    bare, full = (_lading("hpc", "daemon", "--help", bare=one) for one in (True, False))
+    assert (bare.returncode, bare.stdout) == (0, full.stdout)
+    assert "usage: lading hpc daemon" in bare.stdout
+    through = [sys.executable, "-c", "from lading.cli.main import main; main()", "hpc", "daemon", "--help"]
+    assert subprocess.run(through, capture_output=True, text=True, timeout=60, check=True).stdout == bare.stdout
+
+
+def test_everything_else_goes_to_the_command_line() -> None:
+    assert _lading("--version", bare=False).stdout == f"lading {__version__}\n"
+    assert _lading("hpc", "xyzzy", bare=False).returncode == 2
