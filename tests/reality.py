@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 
 import pytest
 
@@ -20,6 +21,17 @@ def need(present: bool, part: str) -> None:
 def need_root() -> None:
     """Go on only as root."""
     need(os.geteuid() == 0, "root")
+
+
+def need_ipv6() -> None:
+    """Go on only where this machine speaks IPv6 with itself."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            there = True
+    except OSError:
+        there = False
+    if not there:
+        pytest.skip("IPv6 is missing")
 
 
 def need_program(name: str) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from lading.hpc.annex import own_address
+from tests.reality import need_ipv6
 
 _SERVE = """
 import asyncio, sys
@@ -61,3 +62,5 @@ def test_a_fault_is_told() -> None:
 
 def test_one_s_own_address_is_that_towards_the_other() -> None:
     assert own_address("127.0.0.1") == "127.0.0.1"
+    need_ipv6()
+    assert own_address("::1") == "::1"

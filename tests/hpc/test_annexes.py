@@ -20,6 +20,8 @@ from lading.hpc.ranks import NativeGround
 
 IDENTITY = make_identity("container_1", now=datetime.now(UTC))
 
+WIRES = (network.Wire("lw4", 4000), network.Wire("lw6", 6000, 6))
+
 
 class Annex:
     """The other end of a pipe."""
@@ -61,7 +63,14 @@ def ground(annex: Annex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spr
     monkeypatch.setattr(network, "tell_peers", nothing)
     (tmp_path / "out").mkdir()
     native = NativeGround("u", ("/b/0", "/b/1"), ("crun",), spread=True)
-    return SpreadGround(native, network.Wire("lw1", 4000), (annex.pipe,), tmp_path / "out", tmp_path)
+    return SpreadGround(native, WIRES, (annex.pipe,), tmp_path / "out", tmp_path)
+
+
+async def ended(*annexes: Annex) -> None:
+    """They go, and the conductor's end notices."""
+    for one in annexes:
+        one.send(b"")
+        await one.pipe.reader.read()
 
 
 def archive(**files: str) -> bytes:
@@ -95,6 +104,36 @@ async def test_a_rank_elsewhere_is_started_and_its_output_comes_here(
     }
     assert kept == {"both": "of rank 0", "ranks/1/r": "result"}
     assert list(tmp_path.glob("*.tar")) == []
+
+
+async def test_machines_may_know_each_other_by_ipv6(ground: SpreadGround, annex: Annex) -> None:
+    annex.say(port=5000, address="fd00::2", leader="fd00::1")
+    await ground.open()
+    annex.say(started=True)
+    await ground.start(1, IDENTITY, {})
+    assert annex.told()["peers"] == [[0, "fd00::1", 6000], [1, "fd00::2", 5000]]
+    await ended(annex)
+
+
+async def test_a_machine_without_ipv6_says_so(ground: SpreadGround, annex: Annex) -> None:
+    ground.wires = WIRES[:1]
+    annex.say(port=5000, address="fd00::2", leader="fd00::1")
+    with pytest.raises(ExecutionError, match="this machine has no IPv6"):
+        await ground.open()
+    await ended(annex)
+
+
+async def test_addresses_of_two_kinds_are_refused(ground: SpreadGround, annex: Annex) -> None:
+    other = Annex()
+    ground.pipes = (annex.pipe, other.pipe)
+    annex.say(port=5000, address="fd00::2", leader="fd00::1")
+    other.say(port=5000, address="10.0.0.3", leader="10.0.0.1")
+    try:
+        with pytest.raises(ExecutionError, match="one kind of address"):
+            await ground.open()
+        await ended(annex, other)
+    finally:
+        other.close()
 
 
 async def test_why_a_rank_elsewhere_cannot_be_started_is_said(ground: SpreadGround, annex: Annex) -> None:

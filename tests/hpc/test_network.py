@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from lading.core.errors import ExecutionError
 from lading.hpc import network
-from tests.reality import need_program, need_root
+from tests.reality import need_ipv6, need_program, need_root
 
 _TWO = """
 import asyncio, subprocess
@@ -66,9 +69,12 @@ def test_a_network_that_is_there_is_entered() -> None:
 _WIRED = """
 import asyncio, subprocess, sys
 from lading.hpc import network
-wire = network.make_wire(4711)
+version, hosts = int(sys.argv[2]), sys.argv[3:]
+wires = network.make_wires(4711)
 network.leave_network()
-network.take_wire(wire)
+for wire in wires:
+    network.take_wire(wire)
+wire = next(one for one in wires if one.version == version)
 print(wire.port, flush=True)
 own, other = int(sys.argv[1]), int(sys.stdin.readline())
 pipe, command = subprocess.PIPE, ["unshare", "--net", "sh", "-c", "echo ready; read x"]
@@ -76,27 +82,60 @@ rank = subprocess.Popen(command, stdin=pipe, stdout=pipe)
 rank.stdout.readline()
 async def main():
     await network.make_bridge(wire, alone=own > 0)
-    await network.tell_peers(wire, own=own, peers=[[own, "127.0.0.1", wire.port], [1 - own, "127.0.0.1", other]])
+    await network.tell_peers(wire, own=own, peers=[[own, hosts[own], wire.port], [1 - own, hosts[1 - own], other]])
     await network.connect(own, rank.pid, spread=True)
 asyncio.run(main())
 print("there", flush=True)
 sys.stdin.readline()
 rank.communicate(b"\\n")
 """
+_BELOW = ["sh", "-c", '"$@"; exit $?', "sh"]
 _ASK = "import socket; s = socket.create_connection(('10.77.0.1', 22), 30); print(s.recv(9).decode())"
 _SAY = (
     "import socket; s = socket.create_server(('10.77.0.1', 22)); print('up', flush=True); s.accept()[0].send(b'hello')"
 )
 
 
-def test_a_wire_joins_the_bridges_of_several_machines() -> None:
-    """Two processes with a network each, as two machines have them."""
+@contextmanager
+def _machines(hosts: list[str]) -> Iterator[list[list[str]]]:
+    """Two networks with a cable between them and an address each; what runs a program in each of them."""
+    names = [f"lading{os.getpid()}{end}" for end in "ab"]
+    made: list[str] = []
+    try:
+        for name in names:
+            subprocess.run(["ip", "netns", "add", name], check=True)
+            made.append(name)
+        cable = ["type", "veth", "peer", "name", "up0", "netns", names[1]]
+        subprocess.run(["ip", "-n", names[0], "link", "add", "up0", *cable], check=True)
+        for name, host in zip(names, hosts, strict=True):
+            address = [f"{host}/64", "nodad"] if ":" in host else [f"{host}/24"]
+            subprocess.run(["ip", "-n", name, "addr", "add", *address, "dev", "up0"], check=True)
+            subprocess.run(["ip", "-n", name, "link", "set", "up0", "up"], check=True)
+        yield [["ip", "netns", "exec", name] for name in names]
+    finally:
+        for name in made:
+            subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+@pytest.mark.parametrize(("version", "hosts"), [(4, ["192.0.2.1", "192.0.2.2"]), (6, ["fd00::1", "fd00::2"])])
+def test_a_wire_joins_the_bridges_of_several_machines(version: int, hosts: list[str]) -> None:
+    """Two processes in a network each that has this one address, and no other kind."""
     need_root()
     for program in ("ip", "bridge", "nsenter", "unshare"):
         need_program(program)
+    if version == 6:
+        need_ipv6()
+    with _machines(hosts) as inside:
+        _talk(inside, version, hosts)
+
+
+def _talk(within: list[list[str]], version: int, hosts: list[str]) -> None:
     pipe = subprocess.PIPE
+    wired = [sys.executable, "-c", _WIRED]
+    # Each below a process that stays in the machine's own network, as a supervisor does.
     machines = [
-        subprocess.Popen([sys.executable, "-c", _WIRED, str(own)], stdin=pipe, stdout=pipe, text=True) for own in (0, 1)
+        subprocess.Popen([*enter, *_BELOW, *wired, str(own), str(version), *hosts], stdin=pipe, stdout=pipe, text=True)
+        for own, enter in enumerate(within)
     ]
     try:
         ports = [_line(one) for one in machines]
@@ -104,7 +143,7 @@ def test_a_wire_joins_the_bridges_of_several_machines() -> None:
             assert one.stdin is not None
             print(port, file=one.stdin, flush=True)
         assert [_line(one) for one in machines] == ["there", "there"]
-        inside = [["nsenter", "--net", f"--target={_child(one)}", sys.executable, "-c"] for one in machines]
+        inside = [["nsenter", "--net", f"--target={_child(_child(one.pid))}", sys.executable, "-c"] for one in machines]
         with subprocess.Popen([*inside[0], _SAY], stdout=pipe, text=True) as serving:
             assert _line(serving) == "up"
             heard = subprocess.run([*inside[1], _ASK], capture_output=True, text=True, timeout=60, check=True)
@@ -119,5 +158,5 @@ def _line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
-def _child(process: subprocess.Popen[str]) -> int:
-    return int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+def _child(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])

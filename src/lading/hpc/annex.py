@@ -11,6 +11,7 @@ import contextlib
 import signal
 import socket
 
+from lading.core import hpc_wires
 from lading.core.errors import LadingError
 from lading.hpc import network
 from lading.hpc.annexes import Pipe, read_identity
@@ -20,7 +21,7 @@ from lading.hpc.ranks import NativeGround
 
 def own_address(leader: str) -> str:
     """The address with which this machine reaches the conductor's. Raises OSError."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with socket.socket(network.FAMILIES[hpc_wires.version(leader)], socket.SOCK_DGRAM) as probe:
         probe.connect((leader, 9))
         return str(probe.getsockname()[0])
 

@@ -22,7 +22,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lading.core.errors import ExecutionError, Failure
+from lading.core import hpc_wires
+from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.hpc import network
 from lading.hpc.credentials import Identity
 from lading.hpc.ranks import NativeGround
@@ -69,7 +70,8 @@ class SpreadGround:
     """Rank 0 is here, each other one on a machine of its own; one network for all (`network.Wire`)."""
 
     native: NativeGround
-    wire: network.Wire
+    wires: tuple[network.Wire, ...]
+    """Of which that is used whose kind of address the others know this machine by."""
     pipes: tuple[Pipe, ...]
     output: Path
     scratch: Path
@@ -77,14 +79,25 @@ class SpreadGround:
 
     async def open(self) -> None:
         """Make this machine's part of the network, and learn where the others' are. Raises ExecutionError."""
-        await network.make_bridge(self.wire)
         heard = []
         for rank, pipe in enumerate(self.pipes, 1):
             await pipe.open()
             heard.append(self._heard(rank, await _within(rank, pipe, "port")))
-        self._peers = [[0, heard[0]["leader"], self.wire.port]]
+        wire = self._wire([str(one["leader"]) for one in heard])
+        await network.make_bridge(wire)
+        self._peers = [[0, heard[0]["leader"], wire.port]]
         self._peers += [[rank, one["address"], one["port"]] for rank, one in enumerate(heard, 1)]
-        await network.tell_peers(self.wire, own=0, peers=self._peers)
+        await network.tell_peers(wire, own=0, peers=self._peers)
+
+    def _wire(self, leaders: list[str]) -> network.Wire:
+        try:
+            version = hpc_wires.common_version(leaders)
+        except Invalid as error:
+            raise ExecutionError(error.message, Failure.NODE) from error
+        for wire in self.wires:
+            if wire.version == version:
+                return wire
+        raise ExecutionError(f"this machine has no IPv{version}, by which others reach it", Failure.NODE)
 
     async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
         """Start a rank; its address. Raises ExecutionError."""

@@ -21,13 +21,15 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from lading.core import hpc_gang
+from lading.core import hpc_gang, hpc_wires
 from lading.core.errors import ExecutionError, LadingError, Unavailable
+from lading.core.hpc_addresses import Address
 from lading.core.hpc_gang import Launcher, RankView, Verdict
 from lading.core.hpc_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
 from lading.hpc import network, processes
@@ -145,7 +147,7 @@ class Conductor:
         settings: dict[str, object] = {
             "worldRank": number,
             "worldSize": size,
-            "sshAddresses": {str(rank): f"{one.caller.host}:22" for rank, one in enumerate(self._members)},
+            "sshAddresses": {str(rank): str(Address(one.caller.host)) for rank, one in enumerate(self._members)},
             "sshPrivateKey": keys.private,
             "sshPublicKey": keys.public,
             "slots": plan.slots,
@@ -293,21 +295,21 @@ class Conductor:
                 place.rmdir()
 
 
-def _ground(plan: Plan, wire: network.Wire | None) -> Ground:
+def _ground(plan: Plan, wires: tuple[network.Wire, ...]) -> Ground:
     if plan.docker is not None:
         return DockerGround(plan.name, plan.docker["socket"], plan.docker["config"], enter=plan.docker["enter"])
-    native = NativeGround(plan.name, plan.bundles, plan.crun, spread=wire is not None)
-    if wire is None:
+    native = NativeGround(plan.name, plan.bundles, plan.crun, spread=bool(wires))
+    if not wires:
         return native
     pipes = tuple(Pipe(*ends) for ends in plan.pipes)
-    return SpreadGround(native, wire, pipes, Path(plan.output), Path(plan.fault).parent)
+    return SpreadGround(native, wires, pipes, Path(plan.output), Path(plan.fault).parent)
 
 
 def _is_variable(name: str, value: str) -> bool:
     return _NAME.fullmatch(name) is not None and not any(char in value for char in "\0\n\r")
 
 
-async def conduct(plan: Plan, wire: network.Wire | None = None) -> int:
+async def conduct(plan: Plan, wires: tuple[network.Wire, ...] = ()) -> int:
     """Run the plan on this process's streams."""
     streams = {"stdout": 1, "stderr": 2}
 
@@ -320,7 +322,7 @@ async def conduct(plan: Plan, wire: network.Wire | None = None) -> int:
         with contextlib.suppress(BrokenPipeError):
             os.write(plan.notices, f"{line}\n".encode())
 
-    conductor = Conductor(plan, ground=_ground(plan, wire), write=write, say=say)
+    conductor = Conductor(plan, ground=_ground(plan, wires), write=write, say=say)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, conductor.stop.set)
@@ -332,23 +334,33 @@ def main(path: str) -> int:
     plan = read_plan(Path(path))
     # Without the supervisor nobody would end the ranks, or keep what they leave.
     processes.end_with_parent()
-    wire = None
     try:
+        there = _place(plan.annex)
+        wires: tuple[network.Wire, ...] = ()
         if plan.wire:
-            wire = network.make_wire(plan.wire)
-        there = plan.annex and {**plan.annex, "address": own_address(plan.annex["leader"])}
+            # How the others reach this machine they say later.
+            known = there and hpc_wires.version(there["leader"])
+            wires = (network.make_wire(plan.wire, known),) if known else network.make_wires(plan.wire)
         if plan.docker is None:
             network.leave_network()
-        if wire is not None:
+        for wire in wires:
             network.take_wire(wire)
-            if there:
-                return asyncio.run(serve_annex(plan, wire, **there))
-        return asyncio.run(conduct(plan, wire))
+        if there:
+            return asyncio.run(serve_annex(plan, wires[0], **there))
+        return asyncio.run(conduct(plan, wires))
     except* (LadingError, OSError, subprocess.SubprocessError) as group:
         first = _first(group)
         said = first.message if isinstance(first, LadingError) else f"the cluster cannot be made: {first}"
         Path(plan.fault).write_text(said)
     return COULD_NOT
+
+
+def _place(annex: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Rank and machines of an annex; nothing for the conductor itself. Raises Invalid, OSError."""
+    if annex is None:
+        return {}
+    leader = hpc_wires.machine_address(annex["leader"])
+    return {**annex, "leader": leader, "address": own_address(leader)}
 
 
 def _first(group: BaseException) -> BaseException:

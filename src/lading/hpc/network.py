@@ -1,8 +1,8 @@
 """The private network of a cluster: on each machine a network namespace, a bridge in it, a cable to each container.
 
 Where a cluster is on several machines, a wire joins the bridges: VXLAN, whose packets go between the machines' own
-addresses by UDP, so that the containers have the same addresses, and reach each other in the same way, wherever they
-are. Who is where is written down and not learned, since each machine may have another port.
+addresses by UDP, IPv4 or IPv6, so that the containers have the same addresses, and reach each other in the same way,
+wherever they are. Who is where is written down and not learned, since each machine may have another port.
 
 All of it is in the namespace of the conductor, which no one else sees, so that addresses never collide with the
 machine's or another cluster's, and everything is gone with the last process that is in it.
@@ -11,6 +11,7 @@ machine's or another cluster's, and everything is gone with the last process tha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import socket
@@ -23,9 +24,12 @@ from lading.core.errors import ExecutionError, Failure
 BRIDGE = "lading0"
 _EVERYBODY = "00:00:00:00:00:00"
 _CONDUCTOR = 0xFFFF
-_ROOM = 1400
-"""Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves."""
+_ROOM = 1380
+"""Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves: VXLAN puts 50 around it by
+IPv4, 70 by IPv6.
+"""
 _OWN = "10.77.255.254/16"
+FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _CLONE_NEWNET = 0x40000000
 _TIMEOUT = 60.0
 
@@ -47,26 +51,39 @@ def hardware(rank: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """This machine's end of a wire: a device, and the UDP port at which the others reach it."""
+    """This machine's end of a wire: a device, the UDP port at which the others reach it, and IP's version (4 or 6)."""
 
     name: str
     port: int
+    version: int = 4
 
 
-def make_wire(number: int) -> Wire:
+def make_wire(number: int, version: int = 4) -> Wire:
     """Make an end of the wire with this number in the machine's own network, to be taken to another.
 
     Raises OSError, subprocess.CalledProcessError.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with socket.socket(FAMILIES[version], socket.SOCK_DGRAM) as probe:
         probe.bind(("", 0))
         port = probe.getsockname()[1]
-    wire = Wire(f"lw{os.getpid()}", port)
-    options = f"type vxlan id {number} dstport {port} nolearning"
+    wire = Wire(f"lw{version}p{os.getpid()}", port, version)
+    # Without a peer that all is sent to: its kind alone makes the device one of IPv6.
+    options = f"type vxlan id {number} dstport {port} nolearning{' remote ::' if version == 6 else ''}"
     subprocess.run(
         ["ip", "link", "add", wire.name, *options.split()], check=True, capture_output=True, timeout=_TIMEOUT
     )
     return wire
+
+
+def make_wires(number: int) -> tuple[Wire, ...]:
+    """An end of each kind that this machine has, of which one is to be used: without it the other has no port.
+
+    Raises OSError, subprocess.CalledProcessError.
+    """
+    wires = [make_wire(number)]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        wires.append(make_wire(number, 6))
+    return tuple(wires)
 
 
 def take_wire(wire: Wire) -> None:
