@@ -10,7 +10,6 @@ ends of SSH cost is not taken from the server, and the one that asks at the prio
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
@@ -30,6 +29,7 @@ from lading.client.api import ApiClient
 from lading.client.environment import Server, find_server
 from lading.client.piping import Pipe, join
 from lading.client.switching import LIMIT, parse_url, switch, trusting
+from lading.wiring.process import come_before
 
 MEMORY = 300.0
 SLOWER = 2.0
@@ -51,7 +51,7 @@ def measure(*, sessions: int, movers: int, size: int) -> list[Figure]:
 
 async def _lading(environment: dict[str, str], data: Path, sessions: int, movers: int, size: int) -> list[Figure]:
     image = await asyncio.to_thread(add_image, environment)
-    _prefer(_LOW)
+    os.nice(_LOW)
     server = await asyncio.to_thread(find_server, environment, Path("/nonexistent"))
     async with connected(environment) as client:
         uuid = await _start(client, image)
@@ -143,11 +143,6 @@ async def _read(connection: asyncssh.SSHClientConnection, size: int) -> int:
     return got
 
 
-def _prefer(priority: int) -> None:
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, priority)
-
-
 async def _ask(environment: dict[str, str], until: asyncio.Future[Any]) -> list[float]:
     """How long each of many small calls takes, one after the other, until something is done.
 
@@ -164,7 +159,7 @@ async def _ask(environment: dict[str, str], until: asyncio.Future[Any]) -> list[
 
 
 async def _keep_asking() -> list[float]:
-    _prefer(_HIGH)
+    come_before(_HIGH)
     took: list[float] = []
     enough = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     async with connected(dict(os.environ)) as client:

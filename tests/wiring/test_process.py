@@ -21,6 +21,25 @@ def test_a_child_of_its_parent_stays() -> None:
     assert done.stdout == b"stayed\n"
 
 
+def test_a_priority_counts_among_all_sessions_of_the_machine() -> None:
+    code = """
+import os
+from lading.wiring.process import come_before
+come_before(7)
+come_before(7)
+print(os.getpriority(os.PRIO_PROCESS, 0), os.getsid(0) == os.getpid())
+try:
+    print(open("/proc/self/autogroup").read())
+except OSError:
+    pass
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    own, *group = done.stdout.strip().splitlines()
+    assert own == "7 True"
+    # A kernel without such groups shows none, and who is not root may be told to wait.
+    assert not group or os.geteuid() != 0 or group[0].endswith("nice 7")
+
+
 def test_ready_is_said_once_through_the_pipe() -> None:
     read, write = os.pipe()
     report_ready(write)

@@ -41,7 +41,7 @@ from lading.telemetry import configure
 from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.options import Options, parse_options
-from lading.wiring.process import end_with_parent, report_ready
+from lading.wiring.process import come_before, end_with_parent, report_ready
 from lading.wiring.reception import ReceivingProtocol
 from lading.wiring.references import RecordedReferences
 from lading.wiring.up import parse_listen
@@ -249,7 +249,8 @@ def _unix_socket(directory: DataDirectory) -> socket.socket:
 def main(options: Options) -> int:
     """Run the server process; its exit code. A failure is one line on standard error."""
     end_with_parent(options.parent)
-    _prefer()
+    # The containers of this machine may use every processor, and a call takes little of one.
+    come_before(_PRIORITY)
     configure()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
@@ -259,13 +260,6 @@ def main(options: Options) -> int:
         print(error.message, file=sys.stderr)  # noqa: T201 - the parent repeats the last line of this log
         return 1
     return 0
-
-
-def _prefer() -> None:
-    """Come before the containers of this machine, which may use every processor: a call takes little of one."""
-    # Who may not is served like everybody else.
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
 
 
 async def _run(options: Options) -> None:
