@@ -61,6 +61,25 @@ async def test_one_of_many_lockers_wins(pair: tuple[Database, Database]) -> None
     assert sum(await asyncio.gather(*(lock(pair[number % 2]) for number in range(20)))) == 1
 
 
+async def test_one_that_waits_is_not_looked_for_among_all_that_wait(
+    pair: tuple[Database, Database], postgres: PostgresServer
+) -> None:
+    ended = "generate_series(1, 4000) n"
+    await postgres.sql(
+        f"INSERT INTO containers (uuid, state) SELECT 'c' || n, 'Complete' FROM {ended};"
+        f"INSERT INTO container_requests (uuid, state, container_uuid) SELECT 'r' || n, 'Final', 'c' || n FROM {ended};"
+        "ANALYZE containers; ANALYZE container_requests",
+        str(postgres.connection()["dbname"]),
+    )
+    async with pair[0].reading() as tx:
+        plan = await tx.fetch("EXPLAIN UPDATE containers SET priority = 1 WHERE uuid = 'c1' AND state = 'Queued'")
+        assert "containers_pkey" in str(plan)
+        plan = await tx.fetch(
+            "EXPLAIN SELECT 1 FROM container_requests WHERE container_uuid = 'c' AND state = 'Committed'"
+        )
+        assert "container_requests_container_uuid_state" in str(plan)
+
+
 async def test_connections_that_were_lost_while_idle_are_replaced(
     pair: tuple[Database, Database], postgres: PostgresServer
 ) -> None:

@@ -51,8 +51,8 @@ def test_what_follows_a_uuid_decides_nothing() -> None:
     ("triple", "condition"),
     [
         (["state", "=", "Committed"], "container_requests.state = ?"),
-        (["state", "=", "Final"], "+container_requests.state = ?"),
-        (["state", "in", ["Final", "Committed"]], "+container_requests.state IN"),
+        (["state", "=", "Final"], "CASE WHEN container_requests.state = ? THEN TRUE ELSE FALSE END"),
+        (["state", "in", ["Final", "Committed"]], "CASE WHEN container_requests.state IN"),
         (["state", "in", ["Committed"]], "container_requests.state IN"),
     ],
 )

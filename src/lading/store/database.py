@@ -31,8 +31,8 @@ class Dialect(Protocol):
 
     preamble: Sequence[str]
     """Statements, repeatable, that make what the others rely on."""
-    unindexed: str
-    """What stands before a column in a condition that no index is to be looked up for."""
+    unmeasured: Sequence[str]
+    """Changes of a column of texts after which queries are not planned by the values that it has had."""
 
     def column_type(self, type: str) -> str:
         """The column type for a `core.schema.Type`, or for "number": an integer that the database counts up."""

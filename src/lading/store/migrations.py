@@ -95,6 +95,16 @@ async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> Non
         await tx.execute(f"DROP INDEX IF EXISTS {name}")
 
 
+async def leave_states_unmeasured(tx: Transaction, dialect: Dialect) -> None:
+    """Keep plans from going by the states that records were in when statistics were made: nearly all had ended.
+
+    A plan that takes none to be waiting goes through all that wait to find one of them. New databases are made so too.
+    """
+    for kind in (REQUESTS, CONTAINERS):
+        for one in dialect.unmeasured:
+            await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN state {one}")
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
@@ -104,6 +114,7 @@ MIGRATIONS: Final = (
     Migration(6, "seal secret mounts", _seal_secret_mounts),
     Migration(7, "inputs of containers", _fill_inputs),
     Migration(8, "one index for both keys", _drop_indexes_of_single_keys),
+    Migration(9, "states without statistics", leave_states_unmeasured),
 )
 VERSION: Final = MIGRATIONS[-1].number
 

@@ -78,8 +78,8 @@ class PostgresDialect:
     """SQL as PostgreSQL says it."""
 
     preamble: Sequence[str] = (_JSON, _EACH)
-    # Its statistics tell it so.
-    unindexed = ""
+    # A type that is set anew takes the statistics with it, and leaves the rows as they are.
+    unmeasured: Sequence[str] = ("SET STATISTICS 0", f"TYPE {_TEXT}")
 
     def column_type(self, type: str) -> str:
         """Whole numbers have 64 bits; nested values are texts that must be what `lading_each` can read."""

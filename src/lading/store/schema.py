@@ -32,6 +32,8 @@ async def prepare(database: Database, *, now: str) -> None:
         for kind in RECORDS:
             if kind.stored:
                 await _prepare_table(tx, database.dialect, kind)
+        if found is None:
+            await migrations.leave_states_unmeasured(tx, database.dialect)
         await migrations.migrate(tx, database.dialect, found=found, now=now)
 
 

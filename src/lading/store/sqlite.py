@@ -41,8 +41,7 @@ class SqliteDialect:
     """SQL as SQLite says it."""
 
     preamble: Sequence[str] = ()
-    # It keeps no statistics, and would take the index of any equality; that of an expression has none.
-    unindexed = "+"
+    unmeasured: Sequence[str] = ()
 
     def column_type(self, type: str) -> str:
         """Numbers are numbers, everything else text."""
