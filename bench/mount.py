@@ -12,6 +12,10 @@ find the same:
 The kernel of the server's machine has let go of its pages of what was put. What a mount keeps in its own cache is as
 its own first reading left it; both keep files, whose pages the kernel may have, and arv-mount has them mapped.
 `random` and `readers` begin as `kernel empty` does. What is promised is the ratio of the medians.
+
+Server and mounts are on one machine here: the server lends `lading mount` its files (`lading.blobs.lending`), as for
+anybody whose server is on his machine; the mount hashes what is lent and does not keep it a second time. The rows `over
+HTTPS` are those of a mount that knows of no such server, as one on another machine.
 """
 
 from __future__ import annotations
@@ -27,7 +31,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.figures import Figure, absent
@@ -91,16 +95,16 @@ def measure(*, size: int, files: int, turns: int) -> list[Figure]:
         work = Path(folder)
         with serving(work / "data") as environment:
             scene = _prepare(work, environment, files=files)
-            ours, theirs = Turns(), Turns()
+            ours, theirs, apart = Turns(), Turns(), Turns()
             for number in range(turns):
-                both = [(ours, _lading), (theirs, _arv)]
-                for found, mounting in both[:: -1 if number % 2 else 1]:
+                kinds = [(ours, _lading), (theirs, _arv), (apart, _lading_apart)]
+                for found, mounting in kinds[:: -1 if number % 2 else 1]:
                     place = work / f"{mounting.__name__}{number}"
                     big = _put_large(work, environment, size)
                     with mounting(scene, place) as pid:
                         _forget_blocks(work / "data")
                         _turn(found, place / "mount" / "by_id", scene, big, pid)
-    return _rows(ours, theirs, size=size, files=files)
+    return _rows(ours, theirs, apart, size=size, files=files)
 
 
 def _prepare(work: Path, environment: dict[str, str], *, files: int) -> Scene:
@@ -145,6 +149,13 @@ def _lading(scene: Scene, place: Path) -> Iterator[int]:
     with _mounted(command, place, scene.environment) as process:
         # The command waits for the process that serves.
         yield int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
+
+
+@contextlib.contextmanager
+def _lading_apart(scene: Scene, place: Path) -> Iterator[int]:
+    """As on another machine: nothing is lent."""
+    with _lading(replace(scene, environment=scene.environment | {"LADING_DATA": ""}), place) as pid:
+        yield pid
 
 
 @contextlib.contextmanager
@@ -258,13 +269,24 @@ def _memory(pid: int) -> int:
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmHWM:")) << 10
 
 
-def _rows(ours: Turns, theirs: Turns, *, size: int, files: int) -> list[Figure]:
+def _rows(ours: Turns, theirs: Turns, apart: Turns, *, size: int, files: int) -> list[Figure]:
     megabytes = size * _MIB / 1e6
     rows: list[Figure] = []
+    for name, shown in (("cold", "cold"), ("warm", "warm"), ("kernel empty", "warm, kernel empty")):
+        rows.append(
+            Figure(
+                name=f"mount: read {size} MiB, {shown}, over HTTPS (MB/s)",
+                unit="/s",
+                count=len(apart.seconds[name]),
+                rate=megabytes / apart.median(name),
+                client=apart.median_busy(name) * 1000,
+                note=f"arv-mount {megabytes / theirs.median(name):.1f}",
+            )
+        )
     for name, shown, amount, least in (
-        ("cold", f"read {size} MiB, cold (MB/s)", megabytes, _FAST),
-        ("warm", f"read {size} MiB, warm (MB/s)", megabytes, _FAST),
-        ("kernel empty", f"read {size} MiB, warm, kernel empty (MB/s)", megabytes, _FAST),
+        ("cold", f"read {size} MiB, cold, files lent (MB/s)", megabytes, _FAST),
+        ("warm", f"read {size} MiB, warm, files lent (MB/s)", megabytes, _FAST),
+        ("kernel empty", f"read {size} MiB, warm, kernel empty, files lent (MB/s)", megabytes, _FAST),
         ("random", "4 KiB at random, warm (reads/s)", _RANDOM_READS, 1.0),
         ("readers", f"{_READERS} readers at once, warm (MB/s)", megabytes, 1.0),
         ("find", f"find in {files} files (files/s)", files, 1.0),

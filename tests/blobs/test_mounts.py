@@ -154,3 +154,14 @@ async def test_space_is_asked_for_now_and_then() -> None:
     assert (await mounts.space(mounts.all[0])).free == 97
     with pytest.raises(NotFound):
         mounts.find("other")
+
+
+async def test_the_first_volume_that_can_lends_its_file(tmp_path: Path) -> None:
+    bare, empty, full = MemoryVolume(), DirectoryVolume(tmp_path / "a"), DirectoryVolume(tmp_path / "b", reserve=0)
+    await full.put(FOO, b"foo")
+    loan = await mounted(bare, empty, full).lend(FOO)
+    assert Path(f"/proc/self/fd/{loan.descriptor}").samefile(tmp_path / "b" / FOO[:3] / FOO)
+    with pytest.raises(NotFound, match="no such block"):
+        await mounted(bare, empty).lend(FOO)
+    for volume in (empty, full):
+        await volume.close()

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import hashlib
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from lading.client import blockfiles
 from lading.client.blockfiles import BlockFiles
 from lading.core.errors import NotFound
 
@@ -181,3 +184,115 @@ async def test_what_a_killed_process_left_is_removed_when_room_is_needed(tmp_pat
     await _read(files, store.put(b"y" * 50_000))
     assert not part.exists()
     assert _kept(tmp_path) == 50_000
+
+
+class Lender:
+    """Lends the files of a directory; `lent` are the locators."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "lent"
+        self.root.mkdir()
+        self.lent: list[str] = []
+
+    def put(self, data: bytes) -> str:
+        digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
+        (self.root / digest).write_bytes(data)
+        return f"{digest}+{len(data)}"
+
+    async def __call__(self, locator: str) -> int | None:
+        path = self.root / locator[:32]
+        if not path.exists():
+            return None
+        self.lent.append(locator)
+        return os.open(path, os.O_RDONLY)
+
+
+def _borrowing(root: Path, store: Store) -> tuple[BlockFiles, Lender]:
+    lender = Lender(root)
+    return BlockFiles(root / "blocks", 1 << 20, fetch=store, borrow=lender, sleep=_at_once), lender
+
+
+async def test_what_is_lent_is_verified_and_not_kept(tmp_path: Path, store: Store) -> None:
+    files, lender = _borrowing(tmp_path, store)
+    locator = lender.put(b"data")
+    assert [await _read(files, locator), await _read(files, locator)] == [b"data"] * 2
+    assert (files.counts.lent, store.fetched, _kept(tmp_path)) == (2, [], 0)
+    other = store.put(b"other")
+    assert await _read(files, other) == b"other"
+    assert (store.fetched, lender.lent) == ([other], [locator] * 2)
+
+
+@pytest.mark.parametrize("wrong", [b"dbta", b"dat", b"data and more", b""])
+async def test_damage_that_is_lent_is_never_given(tmp_path: Path, store: Store, wrong: bytes) -> None:
+    files, lender = _borrowing(tmp_path, store)
+    locator = store.put(b"data")
+    (lender.root / locator[:32]).write_bytes(wrong)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert await _read(files, locator) == b"data"
+    assert (files.counts.lent, files.counts.damaged, store.fetched) == (0, 1, [locator])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+async def test_what_cannot_be_read_is_fetched(tmp_path: Path, store: Store) -> None:
+    files, lender = _borrowing(tmp_path, store)
+    locator = store.put(bytes(4096))
+    (lender.root / locator[:32]).mkdir()
+    if (lender.root / locator[:32]).stat().st_size != 4096:
+        locator = store.put(bytes((lender.root / locator[:32]).stat().st_size))
+        (lender.root / locator[:32]).mkdir(exist_ok=True)
+    await _read(files, locator)
+    assert (files.counts.lent, store.fetched) == (0, [locator])
+
+
+async def test_what_was_lent_and_has_changed_is_not_sound(tmp_path: Path, store: Store) -> None:
+    files, lender = _borrowing(tmp_path, store)
+    locator, own = lender.put(b"data"), store.put(b"own")
+    descriptor, kept = await files.open(locator), await files.open(own)
+    assert files.is_sound(descriptor)
+    assert files.is_sound(kept)
+    path = lender.root / locator[:32]
+    path.write_bytes(b"dbta")
+    os.utime(path, (1, 1))
+    assert not files.is_sound(descriptor)
+    assert files.is_sound(kept)
+    os.close(descriptor)
+    os.close(kept)
+    # Put again as it was: it is hashed once more.
+    path.write_bytes(b"data")
+    os.utime(path, (2, 2))
+    assert await _read(files, locator) == b"data"
+
+
+async def test_who_gives_up_while_a_loan_is_verified_leaves_nothing_open(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, lender = _borrowing(tmp_path, store)
+    locator = lender.put(b"data")
+    begun, go_on, done = asyncio.Event(), threading.Event(), threading.Event()
+    loop, hashed = asyncio.get_running_loop(), blockfiles._hash
+
+    def slow(descriptor: int) -> str:
+        loop.call_soon_threadsafe(begun.set)
+        go_on.wait(60)
+        try:
+            return hashed(descriptor)
+        finally:
+            done.set()
+
+    monkeypatch.setattr(blockfiles, "_hash", slow)
+    opening = asyncio.create_task(files.open(locator))
+    await begun.wait()
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
+    go_on.set()
+    await asyncio.to_thread(done.wait, 60)
+    await asyncio.get_running_loop().shutdown_default_executor()
+    assert _open_below(lender.root) == []
+
+
+def _open_below(root: Path) -> list[str]:
+    found = []
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found.append(str(path.readlink()))
+    return [path for path in found if path.startswith(str(root))]

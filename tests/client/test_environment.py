@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from lading.client import environment
-from lading.client.environment import Server, find_server
+from lading.client.environment import Server, find_lender, find_server
 from lading.core.errors import Invalid
 
 
@@ -86,3 +87,22 @@ async def test_the_transport_leads_there(tmp_path: Path) -> None:
     assert found.authorities == tmp_path / "ca-certificates.crt"
     async with found.transport() as transport:
         assert transport.address == "https://host:1"
+
+
+def test_the_server_that_lends_is_the_one_that_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, other = tmp_path / "ours", tmp_path / "other"
+    for place, address in ((ours, "127.0.0.1:1"), (other, "127.0.0.1:2")):
+        place.mkdir()
+        (place / "env").write_text(f"export ARVADOS_API_HOST={address}\n")
+    assert find_lender({}, ours, "127.0.0.1:1") == ours / "api.lend"
+    assert find_lender({"LADING_DATA": str(other)}, ours, "127.0.0.1:2") == other / "api.lend"
+    # The token is for another server than that of the directory.
+    assert find_lender({"LADING_DATA": str(other)}, ours, "127.0.0.1:1") is None
+    assert find_lender({}, ours, "example.org") is None
+    assert find_lender({}, tmp_path / "none", "127.0.0.1:1") is None
+    (other / "env").write_text("ARVADOS_API_HOST='")
+    assert find_lender({}, other, "127.0.0.1:2") is None
+    if os.geteuid() == 0:
+        os.chown(ours / "env", 1, -1)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert find_lender({}, ours, "127.0.0.1:1") is None

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,13 +59,15 @@ def pdh(cluster: Cluster, source: Path) -> str:
 
 
 @contextmanager
-def mounted(cluster: Cluster, root: Path, *options: str) -> Iterator[tuple[Path, int]]:
-    """A mount in the background, with a cache of its own, and the number of its process."""
+def mounted(cluster: Cluster, root: Path, *options: str, apart: bool = False) -> Iterator[tuple[Path, int]]:
+    """A mount in the background, with a cache of its own, and the number of its process.
+
+    `apart`: the server lends it no files, as if it was on another machine.
+    """
     place = root / "mount"
     place.mkdir(exist_ok=True)
-    answer = json.loads(
-        cluster.lading("mount", str(place), "--cache-dir", str(root / "cache"), "--json", *options).stdout
-    )
+    here = replace(cluster, environment=cluster.environment | {"LADING_DATA": ""}) if apart else cluster
+    answer = json.loads(here.lading("mount", str(place), "--cache-dir", str(root / "cache"), "--json", *options).stdout)
     try:
         yield place, answer["pid"]
     finally:
@@ -104,12 +107,47 @@ def test_ordinary_programs_read_it(cluster: Cluster, source: Path, pdh: str, tmp
 
 
 def test_four_read_at_once(cluster: Cluster, source: Path, pdh: str, tmp_path: Path) -> None:
-    with mounted(cluster, tmp_path, "--collection", pdh) as (place, _):
+    with mounted(cluster, tmp_path, "--collection", pdh, apart=True) as (place, _):
         command = ["cmp", str(source / "big"), str(place / "big")]
         readers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(4)]
         assert [reader.communicate(timeout=120)[0] for reader in readers] == [b""] * 4
     blocks = [path for path in (tmp_path / "cache" / "blocks").glob("???/*") if path.stat().st_size]
     assert len(blocks) == 2
+
+
+def test_on_the_machine_of_the_server_nothing_is_kept_twice(
+    cluster: Cluster, source: Path, pdh: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "m"
+    place.mkdir()
+    command = ("mount", str(place), "--collection", pdh, "--cache-dir", str(tmp_path / "c"), "--json", "--exec")
+    done = cluster.lading(*command, "diff", "-r", str(source), str(place))
+    found = json.loads(done.stdout)["statistics"]
+    assert (found["blocks_lent"], found["blocks_fetched"], found["failed"]) == (3, 0, 0)
+    assert list((tmp_path / "c" / "blocks").glob("???/*")) == []
+
+
+def test_a_flipped_bit_is_never_read_and_named(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"1" * 5000)
+    with running_cluster(tmp_path / "data") as cluster:
+        pdh = cluster.lading("put", str(tmp_path / "one")).stdout.strip()
+        block = next(path for path in (tmp_path / "data" / "blocks").glob("???/*") if path.stat().st_size == 5000)
+        for apart in (False, True):
+            root = tmp_path / f"apart {apart}"
+            root.mkdir()
+            with mounted(cluster, root, "--collection", pdh, "--timeout", "1s", apart=apart) as (place, _):
+                if not apart:
+                    assert (place / "one").read_bytes() == b"1" * 5000
+                    # The block is open, and was verified; the kernel keeps nothing of the mounted file.
+                    with (place / "one").open("rb") as file:
+                        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                    with block.open("r+b") as file:
+                        file.seek(2500)
+                        file.write(b"0")
+                with pytest.raises(OSError) as caught:
+                    (place / "one").read_bytes()
+                assert caught.value.errno == errno.EIO
+            assert block.name in (root / "cache" / "mount.log").read_text()
 
 
 def test_what_is_made_or_removed_shows_at_once(cluster: Cluster, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from lading.client.environment import find_lender
 from lading.core.errors import Conflict, Invalid
 from lading.wiring.directory import DataDirectory, default_data_directory, make_secrets, write_private
 
@@ -71,6 +73,9 @@ def test_the_env_file_is_private_and_can_be_sourced(directory: DataDirectory) ->
     directory.write_env(secrets, address="127.0.0.1:1")
     assert directory.env.stat().st_mode & 0o777 == 0o600
     assert f"export ARVADOS_API_TOKEN={secrets.admin_token}\n" in directory.env.read_text()
+    assert find_lender({"LADING_DATA": str(directory.root)}, Path("/none"), "127.0.0.1:1") == directory.lender
+    asked = f'. {directory.env}; printf %s "$LADING_DATA"'
+    assert subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout == str(directory.root)
 
 
 def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:

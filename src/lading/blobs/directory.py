@@ -33,6 +33,7 @@ from typing import Final, Self, TypeVar
 
 from lading.blobs.bypass import LARGE, Bypass, ReadBefore, read_past_cache
 from lading.blobs.draft import FileDraft
+from lading.blobs.loan import Loan
 from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, read_parameters
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 
@@ -104,6 +105,10 @@ class DirectoryVolume:
                 raise self._corrupt(hash)
             return view
         return await self._run(self._get, hash, into)
+
+    async def lend(self, hash: str) -> Loan:
+        """The open file of a block; see Lending."""
+        return await self._run(self._lend, hash)
 
     async def head(self, hash: str) -> Stored:
         """What is known of a block; see Shelf."""
@@ -294,6 +299,12 @@ class DirectoryVolume:
         if digest != hash:
             raise self._corrupt(hash)
         return view
+
+    def _lend(self, hash: str) -> Loan:
+        try:
+            return Loan(self._path(hash))
+        except FileNotFoundError as error:
+            raise self._absent(hash) from error
 
     def _bypass(self, hash: str, room: int) -> Bypass | None:
         """The file of a large block that is better read past the kernel's cache."""

@@ -14,7 +14,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from lading.blobs.volume import Buffer, Draft, Drafting, Space, Stored, Volume
+from lading.blobs.loan import Loan
+from lading.blobs.volume import Buffer, Draft, Drafting, Lending, Space, Stored, Volume
 from lading.core import placement
 from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, Unavailable
 from lading.core.placement import Place, Tally, Wish
@@ -143,6 +144,17 @@ class Mounts:
             if not await self.recover(hash):
                 raise
             return await self._first(hash, lambda volume: volume.get(hash, into))
+
+    async def lend(self, hash: str) -> Loan:
+        """The block's file, not verified. Raises NotFound when no volume can lend it, Corrupt, Unavailable."""
+        fault: LadingError = NotFound(f"{hash}: no volume of this machine has such a file")
+        for mount in self.all:
+            if isinstance(mount.volume, Lending):
+                try:
+                    return await self.attempt(mount, mount.volume.lend(hash))
+                except (NotFound, Corrupt, Unavailable) as error:
+                    fault = error
+        raise fault
 
     async def head(self, hash: str) -> Stored:
         """What is known of a block. Raises NotFound, Unavailable."""

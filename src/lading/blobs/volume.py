@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
+from lading.blobs.loan import Loan
 from lading.core.errors import Invalid
 
 GROUP: Final = "lading.volumes"
@@ -127,6 +128,15 @@ class Drafting(Protocol):
 
     async def begin(self, size: int) -> Draft:
         """A draft of at most that many bytes. Raises Full, Unavailable."""
+
+
+@runtime_checkable
+class Lending(Protocol):
+    """A volume whose blocks are files of this machine."""
+
+    async def lend(self, hash: str) -> Loan:
+        """The block's file, not verified. Raises NotFound, Corrupt, Unavailable."""
+        ...
 
 
 def open_volume(driver: str, parameters: Parameters) -> Volume:

@@ -14,7 +14,7 @@ import click
 
 from lading.cli import display
 from lading.cli.options import DURATION, SIZE
-from lading.client.environment import Server, cache_directory, find_server
+from lading.client.environment import Server, cache_directory, find_lender, find_server
 from lading.client.mount import launch, points
 from lading.client.mount.layout import View
 from lading.client.mount.service import MountSettings
@@ -108,6 +108,7 @@ def _settings(
         api_url=f"https://{server.address}",
         api_ca_file=str(server.authorities or ""),
         api_insecure=server.insecure,
+        lender=str(find_lender(os.environ, default_data_directory(), server.address) or ""),
         view=view,
         id=id,
         cache_size=options["cache_size"],

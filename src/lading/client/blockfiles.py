@@ -9,6 +9,9 @@ is none left, the blocks that were not asked for longest go. A lock dies with it
 found and removed when room is made next, and counts until then. Files are not synced to disk, so the first time that
 a process meets a block its hash is verified; one that does not match is fetched again.
 
+A block that a server on this machine lends (`client.borrowing`) is verified and not kept: its file is there. Should
+that change while it is read, it is verified again (`is_sound`).
+
 A block that finds no room (the limit is too small, the disk is full) is given in memory and not kept.
 """
 
@@ -30,10 +33,14 @@ from lading.core import locator as locators
 
 Fetch = Callable[[str, int], Awaitable[None]]
 """Writes the block at a locator to the beginning of an open file, verified (`BlockClient.save`)."""
+Borrow = Callable[[str], Awaitable[int | None]]
+"""A descriptor of what should be the block at a locator, not verified, if there is one (`client.borrowing`)."""
+_File = tuple[int, int]
+_Stamp = tuple[int, int, int]
 
 _POLL = 0.02
 _PAGE = 4096
-_READ = 1 << 20
+_READ = 1 << 18
 _SLACK = 16
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _logger = logging.getLogger("lading.blockfiles")
@@ -41,9 +48,10 @@ _logger = logging.getLogger("lading.blockfiles")
 
 @dataclass(slots=True)
 class CacheCounts:
-    """What one process asked of the cache: blocks found, fetched, and fetched without being kept."""
+    """What one process asked of the cache: blocks found, lent, fetched, and fetched without being kept."""
 
     found: int = 0
+    lent: int = 0
     fetched: int = 0
     fetched_bytes: int = 0
     not_kept: int = 0
@@ -53,14 +61,25 @@ class CacheCounts:
 class BlockFiles:
     """The cache below `directory`, of at most `limit_bytes` as the disk counts them."""
 
-    def __init__(self, directory: Path, limit_bytes: int, *, fetch: Fetch, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        limit_bytes: int,
+        *,
+        fetch: Fetch,
+        borrow: Borrow | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
         self.counts = CacheCounts()
         self._directory = directory
         self._limit = limit_bytes
         self._fetch = fetch
+        self._borrow = borrow
         self._sleep = sleep
         # Inode and time of birth of the files whose content this process has seen to be right.
         self._verified: dict[str, int] = {}
+        # What files that were lent were like when their content was seen to be right.
+        self._lent: dict[_File, tuple[str, _Stamp]] = {}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def open(self, locator: str) -> int:
@@ -75,6 +94,9 @@ class BlockFiles:
             if found is not None:
                 self.counts.found += 1
                 return found
+            found = await self._borrow(locator) if self._borrow is not None and size else None
+            if found is not None and await self._accepts(found, block.hash, size):
+                return found
             found = await self._bring(locator, block.hash, size)
             if found is not None:
                 return found
@@ -82,6 +104,14 @@ class BlockFiles:
     def holds(self, locator: str) -> bool:
         """Whether the block is there now, verified or not."""
         return self._path(locator[:32]).exists()
+
+    def is_sound(self, descriptor: int) -> bool:
+        """Whether what a descriptor of `open` gives is what was verified; a file that was lent could be changed."""
+        if not self._lent:
+            return True
+        file, stamp = _look(descriptor)
+        known = self._lent.get(file)
+        return known is None or known[1] == stamp
 
     # Finding.
 
@@ -95,7 +125,7 @@ class BlockFiles:
             return None
         state = os.fstat(descriptor)
         if state.st_size == size and (self._verified.get(digest) == state.st_ino or _hash(descriptor) == digest):
-            self._verified[digest] = state.st_ino
+            self._keep_in_mind(digest, descriptor)
             with suppress(OSError):
                 os.utime(self._path(digest))
             return descriptor
@@ -105,6 +135,40 @@ class BlockFiles:
         with self._ledger() as ledger:
             self._drop(self._path(digest), ledger)
         return None
+
+    def _keep_in_mind(self, digest: str, descriptor: int) -> None:
+        state = os.fstat(descriptor)
+        self._verified[digest] = state.st_ino
+        # It may have the number of a file that was lent and is gone.
+        self._lent.pop((state.st_dev, state.st_ino), None)
+
+    # Borrowing.
+
+    async def _accepts(self, descriptor: int, digest: str, size: int) -> bool:
+        """Whether a file that was lent is the block; closed if not."""
+        kept = False
+        try:
+            # The thread has a descriptor of its own: it cannot be stopped when nobody waits for it any more.
+            kept = await asyncio.to_thread(self._check_lent, os.dup(descriptor), digest, size)
+        finally:
+            if not kept:
+                os.close(descriptor)
+        return kept
+
+    def _check_lent(self, descriptor: int, digest: str, size: int) -> bool:
+        try:
+            file, stamp = _look(descriptor)
+            if stamp[0] == size and (self._lent.get(file) == (digest, stamp) or _hash(descriptor) == digest):
+                self._lent[file] = digest, stamp
+                self.counts.lent += 1
+                return True
+            _logger.warning("block=%s the file that was lent is damaged; it is fetched", digest)
+        except OSError as error:
+            _logger.warning("block=%s the file that was lent cannot be read: %s; it is fetched", digest, error)
+        finally:
+            os.close(descriptor)
+        self.counts.damaged += 1
+        return False
 
     # Fetching.
 
@@ -148,7 +212,7 @@ class BlockFiles:
             _logger.warning("directory=%s the disk is full; blocks are not kept", self._directory)
             return False
         path.with_suffix(".part").rename(path)
-        self._verified[digest] = os.fstat(descriptor).st_ino
+        self._keep_in_mind(digest, descriptor)
         self.counts.fetched += 1
         self.counts.fetched_bytes += size
         return True
@@ -273,10 +337,19 @@ def _is_same(path: Path, descriptor: int) -> bool:
 
 def _hash(descriptor: int) -> str:
     digest, at = hashlib.md5(usedforsecurity=False), 0
-    while piece := os.pread(descriptor, _READ, at):
-        digest.update(piece)
-        at += len(piece)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+    # Memory that stays in the processor's cache: new memory for each piece would cost more than to read it.
+    piece = memoryview(bytearray(_READ))
+    while count := os.preadv(descriptor, [piece], at):
+        digest.update(piece[:count])
+        at += count
     return digest.hexdigest()
+
+
+def _look(descriptor: int) -> tuple[_File, _Stamp]:
+    """Which file it is, and what changes when somebody writes to it."""
+    state = os.fstat(descriptor)
+    return (state.st_dev, state.st_ino), (state.st_size, state.st_mtime_ns, state.st_ctime_ns)
 
 
 def _on_disk(size: int) -> int:

@@ -6,16 +6,19 @@ only ever sent to the host that it was named with.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lading.client.borrowing import lent_beside
 from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid
 
 _HOST, _TOKEN, _INSECURE = "ARVADOS_API_HOST", "ARVADOS_API_TOKEN", "ARVADOS_API_HOST_INSECURE"
+_DATA = "LADING_DATA"
 _YES = ("1", "true", "yes")
 _ADDRESS = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]{1,5})?", re.ASCII)
 _AUTHORITIES = Path("/etc/arvados/ca-certificates.crt")
@@ -61,6 +64,21 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
         insecure=named.get(_INSECURE, "").lower() in _YES,
         authorities=_AUTHORITIES if _AUTHORITIES.exists() else None,
     )
+
+
+def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Path | None:
+    """Where the server at `address` lends its blocks (`client.borrowing`), if it is of this user and on this machine.
+
+    Its data directory is the one that `LADING_DATA` names, which `lading up` writes beside the address and the token,
+    else `data_dir`; the server of another address is none of ours.
+    """
+    data = Path(environ.get(_DATA) or data_dir)
+    try:
+        if (data / "env").stat().st_uid not in (0, os.geteuid()) or _read(data / "env").get(_HOST) != address:
+            return None
+    except (OSError, Invalid):
+        return None
+    return lent_beside(data / "api.sock")
 
 
 def cache_directory(environ: Mapping[str, str]) -> Path:

@@ -17,6 +17,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from lading.client.borrowing import lent_beside
 from lading.client.mount import launch, points
 from lading.client.mount.layout import View
 from lading.client.mount.service import MountSettings
@@ -118,6 +119,7 @@ class KeepMount:
             api_url=told.api_url,
             api_ca_file=told.api_ca_file,
             api_insecure=told.api_insecure,
+            lender=str(lent_beside(told.api_socket)) if told.api_socket else "",
             view=View.ALL if self._whole else View.BY_PDH,
             cache_size=told.cache_size,
             allow_other=True,

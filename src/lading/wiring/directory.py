@@ -9,6 +9,7 @@ Everything below one directory, readable by its owner only:
     db.sqlite      the records
     blocks/        the block store
     api.sock       the local way to the server (0600)
+    api.lend       where it lends blocks (0600)
     run/           one directory for each container that is under way
     cache/         materialised inputs and unpacked images; may be deleted while nothing runs
     live/          the growing logs of running containers
@@ -19,11 +20,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from lading.client.borrowing import lent_beside
 from lading.config import Config, load
 from lading.core import ids
 from lading.core.errors import Conflict, Invalid
@@ -68,6 +71,11 @@ class DataDirectory:
     def socket(self) -> Path:
         """The Unix socket of the server."""
         return self.another_socket or self.root / "api.sock"
+
+    @property
+    def lender(self) -> Path:
+        """The Unix socket at which the server lends blocks."""
+        return lent_beside(self.socket)
 
     @property
     def database(self) -> Path:
@@ -166,6 +174,7 @@ class DataDirectory:
             f"export ARVADOS_API_HOST={address}",
             f"export ARVADOS_API_TOKEN={secrets.admin_token}",
             "export ARVADOS_API_HOST_INSECURE=1",
+            f"export LADING_DATA={shlex.quote(str(self.root.absolute()))}",
         )
         write_private(self.env, "\n".join((*lines, "")).encode())
 

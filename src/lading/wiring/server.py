@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -26,6 +27,7 @@ from lading.api.app import OWNED_PATHS, Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.sites import Sites, make_sites
 from lading.blobs.app import make_app as make_block_app
+from lading.blobs.lending import Lender
 from lading.blobs.mounts import Mounts
 from lading.client.transport import HttpTransport
 from lading.config import Config
@@ -109,7 +111,12 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
             storage = Storage(
                 directory=directory, config=config, mounts=mounts, references=RecordedReferences(database, config)
             )
-            tending = (api.tend, functools.partial(keep_up, storage))
+            lender = Lender(mounts, config, clock=time.time, check_token=api.check_token)
+            tending = (
+                api.tend,
+                functools.partial(keep_up, storage),
+                functools.partial(_lend, lender, directory.lender),
+            )
             # The gateway is a client as any other: it comes in by the local socket, with the tokens of its callers.
             async with HttpTransport(unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
@@ -173,7 +180,7 @@ async def _listen(
     }
     public = _Server(uvicorn.Config(app, ssl_certfile=directory.certificate, ssl_keyfile=str(directory.key), **common))
     local = _Server(uvicorn.Config(app, **common))
-    with contextlib.ExitStack() as sockets, _unix_socket(directory) as unix:
+    with contextlib.ExitStack() as sockets, _unix_socket(directory.socket, socket.SOCK_STREAM) as unix:
         tcp = [sockets.enter_context(_tcp_socket(one)) for one in listen]
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(public.serve(tcp), name="https")
@@ -230,20 +237,23 @@ def _tcp_socket(listen: str) -> socket.socket:
         raise Unavailable(f"cannot listen on {listen}: {error.strerror}; choose another --listen HOST:PORT") from error
 
 
-def _unix_socket(directory: DataDirectory) -> socket.socket:
-    directory.socket.unlink(missing_ok=True)
+def _unix_socket(path: Path, kind: socket.SocketKind) -> socket.socket:
+    path.unlink(missing_ok=True)
     try:
         with contextlib.ExitStack() as undo:
-            made = undo.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            made.bind(str(directory.socket))
-            directory.socket.chmod(0o600)
+            made = undo.enter_context(socket.socket(socket.AF_UNIX, kind))
+            made.bind(str(path))
+            path.chmod(0o600)
             made.listen(_BACKLOG)
             undo.pop_all()
             return made
     except OSError as error:
-        raise Unavailable(
-            f"cannot listen on {directory.socket}: {error}; choose a --data with a shorter path"
-        ) from error
+        raise Unavailable(f"cannot listen on {path}: {error}; choose a --data with a shorter path") from error
+
+
+async def _lend(lender: Lender, path: Path) -> None:
+    with _unix_socket(path, socket.SOCK_SEQPACKET) as listening:
+        await lender.serve(listening)
 
 
 def main(options: Options) -> int:

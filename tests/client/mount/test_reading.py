@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
+import os
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -186,3 +188,59 @@ def test_a_loop_that_is_gone() -> None:
     thread.start()
     thread.join()
     assert [str(one) for one in failures] == ["the mount is ending"]
+
+
+class Lender:
+    """Lends files, as a server on this machine does."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.lent = 0
+
+    async def __call__(self, locator: str) -> int | None:
+        self.lent += 1
+        return os.open(self.root / locator[:32], os.O_RDONLY)
+
+
+async def test_a_lent_file_that_changes_under_a_reader_is_never_given_as_it_is(tmp_path: Path, store: Store) -> None:
+    lender, locator = Lender(tmp_path), store.put(b"data")
+    path = tmp_path / locator[:32]
+    path.write_bytes(b"data")
+    files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store, borrow=lender)
+    blocks = OpenBlocks(files, Bridge(asyncio.get_running_loop(), 60.0))
+    reader = Reader(_file((locator, 0, 4)))
+    assert [await _read(reader, blocks, 0, 4), await _read(reader, blocks, 1, 2)] == [b"data", b"at"]
+    assert (lender.lent, store.asked) == (1, [])
+    path.write_bytes(b"dbta")
+    os.utime(path, (1, 1))
+    assert await _read(reader, blocks, 0, 4) == b"data"
+    assert (lender.lent, store.asked, files.counts.damaged) == (2, [locator], 1)
+    await blocks.close()
+
+
+async def test_others_who_read_it_then_end_first(tmp_path: Path, store: Store) -> None:
+    lender, locator = Lender(tmp_path), store.put(b"data")
+    (tmp_path / locator[:32]).write_bytes(b"data")
+    files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store, borrow=lender)
+    blocks = OpenBlocks(files, Bridge(asyncio.get_running_loop(), 60.0))
+    await blocks.load(locator, None)
+    with blocks._use(locator, None) as one:
+        blocks._forget(locator[:32], one)
+        blocks._forget(locator[:32], one)
+        assert os.pread(one.descriptor, 4, 0) == b"data"
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(one.descriptor)
+    await blocks.close()
+
+
+async def test_a_disk_that_cannot_be_read_names_the_block(
+    blocks: OpenBlocks, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    locator = store.put(b"data")
+    await blocks.load(locator, None)
+    monkeypatch.setattr(os, "preadv", fail)
+    with pytest.raises(Unavailable, match=f"{locator[:32]}: its file cannot be read: Input/output error"):
+        await _read(Reader(_file((locator, 0, 4))), blocks, 0, 4)

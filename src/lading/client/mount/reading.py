@@ -68,6 +68,7 @@ class Bridge:
 class _Open:
     descriptor: int
     users: int = 0
+    is_forgotten: bool = False
 
 
 class OpenBlocks:
@@ -81,17 +82,41 @@ class OpenBlocks:
         self._turn = threading.Lock()
         self._loads: dict[str, asyncio.Task[None]] = {}
 
+    def read(self, locator: str, renew: Renew | None, target: memoryview, offset: int) -> int:
+        """Fill `target` from the block at `offset`; the bytes that were there. Raises LadingError, OSError."""
+        digest = locator[:32]
+        while True:
+            with self._use(locator, renew) as found:
+                try:
+                    done = os.preadv(found.descriptor, [target], offset)
+                except OSError as error:
+                    raise Unavailable(f"{digest}: its file cannot be read: {error.strerror}") from error
+                if self._files.is_sound(found.descriptor):
+                    return done
+            self._forget(digest, found)
+
     @contextmanager
-    def use(self, locator: str, renew: Renew | None) -> Iterator[int]:
-        """A descriptor of the block, open until the context is left. Raises LadingError, OSError."""
+    def _use(self, locator: str, renew: Renew | None) -> Iterator[_Open]:
+        """The block, open until the context is left. Raises LadingError, OSError."""
         digest = locator[:32]
         while (found := self._hold(digest)) is None:
             self._bridge.call(self.load(locator, renew))
         try:
-            yield found.descriptor
+            yield found
         finally:
             with self._turn:
                 found.users -= 1
+                if found.is_forgotten and not found.users:
+                    os.close(found.descriptor)
+
+    def _forget(self, digest: str, one: _Open) -> None:
+        """Have a block opened anew; those who read from it now may end, and find the same."""
+        with self._turn:
+            if self._open.get(digest) is one:
+                del self._open[digest]
+                one.is_forgotten = True
+                if not one.users:
+                    os.close(one.descriptor)
 
     def expect(self, locators: Sequence[str], renew: Renew | None) -> None:
         """Have these blocks fetched, from a thread that does not wait; what fails is tried again when it is read."""
@@ -183,10 +208,9 @@ class Reader:
             segment = self.file.segments[number]
             inside = at - self._starts[number]
             length = min(segment.length - inside, end - at)
-            with blocks.use(segment.locator, self.renew) as descriptor:
-                place = target[at - offset : at - offset + length]
-                if os.preadv(descriptor, [place], segment.offset + inside) != length:
-                    raise Corrupt(f"{segment.locator[:32]}: the file reaches beyond this block")
+            place = target[at - offset : at - offset + length]
+            if blocks.read(segment.locator, self.renew, place, segment.offset + inside) != length:
+                raise Corrupt(f"{segment.locator[:32]}: the file reaches beyond this block")
             at, number = at + length, number + 1
         return end - offset
 

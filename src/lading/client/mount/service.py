@@ -19,6 +19,7 @@ from pathlib import Path
 from lading.client.api import ApiClient
 from lading.client.blockfiles import BlockFiles
 from lading.client.blocks import BlockClient
+from lading.client.borrowing import Borrower
 from lading.client.events import Event, events
 from lading.client.mount import points
 from lading.client.mount.layout import Layout, View
@@ -47,6 +48,8 @@ class MountSettings:
     api_url: str = ""
     api_ca_file: str = ""
     api_insecure: bool = False
+    lender: str = ""
+    """Where the server lends blocks, when it is on this machine (`client.borrowing`)."""
     view: View = View.ALL
     id: str = ""
     """The collection or project, for these views."""
@@ -82,6 +85,7 @@ class Mount:
         cache = self._files.counts
         return self._operations.counts.plain() | {
             "blocks_found": cache.found,
+            "blocks_lent": cache.lent,
             "blocks_fetched": cache.fetched,
             "bytes_fetched": cache.fetched_bytes,
             "blocks_not_kept": cache.not_kept,
@@ -102,7 +106,8 @@ async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerat
     top = await layout.top(settings.view, settings.id)
     loop = asyncio.get_running_loop()
     bridge = Bridge(loop, settings.timeout)
-    files = BlockFiles(Path(settings.cache_directory), settings.cache_size, fetch=blocks.save)
+    borrow = Borrower(Path(settings.lender), settings.token) if settings.lender else None
+    files = BlockFiles(Path(settings.cache_directory), settings.cache_size, fetch=blocks.save, borrow=borrow)
     opened = OpenBlocks(files, bridge)
     mount = Mount(settings, files, Operations(top, opened, bridge))
     following = asyncio.create_task(_follow(api, layout), name="events") if settings.view is not View.BY_PDH else None
