@@ -1,13 +1,15 @@
 """A mean cloud without machines, and a loop whose time is made up: whole days of VMs pass in a moment.
 
 What goes wrong is drawn from a seed: calls fail before or after they have had their effect, or hang; VMs are missing
-from lists, listed twice, show old tags; they never boot, break, die, are taken back; agents lose their connection;
-supervisors crash before or after their container runs. What must never be raises AssertionError.
+from lists, listed twice, show old tags; they never boot, break, die, are taken back; agents lose their connection, or
+keep one over which nothing comes any more; supervisors crash before or after their container runs. What must never be
+raises AssertionError.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -27,6 +29,8 @@ from lading.testing.simulation.clockwork import Clockwork
 
 _Value = TypeVar("_Value")
 _FOREVER = 1e9
+_CONNECT = 60.0
+"""Seconds after which an attempt to connect is given up."""
 _NOTHING = InstanceType(name="", provider_type="", resources=Resources())
 
 
@@ -61,7 +65,11 @@ class Troubles:
     taken: float = 0.0
     """A VM vanishes some time after it was made."""
     loses_link: float = 0.0
-    """A connection breaks at a request."""
+    """A connection breaks at a request, which may have been heard."""
+    freezes: float = 0.0
+    """From a request on nothing comes over a connection any more, though it stays."""
+    mute: float = 0.0
+    """An attempt to reach a VM has no answer at all."""
     impostor: float = 0.0
     """At an attempt to reach a VM somebody else answers, with another key."""
     slow_copy: float = 0.0
@@ -94,7 +102,19 @@ class FakeVm:
     lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
     used: int = 0
-    agents: set[_Agent] = field(default_factory=set)
+    empty: float = 0.0
+    """Since when nothing runs there."""
+    harmed: float = -_FOREVER
+    """When a connection to it was last spoiled."""
+    gone: float = _FOREVER
+    paid: float = 0.0
+    """Dollars that its containers have cost together."""
+    agents: dict[_Agent, None] = field(default_factory=dict)
+
+    def freeze(self) -> None:
+        """Over the connections that there are nothing comes any more."""
+        for agent in self.agents:
+            agent.freeze()
 
 
 Work = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -105,9 +125,10 @@ async def _rest(_: Mapping[str, Any]) -> None:
 
 
 class FakeCloud:
-    """Implements `Driver`; its method `reach` is a `Reach`.
+    """Implements `Driver`; its method `reach` is a `Reach`. `of_set` is the same cloud for another dispatcher.
 
-    `work` is what a supervisor does with an assignment; `gone` hears of containers of which nothing is left.
+    `work` is what a supervisor does with an assignment; `gone` hears of containers of which nothing is left, `lost` of
+    those whose supervisor ended before its time. `pays` says what a container costs in dollars an hour.
     `made` may spoil a VM, which it is given with its number.
     """
 
@@ -120,6 +141,8 @@ class FakeCloud:
         troubles: Troubles | None = None,
         work: Work = _rest,
         gone: Callable[[str], None] = lambda _: None,
+        lost: Callable[[str], None] = lambda _: None,
+        pays: Callable[[Mapping[str, Any]], float] = lambda _: 0.0,
         made: Callable[[FakeVm, int], None] = lambda *_: None,
         tag: str = "ArvadosInstanceSetID",
         set_id: str = "set",
@@ -128,11 +151,14 @@ class FakeCloud:
         self.vms: dict[str, FakeVm] = {}
         self.calls: dict[str, int] = {}
         self.refused: dict[str, int] = {}
+        self.past: list[FakeVm] = []
         self.most = 0
         self.faults: list[AssertionError] = []
         self._random = Random(seed)
         self._work = work
         self._gone = gone
+        self._lost = lost
+        self._pays = pays
         self._made = made
         self._tag, self._set_id = tag, set_id
         self._number = 0
@@ -161,6 +187,10 @@ class FakeCloud:
 
     async def list(self) -> list[Instance]:
         """Those that are there, most of the time."""
+        return await self.list_set(self._set_id)
+
+    async def list_set(self, set_id: str) -> list[Instance]:
+        """The VMs of one dispatcher."""
         await self._call("list")
         if self._chance(self.troubles.list_fails):
             raise self._refuse("list", Unavailable("the fake cloud lists nothing now"))
@@ -172,7 +202,7 @@ class FakeCloud:
             if vm.hidden:
                 vm.hidden -= 1
                 continue
-            if vm.instance.tags.get(self._tag) == self._set_id:
+            if self.set_of(vm) == set_id:
                 found += [vm.instance] * (2 if self._chance(self.troubles.doubled) else 1)
         return found
 
@@ -200,6 +230,14 @@ class FakeCloud:
         """Each type by itself."""
         return kind.name
 
+    def set_of(self, vm: FakeVm) -> str:
+        """The InstanceSetID of a VM."""
+        return vm.instance.tags.get(self._tag, "")
+
+    def of_set(self, set_id: str) -> CloudOfSet:
+        """The cloud as another dispatcher sees it."""
+        return CloudOfSet(self, set_id)
+
     def quick(self) -> None:
         """Calls take no time from now on."""
         self._slowest = 0.0
@@ -215,11 +253,19 @@ class FakeCloud:
         vm = self.vms.pop(id, None)
         if vm is not None:
             self._empty(vm)
+            vm.gone = self._now()
+            self.past.append(vm)
+
+    def harmed(self, id: str, since: float) -> bool:
+        """Whether a VM is gone, or something was wrong with it or the way there since then."""
+        vm, now = self.vms.get(id), self._now()
+        return vm is None or min(vm.dies, vm.breaks, vm.taken) <= now or vm.harmed >= since
 
     def _empty(self, vm: FakeVm) -> None:
-        for uuid in (*vm.lives, *vm.left):
+        for uuid in (*vm.lives, *sorted(vm.left)):
             self._gone(uuid)
-        for task in vm.lives.values():
+        for uuid, task in vm.lives.items():
+            self._lost(uuid)
             task.cancel()
         vm.lives.clear()
         vm.left.clear()
@@ -233,7 +279,7 @@ class FakeCloud:
             tags=dict(spec.tags),
         )  # fmt: skip
         secret = next((value for name, value in spec.tags.items() if name.endswith("InstanceSecret")), "")
-        vm = self.vms[id] = FakeVm(instance, secret, spec.kind, now, now + boot)
+        vm = self.vms[id] = FakeVm(instance, secret, spec.kind, now, now + boot, empty=now)
         for name, chance in (("dies", t.dies), ("breaks", t.breaks), ("taken", t.taken)):
             if self._chance(chance):
                 setattr(vm, name, now + self._random.uniform(0, t.life))
@@ -258,20 +304,25 @@ class FakeCloud:
         self._pass_time()
         vm = self.vms.get(machine.name)
         await asyncio.sleep(self._random.uniform(0.0, 0.5 + self.troubles.slow_copy))
+        if vm is not None and self._chance(self.troubles.mute):
+            vm.harmed = self._now()
+            await asyncio.sleep(_CONNECT)
+            raise Unavailable(f"{machine.name}: no ssh connection: no answer in {_CONNECT:g} s")
         if vm is None or self._now() < vm.ready or self._now() >= vm.dies:
             raise Unavailable(f"{machine.name}: no ssh connection: refused")
         if vm.secret != machine.secret or self._chance(self.troubles.impostor):
+            vm.harmed = self._now()
             raise Unverified(f"{machine.name}: it does not know the secret that the instance was made with")
         if not machine.pinned:
             machine.pinned = "its key"
             tell({"op": "verified"})
         agent = _Agent(self, vm)
-        vm.agents.add(agent)
+        vm.agents[agent] = None
         link = Link(agent.lines(), agent, stray=tell)
         try:
             yield link
         finally:
-            vm.agents.discard(agent)
+            vm.agents.pop(agent, None)
             agent.close()
 
     def start(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
@@ -287,7 +338,7 @@ class FakeCloud:
         try:
             await asyncio.sleep(self._random.uniform(0.0, 1.0))
             if not self._chance(self.troubles.crash_before):
-                await self._work(told)
+                await self._pay(vm, told)
                 tidy = not self._chance(self.troubles.crash_after)
                 await asyncio.sleep(_FOREVER if self._chance(self.troubles.stuck) else self._lag())
         except Crashed:
@@ -300,7 +351,16 @@ class FakeCloud:
             return
         if vm.lives.pop(uuid, None) is not None and not tidy:
             vm.left.add(uuid)
+            self._lost(uuid)
+        vm.empty = self._now()
         self._tell_ended(vm, uuid)
+
+    async def _pay(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
+        price, began = self._pays(told), self._now()
+        try:
+            await self._work(told)
+        finally:
+            vm.paid += price * (self._now() - began) / 3600.0
 
     def _lag(self) -> float:
         return self._random.uniform(0.0, self.troubles.lag)
@@ -310,6 +370,8 @@ class FakeCloud:
         if uuid in vm.lives:
             vm.lives.pop(uuid).cancel()
             vm.left.add(uuid)
+            vm.empty = self._now()
+            self._lost(uuid)
             self._tell_ended(vm, uuid)
 
     def _tell_ended(self, vm: FakeVm, uuid: str) -> None:
@@ -344,6 +406,43 @@ class FakeCloud:
         return self._random.random() < chance
 
 
+class CloudOfSet:
+    """Implements `Driver` for one InstanceSetID; whoever touches a VM of another has made a fault."""
+
+    preemption = ""
+
+    def __init__(self, cloud: FakeCloud, set_id: str) -> None:
+        self._cloud = cloud
+        self._set_id = set_id
+
+    async def create(self, spec: Spec) -> Instance:
+        """Make a VM, perhaps."""
+        return await self._cloud.create(spec)
+
+    async def list(self) -> list[Instance]:
+        """Those of this set that are there, most of the time."""
+        return await self._cloud.list_set(self._set_id)
+
+    async def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Give it tags."""
+        self._own(id)
+        await self._cloud.tag(id, tags)
+
+    async def destroy(self, id: str) -> None:
+        """Remove it, perhaps."""
+        self._own(id)
+        await self._cloud.destroy(id)
+
+    def group(self, kind: InstanceType) -> str:
+        """Each type by itself."""
+        return self._cloud.group(kind)
+
+    def _own(self, id: str) -> None:
+        vm = self._cloud.vms.get(id)
+        if vm is not None and self._cloud.set_of(vm) != self._set_id:
+            self._cloud.faults.append(AssertionError(f"{id} was touched by a dispatcher that it does not belong to"))
+
+
 class _Agent:
     """The other end of a link: what `agent.py` and the warm parent do on a real VM."""
 
@@ -351,11 +450,16 @@ class _Agent:
         self._cloud = cloud
         self._vm = vm
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._frozen = False
 
     async def lines(self) -> AsyncIterator[bytes]:
         """What it says."""
         while (line := await self._lines.get()) is not None:
             yield line
+
+    def freeze(self) -> None:
+        """The connection stays, and nothing comes over it any more."""
+        self._frozen = True
 
     def close(self) -> None:
         """The connection is gone."""
@@ -365,8 +469,11 @@ class _Agent:
         """Hear a request."""
         request = msgspec.json.decode(data)
         now = asyncio.get_running_loop().time()
-        vm = self._vm
-        if now >= min(vm.dies, vm.taken) or vm.instance.id not in self._cloud.vms:
+        vm, troubles = self._vm, self._cloud.troubles
+        if self._cloud.chance_of(troubles.freezes):
+            vm.harmed = now
+            self.freeze()
+        if now >= min(vm.dies, vm.taken) or vm.instance.id not in self._cloud.vms or self._frozen:
             return
         uuid = request.get("uuid")
         answer: dict[str, Any] = {"id": request["id"], "uuid": uuid}
@@ -388,7 +495,8 @@ class _Agent:
                 if not alive:
                     self._cloud.clear(vm, uuid)
                 answer |= {"op": "cleaned", "error": "it is alive" if alive else ""}
-        if self._cloud.chance_of(self._cloud.troubles.loses_link):
+        if self._cloud.chance_of(troubles.loses_link):
+            vm.harmed = now
             self.close()
             return
         self._say(answer)
@@ -398,7 +506,8 @@ class _Agent:
 
     def ended(self, uuid: str) -> None:
         """A supervisor has ended."""
-        self._say({"op": "ended", "uuid": uuid})
+        if not self._frozen:
+            self._say({"op": "ended", "uuid": uuid})
 
     def _say(self, message: Mapping[str, Any]) -> None:
         self._lines.put_nowait(msgspec.json.encode(message))
@@ -410,8 +519,11 @@ async def pass_time(seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
-def play(work: Coroutine[Any, Any, _Value], *, longest: float = 1e6) -> _Value:
-    """Run it in a time that passes as fast as nothing happens. Raises AssertionError when it takes too long."""
+def play(work: Coroutine[Any, Any, _Value], *, longest: float = 1e6, tick: float = 0.0) -> _Value:
+    """Run it in a time that passes as fast as nothing happens. Raises AssertionError when it takes too long.
+
+    With a `tick` time goes on by so many seconds, and what falls due in between happens together at its end.
+    """
     loop = Clockwork()
     task = loop.create_task(work)
     while not task.done():
@@ -421,7 +533,7 @@ def play(work: Coroutine[Any, Any, _Value], *, longest: float = 1e6) -> _Value:
         due = loop.next_timer()
         assert due is not None, "nobody waits for anything any more"
         assert due < longest, f"not done after {loop.time():.0f} s"
-        loop.advance(due)
+        loop.advance(math.ceil(due / tick) * tick if tick else due)
     for other in asyncio.all_tasks(loop):
         other.cancel()
     loop.settle()

@@ -2,17 +2,18 @@
 
 It keeps containers with their transition table, locks and tokens, sends events after each change, and counts what the
 design forbids: two users of one container at the same time. Faults are drawn from a seed: an answer of 503, one that
-comes after the change was made, lists that are answered late and hence are old.
+comes after the change was made, lists that are answered late and hence are old. `tokens` has those of further
+dispatchers by their secrets; whoever shows another secret is the first one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -25,6 +26,7 @@ from lading.testing.pulse import Pulse
 
 TOKEN = "zzzzz-gj3su-dispatcher00000"
 _PATIENCE = 60.0
+_FINAL = {State.COMPLETE, State.CANCELLED}
 _PARAMETERS = ("filters", "order", "select", "limit")
 Fields = dict[str, Any]
 
@@ -44,17 +46,32 @@ class Faults:
     """Half of it before the change is made, half after."""
 
 
-class FakeContainers:
-    """Implements `Transport` for one dispatcher token; supervisors use `run`, `finish` and `abandon`."""
+class Watch(Protocol):
+    """Who is told what happens to records."""
 
-    def __init__(self, *, seed: int = 0, faults: Faults | None = None, attempts: int = 10) -> None:
+    def moved(self, uuid: str, old: str, new: State) -> None:
+        """A record has another state; `old` is "" for a new one. It was written already."""
+
+    def unheard(self, uuid: str) -> None:
+        """A container was locked, and the answer that said so was lost."""
+
+
+class FakeContainers:
+    """Implements `Transport` for dispatchers; supervisors use `run`, `finish` and `abandon`."""
+
+    def __init__(
+        self, *, seed: int = 0, faults: Faults | None = None, attempts: int = 10, watch: Watch | None = None
+    ) -> None:
         self.records: dict[str, Fields] = {}
+        self.tokens: dict[str, str] = {}
+        self.watch = watch
         self.statuses: dict[str, str] = {}
         self.decisions: list[tuple[str, str, str]] = []
         self.calls: list[str] = []
         self.locks: dict[str, int] = {}
         self.down = False
         self.refuse_token = False
+        self._live: dict[str, None] = {}
         self._pulse = Pulse()
         self._tokens: dict[str, str] = {}
         self._using: dict[str, str] = {}
@@ -74,6 +91,9 @@ class FakeContainers:
         record |= {"scheduling_parameters": {}, "runtime_user_uuid": "zzzzz-tpzed-000000000000000"}
         record |= {"mounts": {}, "container_image": ""}
         self.records[uuid] = {**record, **more}
+        self._live[uuid] = None
+        if self.watch is not None:
+            self.watch.moved(uuid, "", State.QUEUED)
         self._announce(uuid, "", "create")
         return uuid
 
@@ -94,6 +114,11 @@ class FakeContainers:
         """The state of a container."""
         return State(self.records[uuid]["state"])
 
+    @property
+    def quiet(self) -> bool:
+        """Whether all have ended."""
+        return not self._live
+
     async def until(self, uuid: str, *states: State) -> None:
         """Wait until a container is in one of these states."""
         await self.wait_for(lambda: self.state(uuid) in states)
@@ -112,6 +137,11 @@ class FakeContainers:
         self._move(uuid, State.RUNNING)
         assert uuid not in self._using, f"{uuid} runs twice at the same time"
         self._using[uuid] = token
+
+    def save(self, uuid: str, token: str, **more: Any) -> None:
+        """A supervisor writes something else of its container. Raises Forbidden when its token is dead."""
+        self._check(uuid, token)
+        self.records[uuid] |= more
 
     def finish(self, uuid: str, token: str) -> None:
         """The command has ended, and the supervisor says so."""
@@ -165,15 +195,9 @@ class FakeContainers:
             if self.refuse_token:
                 raise Unauthenticated
             content = msgspec.json.decode(body) if body and method != "GET" else {}
-            answer = self._answer(method, where, parse_qs(query), content)
-            for _ in range(self._random.randint(0, self._faults.slow)):
-                await asyncio.sleep(0)
-            await self._linger()
-            if self._chance(self._faults.hang):
-                await asyncio.sleep(timeout or _PATIENCE)
-                raise Unavailable("the fake server does not answer")
-            if self._chance(self._faults.forget):
-                raise Unavailable("the fake server lost the answer")
+            caller = self.tokens.get(headers.get("Authorization", "").removeprefix("Bearer "), TOKEN)
+            answer = self._answer(method, where, parse_qs(query), content, caller)
+            await self._answer_late(where, timeout or _PATIENCE)
         except LadingError as error:
             return Response(error.status, {}, msgspec.json.encode({"errors": [error.message]}))
         finally:
@@ -195,10 +219,26 @@ class FakeContainers:
     async def close(self) -> None:
         """Nothing to drop."""
 
-    def _answer(self, method: str, where: list[str], query: dict[str, list[str]], content: Fields) -> Fields:
+    async def _answer_late(self, where: list[str], patience: float) -> None:
+        """What was asked for is done; the answer may be lost."""
+        for _ in range(self._random.randint(0, self._faults.slow)):
+            await asyncio.sleep(0)
+        await self._linger()
+        hangs, lost = self._chance(self._faults.hang), self._chance(self._faults.forget)
+        if (hangs or lost) and self.watch is not None and where[-1] == "lock":
+            self.watch.unheard(where[1])
+        if hangs:
+            await asyncio.sleep(patience)
+            raise Unavailable("the fake server does not answer")
+        if lost:
+            raise Unavailable("the fake server lost the answer")
+
+    def _answer(
+        self, method: str, where: list[str], query: dict[str, list[str]], content: Fields, caller: str
+    ) -> Fields:
         match method, where:
             case "GET", ["api_client_authorizations", "current"]:
-                return {"uuid": TOKEN}
+                return {"uuid": caller}
             case "GET", ["containers"]:
                 return {
                     "items": self._list(
@@ -206,12 +246,12 @@ class FakeContainers:
                     )
                 }
             case "POST", ["containers", uuid, "lock"]:
-                return self._lock(uuid, content.get("runtime_constraints"))
+                return self._lock(uuid, content.get("runtime_constraints"), caller)
             case "POST", ["containers", uuid, "unlock"]:
-                return self._unlock(uuid)
+                return self._unlock(uuid, caller)
             case "PUT", ["containers", uuid]:
                 changes = content["container"]
-                self._owned(uuid)
+                self._owned(uuid, caller)
                 self._move(uuid, State(changes.pop("state")))
                 self.records[uuid] |= changes
                 return self.records[uuid]
@@ -222,13 +262,23 @@ class FakeContainers:
         raise NotFound(f"{method} {'/'.join(where)}")
 
     def _list(self, params: Fields) -> list[Fields]:
-        found = [one for one in self.records.values() if all(_passes(one, *rule) for rule in params["filters"])]
+        rules = params["filters"]
+        found = [one for one in self._candidates(rules) if all(_passes(one, *rule) for rule in rules)]
         for term in reversed(params.get("order", [])):
             name, _, direction = term.partition(" ")
             found.sort(key=lambda one, name=name: one[name], reverse=direction == "desc")  # type: ignore[misc]
         return [{name: one[name] for name in params["select"]} for one in found[: params["limit"]]]
 
-    def _lock(self, uuid: str, amounts: Fields | None) -> Fields:
+    def _candidates(self, rules: list[list[Any]]) -> Iterable[Fields]:
+        """The records that a list has to look at: most of a long play have ended."""
+        for name, operator, operand in rules:
+            if name == "uuid" and operator == "in":
+                return [self.records[uuid] for uuid in sorted(operand) if uuid in self.records]
+            if name == "state" and _FINAL.isdisjoint([operand] if operator == "=" else operand):
+                return [self.records[uuid] for uuid in self._live]
+        return self.records.values()
+
+    def _lock(self, uuid: str, amounts: Fields | None, caller: str) -> Fields:
         record = self._record(uuid)
         if record["state"] != "Queued":
             raise Invalid(f"cannot lock when {record['state']}")
@@ -236,7 +286,7 @@ class FakeContainers:
             raise Invalid("cannot lock when priority<=0")
         self.locks[uuid] = self.locks.get(uuid, 0) + 1
         token = f"secret{self.locks[uuid]}"
-        record["locked_by_uuid"] = TOKEN
+        record["locked_by_uuid"] = caller
         if amounts:
             record["runtime_constraints"] = {**record["runtime_constraints"], **amounts}
         self._move(uuid, State.LOCKED)
@@ -244,16 +294,16 @@ class FakeContainers:
         given = {"runtime_constraints": record["runtime_constraints"]} if amounts else {}
         return {**_brief(record), **given, "supervisor_token": token}
 
-    def _unlock(self, uuid: str) -> Fields:
-        record = self._owned(uuid)
+    def _unlock(self, uuid: str, caller: str) -> Fields:
+        record = self._owned(uuid, caller)
         if record["state"] != "Locked":
             raise Invalid(f"cannot unlock when {record['state']}")
         self._move(uuid, State.QUEUED if self.locks.get(uuid, 0) < self._attempts else State.CANCELLED)
         return _brief(record)
 
-    def _owned(self, uuid: str) -> Fields:
+    def _owned(self, uuid: str, caller: str) -> Fields:
         record = self._record(uuid)
-        if record["locked_by_uuid"] not in (TOKEN, None):
+        if record["locked_by_uuid"] not in (caller, None):
             raise Forbidden("locked by a different token")
         return record
 
@@ -274,6 +324,10 @@ class FakeContainers:
         if state not in (State.LOCKED, State.RUNNING):
             record["locked_by_uuid"] = None
             self._tokens.pop(uuid, None)
+        if state in _FINAL:
+            self._live.pop(uuid, None)
+        if self.watch is not None:
+            self.watch.moved(uuid, old, state)
         self._announce(uuid, old, "update")
 
     def _announce(self, uuid: str, old: str, kind: str) -> None:

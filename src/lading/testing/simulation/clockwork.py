@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Callable, Mapping
+from heapq import heappop
 from typing import Any
 
 
@@ -49,7 +50,11 @@ class Clockwork(asyncio.SelectorEventLoop):
     def next_timer(self) -> float | None:
         """When the next timer is due, None when there is none."""
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        return min((one.when() for one in timers if not one.cancelled()), default=None)
+        # It is a heap, and the loop itself drops cancelled ones from its top like this.
+        while timers and timers[0].cancelled():
+            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+            heappop(timers)._scheduled = False  # type: ignore[attr-defined]
+        return timers[0].when() if timers else None
 
     def settle(self) -> None:
         """Run until nothing can go on without a message or the time. Raises what a task raised that nobody awaits."""
