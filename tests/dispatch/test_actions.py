@@ -79,8 +79,8 @@ async def test_a_lock_without_token_starts_nothing(monkeypatch: pytest.MonkeyPat
     desk = Desk()
     answer = desk.server._lock
 
-    def lock(uuid: str, amounts: dict[str, Any] | None) -> dict[str, Any]:
-        return {**answer(uuid, amounts), "supervisor_token": None}
+    def lock(uuid: str, amounts: dict[str, Any] | None, caller: str) -> dict[str, Any]:
+        return {**answer(uuid, amounts, caller), "supervisor_token": None}
 
     monkeypatch.setattr(desk.server, "_lock", lock)
     with pytest.raises(ExecutionError, match="no supervisor token"):

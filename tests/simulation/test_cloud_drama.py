@@ -28,7 +28,7 @@ def test_a_play_in_steps_of_half_a_second_ends_well_too() -> None:
     assert play(Drama(4, containers=40, waves=3).play(), tick=0.5).seconds % 0.5 == 0.0
 
 
-def test_two_dispatchers_with_tokens_of_their_own_share_the_queue_and_no_vm() -> None:
+def test_two_tokens_share_the_queue_and_no_vm() -> None:
     drama = Drama(0, containers=20, waves=2, restarts=0, tokens=2, troubles=QUIET)
     play(drama.play())
     assert {drama.cloud.set_of(vm) for vm in drama.cloud.past} == {"set of secret", "set of another"}
@@ -90,7 +90,7 @@ def test_the_referee_sees_a_lock_without_a_cause() -> None:
     play(acts())
 
 
-def test_the_referee_sees_a_vm_for_nothing_and_containers_that_pay_too_much() -> None:
+def test_the_referee_sees_vms_for_nothing_and_too_dear_containers() -> None:
     async def acts() -> None:
         referee, cloud = Referee(lambda _: {}), FakeCloud(set_id="set")
         tags = {"ArvadosInstanceSetID": "set"}

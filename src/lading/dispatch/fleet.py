@@ -111,11 +111,19 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """What the dispatcher knows of a container that has a process here; `final`: its record has ended."""
+    """What the dispatcher knows of a container that has a process here; `final`: its record has ended.
+
+    `seen` is when the dispatcher first saw it, in seconds on its clock; `vram` the bytes that each GPU must have.
+    """
 
     wanted: int
     final: bool
     need: Resources = Resources()
+    state: str = ""
+    priority: int = 0
+    created_at: str = ""
+    seen: float = 0.0
+    vram: int = 0
 
 
 Look = Callable[[str], Interest | None]

@@ -167,7 +167,11 @@ class Queue:
         record = self.get(uuid)
         if record is None or record.state is None:
             return None
-        return Interest(wanted=record.wanted, final=record.final, need=record.need or Resources())
+        return Interest(
+            wanted=record.wanted, final=record.final, need=record.need or Resources(), state=record.state.value,
+            priority=record.priority, created_at=record.created_at, seen=record.seen,
+            vram=record.gpu.vram,
+        )  # fmt: skip
 
     def uuids(self) -> set[str]:
         """All that is known."""

@@ -185,10 +185,6 @@ class FakeCloud:
             raise self._refuse("pretended", Unavailable("the fake cloud does not say whether it made anything"))
         return replace(made.instance, address="")
 
-    async def list(self) -> list[Instance]:
-        """Those that are there, most of the time."""
-        return await self.list_set(self._set_id)
-
     async def list_set(self, set_id: str) -> list[Instance]:
         """The VMs of one dispatcher."""
         await self._call("list")
@@ -205,6 +201,10 @@ class FakeCloud:
             if self.set_of(vm) == set_id:
                 found += [vm.instance] * (2 if self._chance(self.troubles.doubled) else 1)
         return found
+
+    async def list(self) -> list[Instance]:
+        """Those that are there, most of the time."""
+        return await self.list_set(self._set_id)
 
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Give it tags."""

@@ -62,6 +62,9 @@ def test_what_happens_is_counted() -> None:
         'driver_operations_total{error="1",operation="Create"} 1.0',
         'boot_outcomes_total{outcome="success"} 1.0',
         'instances_disappeared_total{state="shutdown"} 1.0',
+        'driver_operations{error="1",operation="Create"} 1.0',
+        'boot_outcomes{outcome="success"} 1.0',
+        'instances_disappeared{state="shutdown"} 1.0',
         'instances_time_to_ssh_seconds{quantile="0.99"} 20.0',
         'instances_time_to_ready_for_container_seconds{quantile="0.5"} 30.0',
         "instances_time_from_shutdown_request_to_disappearance_seconds_sum 4.0",
@@ -116,7 +119,10 @@ def test_every_metric_of_the_contract_is_there_with_its_kind_and_labels() -> Non
     found = {
         family.name.removeprefix(PREFIX): (family.type, {name for one in family.samples for name in one.labels})
         for family in counts.registry.collect()
+        if family.type != "unknown"
     }
+    for name in ("driver_operations", "boot_outcomes", "instances_disappeared"):
+        assert f"# TYPE {PREFIX}{name} counter" in counts.text().decode().splitlines()
     assert {name: found[name][0] for name in CONTRACT} == {name: kind for name, (kind, _) in CONTRACT.items()}
     assert {name: found[name][1] - {"quantile"} for name in CONTRACT} == {
         name: set(labels.split()) for name, (_, labels) in CONTRACT.items()

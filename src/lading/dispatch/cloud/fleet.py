@@ -35,7 +35,7 @@ from lading.dispatch.cloud.reach import Reach, SshReach
 from lading.dispatch.cloud.runner import Workshop
 from lading.dispatch.cloud.settings import CloudSettings
 from lading.dispatch.cloud.shell import keep_key, public_text, read_key
-from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
+from lading.dispatch.fleet import Assignment, FleetView, Interest, Look, Process, WorkerView
 from lading.dispatch.fleets import Site
 from lading.telemetry import event
 
@@ -325,9 +325,18 @@ class CloudFleet:
         """The VM of a container."""
         return self._places.get(uuid)
 
-    def shown(self) -> Look:
-        """What is known of containers."""
-        return self._look
+    def interest(self, uuid: str) -> Interest | None:
+        """What the dispatcher knows of a container."""
+        return self._look(uuid)
+
+    def statuses(self) -> Mapping[str, Status]:
+        """Why containers wait that the last plan was made for."""
+        return self.explain(self._snapshot)
+
+    async def stop(self, uuid: str, why: str) -> None:
+        """Have a container's supervisor end, as an operator wants it. Raises Unavailable."""
+        event(_logger, "container stopped by an operator", container=uuid, why=why)
+        await self.signal(uuid, Signals.SIGTERM)
 
     # Tables.
 

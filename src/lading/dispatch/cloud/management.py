@@ -5,28 +5,31 @@
     POST /arvados/v1/dispatch/containers/kill                  container_uuid, reason
     GET  /arvados/v1/dispatch/instances                        {items: [instance]} by id
     POST /arvados/v1/dispatch/instances/hold|drain|run|kill    instance_id, reason
-    GET  /metrics, /_health/ping
+    GET  /metrics, /metrics.json, /_health/ping                the first two are the same, as they are in Arvados
 
-Whoever asks needs the ManagementToken.
+An entry is {container, instance_resources, instance_types, instance_type: the first of them, first_seen_at,
+scheduling_status}. Whoever asks needs the ManagementToken.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from signal import Signals
+from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, RequestError, Unauthenticated
+from lading.core.instances import InstanceType
 from lading.core.virtualmachine import Behavior
-from lading.dispatch.cloud.fleet import CloudFleet
+from lading.dispatch.cloud.fleet import CloudFleet, described
 from lading.dispatch.cloud.machine import Machine
 from lading.dispatch.cloud.prices import price_of, spent
+from lading.dispatch.fleet import Interest
 
 PREFIX = "/arvados/v1/dispatch"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -51,6 +54,7 @@ class Management:
                 web.get(f"{PREFIX}/instances", self._instances),
                 web.post(f"{PREFIX}/instances/{{act:hold|drain|run|kill}}", self._act),
                 web.get("/metrics", self._metrics),
+                web.get("/metrics.json", self._metrics),
                 web.get("/_health/ping", self._health),
             ]
         )
@@ -76,16 +80,17 @@ class Management:
 
     async def _container(self, request: web.Request) -> web.Response:
         uuid = _wanted(request.query, "container_uuid")
-        found = [one for one in self._entries() if one["container"] == {"uuid": uuid}]
+        found = [one for one in self._entries() if one["container"]["uuid"] == uuid]
         if not found:
             raise NotFound(f"{uuid}: this dispatcher has no such container")
         return _json(found[0])
 
     async def _kill_container(self, request: web.Request) -> web.Response:
-        uuid = _wanted(await request.post(), "container_uuid", request.query)
+        fields = await request.post()
+        uuid = _wanted(fields, "container_uuid", request.query)
         if self._fleet.place(uuid) is None:
             raise NotFound(f"{uuid}: it is on no instance of this dispatcher")
-        await self._fleet.signal(uuid, Signals.SIGTERM)
+        await self._fleet.stop(uuid, _reason(fields, request.query))
         return _json({})
 
     async def _instances(self, _: web.Request) -> web.Response:
@@ -100,8 +105,7 @@ class Management:
             raise NotFound(f"{name}: this dispatcher has no such instance")
         act = request.match_info["act"]
         if act == "kill":
-            reason = str(fields.get("reason") or request.query.get("reason") or "no reason was given")
-            self._fleet.pool.shut_down(machine, f"killed by an operator: {reason}")
+            self._fleet.pool.shut_down(machine, f"killed by an operator: {_reason(fields, request.query)}")
         else:
             self._fleet.pool.hold(machine, Behavior(act))
         return _json({})
@@ -110,31 +114,53 @@ class Management:
         return web.Response(body=self._fleet.counts.text(), headers={"Content-Type": _TEXT})
 
     async def _health(self, _: web.Request) -> web.Response:
-        if self._fleet.pool.listed:
+        pool = self._fleet.pool
+        if pool.listed and not pool.fault:
             return _json({"health": "OK"})
-        return _json({"health": "ERROR", "error": "the cloud has not listed its instances yet"}, status=503)
+        said = f"the cloud does not list its instances: {pool.fault}" if pool.fault else "they were not listed yet"
+        return _json({"health": "ERROR", "error": said}, status=503)
 
-    def _entries(self) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = []
-        planner = self._fleet.demand.planner
-        for uuid, process in sorted(self._fleet.view().processes.items()):
-            found.append(_entry(uuid, [], f"{'running' if process.alive else 'ended'} on {process.worker}"))
+    def _entries(self) -> list[dict[str, Any]]:
+        """Those that are on VMs, then those that wait, in the order of the queue."""
+        fleet, found = self._fleet, []
+        planner, statuses = fleet.demand.planner, fleet.statuses()
+        processes = fleet.view().processes
+        for uuid in sorted(processes, key=lambda one: (-_priority(fleet.interest(one)), one)):
+            process, place = processes[uuid], fleet.place(uuid)
+            kinds = [place.kind] if place is not None and place.kind is not None else []
+            told = f"{'running' if process.alive else 'ended'} on {process.worker}"
+            found.append(self._entry(uuid, kinds, told))
         for uuid, (shape, _) in sorted(planner.waiting.items(), key=lambda one: one[1][1]):
-            types = [one.name for one in planner.eligible(shape)]
-            promised = self._fleet.pool.machines.get(planner.promise(uuid))
-            blocked = planner.blocked(shape)
-            told = "waits" if blocked is None else blocked[1] or blocked[0].value
-            told = f"waits for {promised.name} to boot" if promised is not None else told
-            found.append(_entry(uuid, types, told))
+            if uuid not in processes:
+                status = statuses.get(uuid)
+                told = status.sentence if status is not None else ""
+                found.append(self._entry(uuid, planner.eligible(shape), told))
         return found
+
+    def _entry(self, uuid: str, kinds: Sequence[InstanceType], status: str) -> dict[str, Any]:
+        known, types = self._fleet.interest(uuid), [described(one) for one in kinds]
+        container: dict[str, Any] = {"uuid": uuid}
+        resources: dict[str, int] = {}
+        first_seen = None
+        if known is not None:
+            container |= {"state": known.state, "priority": known.priority, "created_at": known.created_at}
+            need, vram = known.need, known.vram
+            resources = {"VCPUs": need.vcpus, "RAM": need.ram, "Scratch": need.disk, "GPUs": need.gpus, "GPUVRAM": vram}
+            first_seen = _moment(known.seen, now=asyncio.get_running_loop().time())
+        return {
+            "container": container,
+            "instance_resources": resources,
+            "instance_type": types[0] if types else None,
+            "instance_types": types,
+            "first_seen_at": first_seen,
+            "scheduling_status": status,
+        }
 
 
 def shown(machine: Machine, *, now: float) -> dict[str, object]:
     """A VM as the interface shows it. `cost` is dollars since this dispatcher knows it."""
     kind, wall = machine.kind, datetime.now(UTC).timestamp()
-    busy = None
-    if machine.last_busy is not None:
-        busy = (datetime.now(UTC) - timedelta(seconds=now - machine.last_busy)).isoformat(timespec="seconds")
+    busy = None if machine.last_busy is None else _moment(machine.last_busy, now=now)
     return {
         "instance": machine.instance.id if machine.instance is not None else "",
         "address": machine.address,
@@ -151,8 +177,17 @@ def shown(machine: Machine, *, now: float) -> dict[str, object]:
     }
 
 
-def _entry(uuid: str, types: list[str], status: str) -> dict[str, object]:
-    return {"container": {"uuid": uuid}, "instance_types": types, "scheduling_status": status}
+def _priority(known: Interest | None) -> int:
+    return known.priority if known is not None else 0
+
+
+def _moment(then: float, *, now: float) -> str:
+    """A moment of the loop's clock as a time of day."""
+    return (datetime.now(UTC) - timedelta(seconds=now - then)).isoformat(timespec="seconds")
+
+
+def _reason(fields: Mapping[str, object], more: Mapping[str, str]) -> str:
+    return str(fields.get("reason") or more.get("reason") or "no reason was given")
 
 
 def _wanted(fields: Mapping[str, object], name: str, more: Mapping[str, str] | None = None) -> str:

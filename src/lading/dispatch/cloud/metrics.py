@@ -19,6 +19,7 @@ PREFIX = "arvados_dispatchcloud_"
 _QUANTILES = (0.5, 0.9, 0.95, 0.99)
 _KEPT = 1000
 _OPERATIONS = ("Create", "List", "Destroy", "SetTags")
+_PLAIN = ("driver_operations", "boot_outcomes", "instances_disappeared")
 _OUTCOMES = ("success", "failure", "aborted", "disappeared")
 
 
@@ -160,12 +161,17 @@ class Counts:
         self._probes["fail" if failed else "success"].add(seconds)
 
     def text(self) -> bytes:
-        """All in the form that Prometheus reads."""
-        return generate_latest(self.registry)
+        """All in the form that Prometheus reads. Counters have their names in Arvados too, without _total."""
+        text = generate_latest(self.registry)
+        for name in _PLAIN:
+            text = text.replace(f"# TYPE {PREFIX}{name} untyped".encode(), f"# TYPE {PREFIX}{name} counter".encode())
+        return text
 
     def families(self) -> Iterator[Metric]:
         """What is not counted but looked at."""
         found = self._look()
+        for counter in (self._operations, self._boots, self._gone):
+            yield from map(_plain, counter.collect())
         yield from _machine_families(found.machines)
         queue = GaugeMetricFamily(
             f"{PREFIX}queue_entries", "Containers by state and cheapest type.", labels=["state", "instance_type"]
@@ -221,6 +227,15 @@ def category(phase: Phase, behavior: Behavior) -> str:
     if behavior is Behavior.HOLD:
         return "hold"
     return {Phase.CREATING: "booting", Phase.BOOTING: "booting", Phase.UNKNOWN: "unknown"}.get(phase, "idle")
+
+
+def _plain(counted: Metric) -> Metric:
+    """The counter under its name in Arvados: prometheus_client puts _total behind each."""
+    family = Metric(counted.name, counted.documentation, "unknown")
+    for sample in counted.samples:
+        if sample.name.endswith("_total"):
+            family.add_sample(counted.name, sample.labels, sample.value)
+    return family
 
 
 def _subnet_families(subnets: tuple[SubnetFigures, ...]) -> Iterator[Metric]:
