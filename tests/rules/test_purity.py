@@ -10,8 +10,8 @@ import pytest
 CORE = Path(__file__).parents[2] / "src" / "lading" / "core"
 ALLOWED_IMPORTS = {
     "__future__", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "enum", "functools",
-    "hashlib", "heapq", "hmac", "ipaddress", "itertools", "json", "math", "msgspec", "operator", "posixpath", "re", "shlex",
-    "string", "struct", "types", "typing", "unicodedata", "urllib.parse",
+    "hashlib", "heapq", "hmac", "ipaddress", "itertools", "json", "math", "msgspec", "operator", "posixpath", "re",
+    "shlex", "string", "struct", "types", "typing", "unicodedata", "urllib.parse",
 }  # fmt: skip
 IMPURE_CALLS = {"open", "print", "input", "exec", "eval", "globals", "breakpoint", "__import__", "id"}
 IMPURE_ATTRIBUTES = {"now", "utcnow", "today", "getLogger", "urandom", "token_hex"}
