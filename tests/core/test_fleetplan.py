@@ -182,15 +182,27 @@ def test_at_quota_the_head_waits_and_idle_machines_are_let_go() -> None:
     assert made.blocked(want("", 8).shape) == (Block.QUOTA, "2 of at most 2 instances (MaxInstances) are in use")
 
 
-def test_nothing_is_let_go_because_the_cloud_wants_fewer_calls_or_has_none() -> None:
-    slow = cloudlimits.rate_refused(NO_LIMITS, until=9.0, why="slow", now=0.0)
+def test_nothing_is_let_go_because_the_cloud_has_none() -> None:
     scarce = cloudlimits.capacity_refused(NO_LIMITS, group="t8", why="none", now=0.0)
-    for limits, block in ((slow, Block.RATE), (scarce, Block.CAPACITY)):
-        made = planner(want("large", 8), room("idle", 2))
-        assert decide(made, limits).retire == ()
-        found = made.blocked(want("", 8).shape)
-        assert found is not None
-        assert found[0] is block
+    made = planner(want("large", 8), room("idle", 2))
+    assert decide(made, scarce).retire == ()
+    found = made.blocked(want("", 8).shape)
+    assert found is not None
+    assert found[0] is Block.CAPACITY
+
+
+def test_idle_machines_are_let_go_when_the_cloud_wants_fewer_calls_until_it_gives_one() -> None:
+    slow = cloudlimits.rate_refused(NO_LIMITS, until=9.0, why="slow", now=0.0)
+    made = planner(want("large", 8), room("idle", 2))
+    decided = made.decide(slow, now=0.0)
+    assert (decided.creates, decided.retire) == ((), ("idle",))
+    found = made.blocked(want("", 8).shape)
+    assert found is not None
+    assert found[0] is Block.RATE
+    again = made.decide(slow, now=9.0)
+    assert (again.creates, again.retire) == ((("vm-1", "t8"),), ("idle",))
+    assert made.decide(cloudlimits.created(slow, group="t8"), now=10.0).retire == ()
+    assert planner(room("idle", 2)).decide(slow, now=0.0).retire == ()
 
 
 def test_a_scarce_type_is_passed_over_for_the_next() -> None:

@@ -59,7 +59,7 @@ def test_when_a_machine_is_shut_down(phase: Phase, more: dict[str, object], now:
 
 
 def test_an_idle_machine_goes_at_once_when_others_wait_for_its_place() -> None:
-    assert verdict(facts(Phase.IDLE), TIMES, now=0.0, over_quota=True) == "it is idle, and others wait for its place"
+    assert verdict(facts(Phase.IDLE), TIMES, now=0.0, over_quota=True) == "it is idle, and others wait for an instance"
     assert verdict(facts(Phase.RUNNING), TIMES, now=0.0, over_quota=True) == ""
 
 

@@ -15,7 +15,8 @@ Rules:
 - No starvation: the first container that waits because no further VM may be had gets a room of its own: the VM that
   lacks the least for it takes nothing else until it fits. Is there none of an eligible type, the emptiest VM of another
   type takes nothing more until it is empty, and makes place for the right one.
-- While somebody waits for the quota, VMs that nobody has use for are let go at once.
+- While somebody waits for the quota, VMs that nobody has use for are let go at once; also while somebody waits for a
+  VM after the cloud has asked for fewer calls, until it gives one again (seed 000, "Creating instances").
 - Supervisors (containers that run workflows) take part of the places only, so that what they wait for can run.
 """
 
@@ -252,7 +253,7 @@ class Planner:
         return Decision(
             starts=tuple(one.starts),
             creates=tuple(one.creates),
-            retire=tuple(self._useless()) if self._waits_for_quota() else (),
+            retire=tuple(self._useless()) if self._lets_go(limits) else (),
             unneeded=tuple(id for id, room in self._rooms.items() if not room.ready and id not in self._due),
         )
 
@@ -402,8 +403,10 @@ class Planner:
             self._guard = None
             self._list(room)
 
-    def _waits_for_quota(self) -> bool:
-        return any(block is Block.QUOTA for block, _ in self._blocked.values())
+    def _lets_go(self, limits: Limits) -> bool:
+        blocks = {block for block, _ in self._blocked.values()}
+        slowed = limits.rate_ban is not None and (Block.RATE in blocks or bool(self._promises))
+        return slowed or Block.QUOTA in blocks
 
     def _useless(self) -> Iterator[str]:
         return (id for id, room in self._rooms.items() if room.ready and room.empty and room.open)

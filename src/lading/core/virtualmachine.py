@@ -105,7 +105,7 @@ def step(phase: Phase, event: Event, *, name: str = "instance") -> Phase:
 
 
 def verdict(facts: Facts, times: Times, *, now: float, over_quota: bool = False) -> str:
-    """Why a VM is to be shut down now; "" when it is to stay. `over_quota`: others wait for its place."""
+    """Why a VM is to be shut down now; "" when it is to stay. `over_quota`: others wait for an instance."""
     if facts.behavior is Behavior.HOLD or facts.phase in (Phase.CREATING, Phase.SHUTDOWN, Phase.GONE):
         return ""
     if facts.phase in (Phase.UNKNOWN, Phase.BOOTING):
@@ -127,7 +127,7 @@ def _idle_verdict(facts: Facts, times: Times, *, now: float, over_quota: bool) -
     if not facts.known_type:
         return "its type is not configured any more"
     if over_quota:
-        return "it is idle, and others wait for its place"
+        return "it is idle, and others wait for an instance"
     if now >= facts.since + times.idle:
         return f"it was idle for {times.idle:g} s"
     return ""

@@ -47,6 +47,7 @@ class Troubles:
     """`create` raises though the VM is made."""
     destroy_fails: float = 0.0
     list_fails: float = 0.0
+    tag_fails: float = 0.0
     hangs: float = 0.0
     """A call is never answered."""
     missing: float = 0.0
@@ -209,6 +210,8 @@ class FakeCloud:
     async def tag(self, id: str, tags: Mapping[str, str]) -> None:
         """Give it tags."""
         await self._call("tag")
+        if self._chance(self.troubles.tag_fails):
+            raise self._refuse("tag", Unavailable("the fake cloud tags nothing now"))
         if not self.troubles.late_tags:
             self._tagged(id, dict(tags))
             return

@@ -78,7 +78,7 @@ def worst(seed: int) -> Troubles:
 
     fails = (5 - seed % 6) / 10
     return Troubles(
-        create_fails=fails, create_pretends=some(0.2), destroy_fails=fails, list_fails=some(0.3),
+        create_fails=fails, create_pretends=some(0.2), destroy_fails=fails, list_fails=some(0.3), tag_fails=some(0.3),
         hangs=some(0.05), missing=some(0.2), doubled=some(0.1), quota=draw.choice((0, 5, 10, 200)),
         gap=draw.choice((0.0, 0.0, 3.0)), scarce=frozenset(draw.choice(((), ("provider6",)))),
         never_boots=some(0.2), dies=some(0.3), breaks=some(0.2), taken=some(0.3), loses_link=some(0.05),

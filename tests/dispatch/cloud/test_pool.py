@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from lading.core.virtualmachine import Phase, Times
+from lading.core.container import State
+from lading.core.virtualmachine import Behavior, Phase, Times
 from lading.testing.cloud import Troubles, pass_time
 from lading.testing.cloud_drama import SETTINGS, TYPES
 
@@ -69,6 +70,27 @@ def test_one_that_nobody_needs_any_more_is_not_asked_for() -> None:
         assert scene.cloud.calls["create"] <= 2
 
     staged(Scene(troubles=QUICK, concurrent_creates=1), acts)
+
+
+def test_tags_that_could_not_be_set_or_were_changed_are_set_again() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        (one,), (vm,) = scene.machines, scene.cloud.vms.values()
+        assert scene.cloud.calls.get("tag") is None
+        scene.cloud.troubles.tag_fails = 1.0
+        scene.fleet.pool.hold(one, Behavior.HOLD)
+        await pass_time(10.0)
+        assert vm.instance.tags["ArvadosIdleBehavior"] == "run"
+        scene.cloud.troubles.tag_fails = 0.0
+        await pass_time(70.0)
+        assert vm.instance.tags["ArvadosIdleBehavior"] == "hold"
+        vm.instance = replace(vm.instance, tags={**vm.instance.tags, "ArvadosInstanceType": "other"})
+        await pass_time(70.0)
+        assert vm.instance.tags["ArvadosInstanceType"] == one.type
+        assert scene.cloud.calls["tag"] <= 6
+
+    staged(Scene(troubles=QUICK), acts)
 
 
 def test_removal_is_asked_for_until_it_is_gone() -> None:

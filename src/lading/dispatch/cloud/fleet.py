@@ -196,7 +196,7 @@ class CloudFleet:
         for key in decided.retire:
             one = self.pool.machines.get(key)
             if one is not None and one.phase is Phase.IDLE:
-                self.pool.shut_down(one, "it is idle, and others wait for its place")
+                self.pool.shut_down(one, "it is idle, and others wait for an instance")
         return plan
 
     def _expect(self, snapshot: Snapshot, plan: Plan) -> None:

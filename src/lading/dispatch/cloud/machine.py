@@ -49,6 +49,8 @@ class Machine:
     """What it costs, oldest first; empty: what its type is configured with."""
     prices_told: tuple[Price, ...] = ()
     misses: int = 0
+    tagged: float = float("-inf")
+    """When its tags were set last."""
     asked: float | None = None
     """When its removal was asked for last."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)

@@ -32,6 +32,7 @@ from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.cloud")
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.2, 1.5, 5.0
+_KEPT = ("InstanceType", "IdleBehavior")
 _Answer = TypeVar("_Answer")
 
 
@@ -209,7 +210,18 @@ class Pool:
             tag("InstanceSecret"): one.secret,
         }
 
+    def _kept_tags(self, one: Machine) -> dict[str, str]:
+        """Those that a later dispatcher goes by."""
+        return {name: value for name, value in self._tags(one).items() if name in map(self.settings.tag, _KEPT)}
+
+    def _tag_again(self, one: Machine) -> None:
+        """The list shows other tags: it may be old, or they were not set, or somebody has changed them."""
+        now = self._clock()
+        if now - one.tagged >= self.settings.sync_interval / 2:
+            self._spawn(self._tag(one), f"tag {one.name}")
+
     async def _tag(self, one: Machine) -> None:
+        one.tagged = self._clock()
         try:
             await self._operate("SetTags", self._driver.tag(one.name, self._tags(one)))
         except LadingError as error:
@@ -280,6 +292,8 @@ class Pool:
 
     def _refresh(self, one: Machine, instance: Instance) -> None:
         one.misses = 0
+        if not one.going and any(instance.tags.get(name) != value for name, value in self._kept_tags(one).items()):
+            self._tag_again(one)
         if instance.address and instance.address != one.address:
             one.instance = instance
             one.changed.set()
