@@ -93,6 +93,38 @@ def test_tags_that_could_not_be_set_or_were_changed_are_set_again() -> None:
     staged(Scene(troubles=QUICK), acts)
 
 
+def test_one_that_lists_leave_out_and_show_again_has_no_more_time_to_boot() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.server.add()
+        await scene.until(lambda: scene.cloud.vms)
+        (vm,) = scene.cloud.vms.values()
+        vm.ready = vm.dies
+        for _ in range(10):
+            await pass_time(SETTINGS.times.booting / 2)
+            vm.hidden = SETTINGS.misses + 2
+        assert vm.gone < SETTINGS.times.booting * 2
+
+    staged(Scene(troubles=QUICK), acts)
+
+
+def test_one_that_is_to_go_is_not_used_when_a_list_shows_it_again() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.server.add()
+        await scene.until_over()
+        (vm,), (one,) = scene.cloud.vms.values(), scene.machines
+        scene.cloud.troubles.destroy_fails = 1.0
+        scene.fleet.pool.shut_down(one, "killed by an operator: it is odd")
+        vm.hidden = SETTINGS.misses + 2
+        await scene.until(lambda: one.phase is Phase.GONE)
+        scene.cloud.troubles.destroy_fails = 0.0
+        await scene.until(lambda: scene.machines)
+        assert scene.phases() == [Phase.SHUTDOWN]
+        await scene.until_empty()
+        assert vm.used == 1
+
+    staged(Scene(troubles=QUICK, times=Times(idle=9999.0)), acts)
+
+
 def test_removal_is_asked_for_until_it_is_gone() -> None:
     async def acts(scene: Scene) -> None:
         scene.server.add()

@@ -15,6 +15,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from lading.core import cloudlimits
@@ -32,8 +33,22 @@ from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.cloud")
 _FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.2, 1.5, 5.0
+_REMEMBERED = 3600.0
+"""Seconds for which a VM that was given up is remembered."""
 _KEPT = ("InstanceType", "IdleBehavior")
 _Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What was known of a VM that the cloud had ceased to list: a list may show it again.
+
+    `at` is when that was, `since` from when on it had not been well; `why` it was to go, if it was.
+    """
+
+    at: float
+    since: float
+    why: str
 
 
 class Consumer(Protocol):
@@ -86,6 +101,7 @@ class Pool:
         self._probes = Pace(settings.probe_rate)
         self._creating = asyncio.Semaphore(settings.concurrent_creates)
         self._tasks: asyncio.TaskGroup | None = None
+        self._given_up: dict[str, GivenUp] = {}
         self._list_now = asyncio.Event()
         self._check_now = asyncio.Event()
 
@@ -299,8 +315,9 @@ class Pool:
             one.changed.set()
 
     def _find(self, instance: Instance) -> None:
-        """A VM that an earlier dispatcher made."""
+        """A VM that an earlier dispatcher made, or that was given up too early: its time goes on then."""
         tag, now = self.settings.tag, self._clock()
+        before = self._given_up.pop(instance.id, GivenUp(now, now, ""))
         type_ = instance.tags.get(tag("InstanceType"), "")
         behavior = instance.tags.get(tag("IdleBehavior"), "")
         one = Machine(
@@ -312,13 +329,15 @@ class Pool:
             phase=Phase.UNKNOWN,
             behavior=Behavior(behavior) if behavior in set(Behavior) else Behavior.RUN,
             created=now,
-            since=now,
+            since=before.since,
             seen=now,
         )
         self.machines[one.key] = one
         event(_logger, "instance found", instance=one.name, type=type_, behavior=one.behavior)
         self._spawn(self._keep(one), f"keep {one.name}", one)
         self.touch()
+        if before.why:
+            self.shut_down(one, before.why)
 
     def _adopt(self, one: Machine, instance: Instance) -> None:
         """The cloud has made a VM."""
@@ -349,6 +368,9 @@ class Pool:
         if before in (Phase.UNKNOWN, Phase.BOOTING):
             self._counts.boot("disappeared")
         event(_logger, "instance gone", instance=one.name, type=one.type, was=before)
+        self._given_up = {id: past for id, past in self._given_up.items() if now - past.at < _REMEMBERED}
+        unwell = one.since if before in (Phase.UNKNOWN, Phase.BOOTING) else one.seen
+        self._given_up[one.name] = GivenUp(now, unwell, one.why)
         one.take(Event.VANISHED, now=now)
         self._consumer.vanished(one)
         self._forget(one)
