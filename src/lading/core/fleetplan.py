@@ -8,15 +8,13 @@ Rules:
 
 - Order: priority, highest first; among equals the one created first; then by uuid.
 - A container goes to a ready VM of the cheapest eligible type that has room, to one of those that have its image if
-  there is any, where it leaves the least. Else to one
-  that boots, by a promise; else a VM of the cheapest eligible type that the cloud has is asked for. A promise holds
-  until the VM is ready, or room elsewhere is ready sooner.
+  there is any, where it leaves the least. Else to one that boots, by a promise; else a VM of the cheapest eligible type
+  that the cloud has is asked for. A promise holds until the VM is ready, or room elsewhere is ready sooner.
 - What cannot be placed blocks only what has the same shape: smaller ones behind it go on.
 - No starvation: the first container that waits because no further VM may be had gets a room of its own: the VM that
   lacks the least for it takes nothing else until it fits. Is there none of an eligible type, the emptiest VM of another
   type takes nothing more until it is empty, and makes place for the right one.
-- While somebody waits for the quota, VMs that nobody has use for are let go at once; also while somebody waits for a
-  VM after the cloud has asked for fewer calls, until it gives one again (seed 000, "Creating instances").
+- While somebody waits for the quota, or for a VM since the cloud wants fewer calls, VMs of no use are let go at once.
 - Supervisors (containers that run workflows) take part of the places only, so that what they wait for can run.
 """
 
@@ -404,9 +402,8 @@ class Planner:
             self._list(room)
 
     def _lets_go(self, limits: Limits) -> bool:
-        blocks = {block for block, _ in self._blocked.values()}
-        slowed = limits.rate_ban is not None and (Block.RATE in blocks or bool(self._promises))
-        return slowed or Block.QUOTA in blocks
+        waits = any(block in (Block.QUOTA, Block.RATE) for block, _ in self._blocked.values())
+        return waits or (limits.rate_ban is not None and bool(self._promises))
 
     def _useless(self) -> Iterator[str]:
         return (id for id, room in self._rooms.items() if room.ready and room.empty and room.open)
