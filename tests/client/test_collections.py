@@ -10,10 +10,11 @@ import pytest
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter, download, download_file, read_file
+from lading.client.folders import SMALL
 from lading.core import filetree, manifest
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound
 from lading.core.filetree import File, Segment, Tree
-from lading.core.locator import MAX_BLOCK
+from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.testing.asgi import FlakyTransport
 from lading.testing.blocks import BlockStore, upload
 from lading.testing.volume import MemoryVolume
@@ -139,6 +140,54 @@ async def test_paths_that_cannot_be_added(blocks: BlockClient, path: str) -> Non
             await writer.add_bytes(path, b"x")
         with pytest.raises(Invalid):
             writer.add_tree(path, File())
+
+
+@pytest.mark.parametrize("pack", [MIB, MAX_BLOCK])
+async def test_the_files_of_a_folder_are_as_if_added_one_by_one(store: BlockStore, tmp_path: Path, pack: int) -> None:
+    chance, made = random.Random(7), {}
+    sizes = [0, 1, 29, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL, 2 * MIB, 0, SMALL, 7] + [100] * 100 + [SMALL] * 9
+    for number, size in enumerate(sizes):
+        made[f"{number:03}"] = chance.randbytes(size)
+        (tmp_path / f"{number:03}").write_bytes(made[f"{number:03}"])
+    async with CollectionWriter(store.client, pack=pack) as writer:
+        await writer.add_bytes("before", b"1")
+        await writer.add_folder("", str(tmp_path), sorted(made))
+        await writer.add_folder("d/e", str(tmp_path), ["001", "007", "002"])
+        await writer.add_folder("d/e", str(tmp_path), ["003"])
+        await writer.add_folder("none", str(tmp_path), [])
+        await writer.add_bytes("after", b"22")
+        text = await writer.finish()
+    await download(store.client, filetree.from_manifest(text), tmp_path / "out")
+    below = {f"d/e/{name}": made[name] for name in ("001", "002", "003", "007")}
+    assert _read(tmp_path / "out") == {"before": b"1", "after": b"22", **made, **below}
+
+
+async def test_a_folder_after_a_large_one_has_its_own_block(blocks: BlockClient, tmp_path: Path) -> None:
+    for number in range(10):
+        (tmp_path / str(number)).write_bytes(bytes([number]) * SMALL)
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_folder("a", str(tmp_path), list("0123456789"))
+        await writer.add_folder("b", str(tmp_path), ["0"])
+        assert len(manifest.locators(await writer.finish())) == 2
+
+
+async def test_empty_files_alone_need_no_block(blocks: BlockClient, tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_folder("", str(tmp_path), ["a"])
+        assert await writer.finish() == f". {EMPTY_BLOCK} 0:0:a\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "names"), [("a/", ["x"]), ("..", ["x"]), ("", ["x/y"]), ("a", [".."]), ("a", ["x", "x"]), ("f", ["x"])]
+)
+async def test_folders_that_cannot_be_added(blocks: BlockClient, tmp_path: Path, path: str, names: list[str]) -> None:
+    (tmp_path / "x").touch()
+    async with CollectionWriter(blocks) as writer:
+        await writer.add_bytes("f", b"1")
+        with pytest.raises(Invalid):
+            await writer.add_folder(path, str(tmp_path), names)
+            await writer.finish()
 
 
 async def test_a_file_below_a_file_is_invalid(blocks: BlockClient) -> None:

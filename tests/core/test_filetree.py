@@ -189,6 +189,27 @@ def test_from_files_joins_a_directory_with_what_is_below_it() -> None:
     assert tree == Tree({"d": Tree({"f": FILE, "g": OTHER}), "e": Tree({"h": FILE})})
 
 
+def test_from_files_refuses_what_two_directories_have() -> None:
+    assert filetree.from_files({"d": Tree({"e": Tree({"f": FILE})}), "d/e": Tree({"g": FILE})}) == Tree(
+        {"d": Tree({"e": Tree({"f": FILE, "g": FILE})})}
+    )
+    with pytest.raises(Invalid, match="d/e/f: two files"):
+        filetree.from_files({"d/e": Tree({"f": FILE, "g": FILE}), "d": Tree({"e": Tree({"f": FILE})})})
+    with pytest.raises(Invalid, match="d"):
+        filetree.from_files({"d": FILE, "d/e": Tree()})
+
+
+@pytest.mark.parametrize("names", [[], ["a"], ["a b", "c:d", ".e", "..."], ["ü" * 127], ["x" * 255]])
+def test_names_that_files_of_a_directory_can_have(names: list[str]) -> None:
+    filetree.check_names(names)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0", "x" * 256, "ü" * 128, "\udcff"])
+def test_names_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(Invalid):
+        filetree.check_names(["a", name, "b"])
+
+
 def test_diff_names_what_changed_and_ignores_signatures() -> None:
     before = Tree({"same": FILE, "gone": FILE, "new": FILE, "d": Tree(), "kind": FILE})
     after = Tree({"same": _file((SIGNED, 0, 1), (SIGNED, 1, 2)), "new": OTHER, "more": FILE, "kind": Tree()})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from lading.core.mountplan import Area, Collection, GitTree, Host, Keep, KeepTre
 from lading.core.output import (
     MAX_DEPTH,
     CopyFile,
+    CopyFiles,
     DirectoryEntry,
     Entry,
     FileEntry,
@@ -31,14 +34,22 @@ OUT, TMP, IN = (
 SECRET = Area("/key", Keep.NOTHING)
 
 
-def walk(tree: dict[str, Entry | str], *areas: Area, globs: tuple[str, ...] = (), output: str = "/out") -> OutputPlan:
-    """Plan over a tree of host paths; text is a link. Collections are below `pdh/`."""
+def walk(
+    tree: dict[str, Entry | str],
+    *areas: Area,
+    globs: tuple[str, ...] = (),
+    output: str = "/out",
+    sure: bool = False,
+) -> OutputPlan:
+    """Plan over a tree of host paths; text is a link. Collections are below `pdh/`. `sure`: directories tell files."""
     entries = {path: LinkEntry(entry) if isinstance(entry, str) else entry for path, entry in tree.items()}
     for path in list(entries):
         while path := path.rpartition("/")[0]:
             entries.setdefault(path, DirectoryEntry(()))
     for path in [path for path, entry in entries.items() if isinstance(entry, DirectoryEntry)]:
-        entries[path] = DirectoryEntry(tuple(one[len(path) + 1 :] for one in entries if one.rpartition("/")[0] == path))
+        below = {one[len(path) + 1 :]: entry for one, entry in entries.items() if one.rpartition("/")[0] == path}
+        files = frozenset(name for name, entry in below.items() if sure and isinstance(entry, FileEntry))
+        entries[path] = DirectoryEntry(tuple(below), files)
 
     def look(place: Source) -> Entry | None:
         return entries.get(place.path if not isinstance(place, Collection) else f"pdh/{place.path}".rstrip("/"))
@@ -48,6 +59,18 @@ def walk(tree: dict[str, Entry | str], *areas: Area, globs: tuple[str, ...] = ()
 
 def names(plan: OutputPlan) -> list[str]:
     return [item.name for item in plan.items]
+
+
+def one_by_one(plan: OutputPlan) -> list[Item]:
+    """The items by name, the files of a directory each by itself."""
+    found: list[Item] = []
+    for item in plan.items:
+        if isinstance(item, CopyFiles):
+            folder = f"{item.name}/" if item.name else ""
+            found += [CopyFile(f"{folder}{name}", Host(f"{item.source.path}/{name}")) for name in item.names]
+        else:
+            found.append(item)
+    return sorted(found, key=lambda item: item.name)
 
 
 def test_files_and_directories_are_copied_in_order() -> None:
@@ -226,6 +249,34 @@ def test_a_walk_ends_and_never_leaves_the_mounts(tree: dict[str, Entry | str]) -
     assert all(item.source.path.startswith(("/s/o/", "/s/t/")) for item in plan.items if isinstance(item, CopyFile))
 
 
+@given(TREES, st.sampled_from([(), ("a",), ("a/*", "b"), ("**/c",), ("[ab]/**",)]))
+def test_files_that_a_directory_tells_of_are_the_same_as_those_that_were_looked_at(
+    tree: dict[str, Entry | str], globs: tuple[str, ...]
+) -> None:
+    leaves = {path: entry for path, entry in tree.items() if not any(other.startswith(path + "/") for other in tree)}
+    leaves |= {"/s/o/a/f": FileEntry(), "/s/t/x": FileEntry(), "pdh/sub/x": FileEntry()}
+    leaves.pop("/s/o/a", None)
+    areas = (OUT, TMP, IN, SECRET, Area("/out/a/f/m", Keep.NOTHING), Area("/out/b", Keep.FILES, Host("/s/t")))
+    try:
+        plan = walk(leaves, *areas, globs=globs)
+    except ExecutionError as error:
+        with pytest.raises(ExecutionError, match=re.escape(error.message)):
+            walk(leaves, *areas, globs=globs, sure=True)
+        return
+    assert one_by_one(walk(leaves, *areas, globs=globs, sure=True)) == one_by_one(plan)
+
+
+def test_the_files_of_a_directory_are_one_item() -> None:
+    plan = walk(
+        {"/s/o/d/b": FileEntry(), "/s/o/d/a": FileEntry(), "/s/o/d/l": "a", "/s/o/d/e/f": FileEntry()}, sure=True
+    )
+    assert plan.items == (
+        CopyFiles("d", Host("/s/o/d"), ("a", "b")),
+        CopyFiles("d/e", Host("/s/o/d/e"), ("f",)),
+        CopyFile("d/l", Host("/s/o/d/a")),
+    )
+
+
 def test_what_a_link_leads_to_in_a_git_tree_is_copied() -> None:
     tree = GitTree("a" * 40, "tree")
     source = Area("/src", Keep.FILES, tree)
@@ -236,7 +287,7 @@ def test_what_a_link_leads_to_in_a_git_tree_is_copied() -> None:
 @pytest.mark.parametrize(
     ("area", "item"),
     [
-        (OUT, CopyFile("f", Host("/s/o/f"))),
+        (OUT, CopyFiles("", Host("/s/o"), ("f",))),
         (Area("/out", Keep.FILES, GitTree("a" * 40, "tree")), CopyFile("f", GitTree("a" * 40, "tree", "f"))),
         (Area("/out", Keep.REFERENCE, Collection(PDH, "sub")), Refer("f", Collection(PDH, "sub/f"))),
     ],
@@ -261,6 +312,6 @@ def test_a_file_that_is_mounted_over_is_looked_at() -> None:
 
 
 def test_a_name_that_is_not_utf_8_is_refused_though_it_is_surely_a_file() -> None:
-    entry = DirectoryEntry(("\udcff",), frozenset(("\udcff",)))
-    with pytest.raises(ExecutionError, match="not UTF-8"):
+    entry = DirectoryEntry(("a", "b\udcff", "c"), frozenset(("a", "b\udcff", "c")))
+    with pytest.raises(ExecutionError, match=r"the name b\\udcff is not UTF-8"):
         plan_output("/out", [OUT], look=lambda _: entry, globs=compile_globs([]))

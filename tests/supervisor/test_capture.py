@@ -9,10 +9,10 @@ from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.trees import TreeCache
 from lading.core.errors import ExecutionError, Failure
-from lading.core.manifest import portable_data_hash
+from lading.core.manifest import counts, portable_data_hash
 from lading.core.mountplan import Collection, GitTree, Host, Source, plan
-from lading.core.output import CopyFile, Mark, OutputPlan, Refer
-from lading.supervisor.capture import plan_capture, save_log, save_output
+from lading.core.output import CopyFile, CopyFiles, Mark, OutputPlan, Refer
+from lading.supervisor.capture import is_small, plan_capture, save_log, save_output
 from lading.supervisor.logs import Log
 from lading.supervisor.staging import Inputs, Stage
 from lading.testing.asgi import AsgiTransport
@@ -66,6 +66,15 @@ async def test_a_file_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path) 
     assert caught.value.failure is Failure.NODE
 
 
+@pytest.mark.parametrize("count", [1, 100])
+async def test_a_file_of_a_folder_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path, count: int) -> None:
+    names = tuple(f"{number:03}" for number in range(count))
+    items = OutputPlan((CopyFiles("d", Host(str(tmp_path)), names),))
+    with pytest.raises(ExecutionError, match="d/000 cannot be read: No such file") as caught:
+        await save_output(items, inputs=inputs, blocks=inputs.blocks, find=at)
+    assert caught.value.failure is Failure.NODE
+
+
 @pytest.mark.parametrize("count", [3, 100])
 async def test_few_files_and_many(inputs: Inputs, tmp_path: Path, count: int) -> None:
     made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
@@ -74,7 +83,9 @@ async def test_few_files_and_many(inputs: Inputs, tmp_path: Path, count: int) ->
     for number in range(count):
         (Path(made.output_directory) / f"{number:03}").touch()
     found = await plan_capture(stage, [])
-    assert len(found.items) == count
+    assert is_small(found, find=stage.locate) == (count < 64)
+    manifest = await save_output(found, inputs=inputs, blocks=inputs.blocks, find=stage.locate)
+    assert counts(manifest) == (count, 0)
     await stage.close()
 
 

@@ -11,7 +11,7 @@ are tuples.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
@@ -20,6 +20,9 @@ from typing import NamedTuple
 from lading.core import manifest
 from lading.core.errors import Invalid, Malformed, NotFound
 from lading.core.locator import EMPTY_BLOCK
+
+_UNFIT = frozenset(("", ".", ".."))
+_NOTHING = ((0, 0),)
 
 
 class Segment(NamedTuple):
@@ -83,6 +86,19 @@ def to_manifest(tree: Tree) -> str:
     lines: list[str] = []
     _write(tree, ".", lines)
     return "".join(lines)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Return when all of these, of one directory, can name files of a collection. Raises Invalid."""
+    text = "/".join(names)
+    # One look at all of them: there may be very many.
+    if text.count("/") != len(names) - 1 or "\0" in text or not _UNFIT.isdisjoint(names) or not text.isascii():
+        for name in names:
+            check_path(name)
+            if "/" in name:
+                raise Invalid(f"{name[:80]!r}: no name: it has a / in it")
+    if names and len(max(names, key=len)) > manifest.MAX_NAME:
+        check_path(max(names, key=len))
 
 
 def check_path(path: str) -> None:
@@ -173,8 +189,7 @@ def from_files(nodes: Mapping[str, Node]) -> Tree:
     made: dict[str, dict[str, Node]] = {"": root}
     for path, node in nodes.items():
         if isinstance(node, Tree):
-            for below, leaf in _leaves(node, path):
-                _put(made, below, leaf)
+            _join(made, _elements(path), node)
         else:
             _put(made, path, node)
     return Tree(root)
@@ -348,21 +363,27 @@ def _write(tree: Tree, name: str, lines: list[str], depth: int = 0) -> None:
 def _stream(name: str, here: list[tuple[str, File]]) -> str:
     blocks: list[str] = []
     starts: dict[str, int] = {}
+    # Of the same blocks by their locators as they are, so that most need not be cut short to be found.
+    known: dict[str, int] = {}
     end, tokens = 0, []
     for entry, file in here:
         spans: list[tuple[int, int]] = []
-        for segment in file.segments:
-            key = bare(segment.locator)
-            if key not in starts:
-                blocks.append(segment.locator)
-                starts[key], end = end, end + manifest.size_of(key)
-            start = starts[key] + segment.offset
+        for locator, offset, length in file.segments:
+            first = known.get(locator)
+            if first is None:
+                key = bare(locator)
+                if key not in starts:
+                    blocks.append(locator)
+                    starts[key], end = end, end + manifest.size_of(key)
+                first = known[locator] = starts[key]
+            start = first + offset
             if spans and sum(spans[-1]) == start:
-                spans[-1] = (spans[-1][0], spans[-1][1] + segment.length)
+                spans[-1] = (spans[-1][0], spans[-1][1] + length)
             else:
-                spans.append((start, segment.length))
+                spans.append((start, length))
         escaped = manifest.escape(entry)
-        tokens += [f"{start}:{length}:{escaped}" for start, length in spans or [(0, 0)]]
+        for start, length in spans or _NOTHING:
+            tokens.append(f"{start}:{length}:{escaped}")
     return " ".join((manifest.escape(name), *(blocks or [EMPTY_BLOCK]), *tokens)) + "\n"
 
 
@@ -391,17 +412,31 @@ def _leaves(tree: Tree, prefix: str) -> Iterator[tuple[str, Node]]:
             yield path, node
 
 
-def _put(made: dict[str, dict[str, Node]], path: str, node: Node) -> None:
+def _put(made: dict[str, dict[str, Node]], path: str, file: File) -> None:
     elements = _elements(path)
-    if isinstance(node, Tree):
-        _directory(made, elements)
-        return
     if not elements:
         raise Invalid("a file cannot stand for the root of a collection")
     parent = _directory(made, elements[:-1])
     if elements[-1] in parent:
-        raise Invalid(f"{path}: two files, or a file and a directory, have this name")
-    parent[elements[-1]] = node
+        raise _taken(path)
+    parent[elements[-1]] = file
+
+
+def _join(made: dict[str, dict[str, Node]], elements: list[str], tree: Tree) -> None:
+    """Put all that is in a tree, whose names were checked when it was made, into the directory at `elements`."""
+    entries = _directory(made, elements)
+    files = {name: node for name, node in tree.entries.items() if isinstance(node, File)}
+    clashes = entries.keys() & files.keys()
+    if clashes:
+        raise _taken("/".join([*elements, min(clashes)]))
+    entries |= files
+    for name, node in tree.entries.items():
+        if isinstance(node, Tree):
+            _join(made, [*elements, name], node)
+
+
+def _taken(path: str) -> Invalid:
+    return Invalid(f"{path}: two files, or a file and a directory, have this name")
 
 
 def _directory(made: dict[str, dict[str, Node]], elements: list[str]) -> dict[str, Node]:

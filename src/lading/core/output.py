@@ -69,6 +69,18 @@ class CopyFile:
 
 
 @dataclass(frozen=True, slots=True)
+class CopyFiles:
+    """Save the regular files `names` of a directory of the host in the directory `name` of the output ("" is its top).
+
+    One for a whole directory: there may be very many files.
+    """
+
+    name: str
+    source: Host
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Refer:
     """Put a file or directory of a collection at `name` in the output ("" is all of the output), by reference."""
 
@@ -83,7 +95,7 @@ class Mark:
     name: str
 
 
-Item = CopyFile | Refer | Mark
+Item = CopyFile | CopyFiles | Refer | Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +165,20 @@ class _Walk:
         self.items.append(Refer(name, source) if isinstance(source, Collection) else CopyFile(name, source))
 
     def _add_file(self, name: str, folder: Source, child: str) -> None:
-        """Plan a regular file of a directory that is not in a collection by itself."""
+        """Plan a regular file of a directory that is neither in a collection by itself nor of the host."""
         self._check_name(name)
-        if not self.globs.keeps_file(name):
-            return
-        if isinstance(folder, Host):
-            self.items.append(CopyFile(name, Host(f"{folder.path}/{child}")))
-            return
-        source = _settled(replace(folder, path=_join(folder.path, child)))
-        self.items.append(Refer(name, source) if isinstance(source, Collection) else CopyFile(name, source))
+        if self.globs.keeps_file(name):
+            source = _settled(replace(folder, path=_join(folder.path, child)))
+            self.items.append(Refer(name, source) if isinstance(source, Collection) else CopyFile(name, source))
+
+    def _add_files(self, name: str, folder: Host, children: Iterable[str]) -> None:
+        """Plan the regular files of a directory of the host."""
+        names = sorted(children)
+        self._check_names(name, names)
+        if not self.globs.everything:
+            names = [child for child in names if self.globs.keeps_file(_join(name, child))]
+        if names:
+            self.items.append(CopyFiles(name, folder, tuple(names)))
 
     def _visit_directory(self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]) -> None:
         names = entry.names
@@ -178,10 +195,16 @@ class _Walk:
             raise _fault(f"{self._shown(name)} lies more than {MAX_DEPTH} directories deep")
         below = (*inside, place.path)
         before = len(self.items)
-        known = set(names)
-        for child in sorted({*names, *(one.split("/", 1)[0] for one in mounted)}):
+        known, others = set(names), {one.split("/", 1)[0] for one in mounted}
+        plain = entry.files - others
+        if isinstance(source, Host):
+            self._add_files(name, source, plain)
+            others |= known - plain
+        else:
+            others |= known
+        for child in sorted(others):
             inner = f"{place.path}/{child}"
-            if child in entry.files and inner not in self.areas:
+            if child in plain:
                 self._add_file(_join(name, child), source, child)
             elif child in known or inner in self.areas:
                 self.visit(_join(name, child), inner, above=place.path, links=place.links, inside=below)
@@ -228,6 +251,14 @@ class _Walk:
         except UnicodeEncodeError as error:
             shown = name.encode("utf-8", "backslashreplace").decode()
             raise _fault(f"the name {shown} is not UTF-8; a collection cannot hold it") from error
+
+    def _check_names(self, folder: str, names: list[str]) -> None:
+        text = "/".join(names)
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            first = text.rfind("/", 0, error.start) + 1
+            self._check_name(_join(folder, text[first:].partition("/")[0]))
 
     def _area(self, path: str) -> Area | None:
         """The innermost mount that `path` lies in."""

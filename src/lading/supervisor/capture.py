@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lading.client.collections import BlockSink, CollectionWriter
@@ -13,7 +13,7 @@ from lading.core import filetree
 from lading.core.errors import ExecutionError, Failure, TooLarge
 from lading.core.globs import compile_globs
 from lading.core.mountplan import Source
-from lading.core.output import CopyFile, Mark, OutputPlan, Refer, plan_output
+from lading.core.output import CopyFile, CopyFiles, Mark, OutputPlan, Refer, plan_output
 from lading.supervisor.logs import Log
 from lading.supervisor.staging import Inputs, Stage
 
@@ -48,6 +48,8 @@ async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, fi
             match item:
                 case CopyFile(name, source):
                     await _add_file(writer, name, find(source))
+                case CopyFiles(name, folder, names):
+                    await _add_folder(writer, name, folder.path, names)
                 case Refer(name, source):
                     tree = await inputs.tree(source.pdh)
                     writer.add_tree(name, filetree.get(tree, source.path) if source.path else tree)
@@ -90,8 +92,29 @@ class Parcel:
 
 def is_small(plan: OutputPlan, *, find: Callable[[Source], str]) -> bool:
     """Whether the files of an output fit into a parcel. Raises OSError when one has gone."""
-    copies = [item for item in plan.items if isinstance(item, CopyFile)]
-    return len(copies) <= _FEW and sum(Path(find(item.source)).stat().st_size for item in copies) <= _LITTLE
+    number = size = 0
+    for path in _copied(plan, find):
+        number, size = number + 1, size + Path(path).stat().st_size
+        if number > _FEW or size > _LITTLE:
+            return False
+    return True
+
+
+def _copied(plan: OutputPlan, find: Callable[[Source], str]) -> Iterator[str]:
+    """The host paths of the files that are to be read."""
+    for item in plan.items:
+        if isinstance(item, CopyFile):
+            yield find(item.source)
+        elif isinstance(item, CopyFiles):
+            yield from (f"{item.source.path}/{name}" for name in item.names)
+
+
+async def _add_folder(writer: CollectionWriter, name: str, folder: str, names: Sequence[str]) -> None:
+    try:
+        await writer.add_folder(name, folder, names)
+    except OSError as error:
+        shown = "/".join(part for part in (name, str(error.filename or "")) if part)
+        raise ExecutionError(f"output: {shown} cannot be read: {error.strerror}", Failure.NODE) from error
 
 
 async def _add_file(writer: CollectionWriter, name: str, path: str) -> None:

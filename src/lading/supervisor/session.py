@@ -196,7 +196,9 @@ class Session:
 
     async def _create(self, kind: str, manifest: str) -> str:
         attributes = {"name": f"{kind} for {self._uuid}", "manifest_text": manifest, "is_trashed": True}
-        record = await self.data.create("collections", attributes, ensure_unique_name=True)
+        record = await self.data.create(
+            "collections", attributes, ensure_unique_name=True, select=("uuid", "portable_data_hash")
+        )
         return str(record["portable_data_hash"])
 
 
