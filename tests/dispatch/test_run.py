@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -228,6 +229,42 @@ async def test_reasons_are_posted_and_taken_back(server: FakeContainers) -> None
         await server.until(huge, State.LOCKED)
         server.run(huge, "secret1")
         await server.wait_for(lambda: server.statuses[huge] == "")
+
+
+@pytest.mark.parametrize(("only", "state"), [(False, State.QUEUED), (True, State.CANCELLED)])
+async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
+    server: FakeContainers, only: bool, state: State
+) -> None:
+    """Seed 003, "Dispatch doesn't fail a container that it can't run"."""
+    fleet = FakeFleet([SMALL], work=lambda told: _ended(server, told))
+    huge = server.add(vcpus=64)
+    async with dispatching(server, fleet, settings=replace(QUICK, only=only, only_patience=0.0)):
+        await server.wait_for(lambda: (huge, "decided_not_to_run") in [one[:2] for one in server.decisions])
+        await server.until(huge, state)
+        await server.until(server.add(), State.COMPLETE)
+        await server.until(huge, state)
+    assert server.locks.get(huge, 0) == 0
+    assert huge not in fleet.started
+    said = server.records[huge].get("runtime_status", {})
+    assert said == {} or ("Too large for this dispatcher" in said["error"] and said["failure"] == "user")
+    assert bool(said) == only
+
+
+async def test_what_has_failed_is_not_run_again(server: FakeContainers) -> None:
+    """Seed 003, "Dispatch doesn't retry failed containers": another attempt is another container in the queue."""
+    fleet = FakeFleet(work=lambda told: _ended(server, told, exit_code=1))
+    uuid = server.add()
+    async with dispatching(server, fleet):
+        await server.until(uuid, State.COMPLETE)
+        await server.until(server.add(), State.COMPLETE)
+    assert fleet.started.count(uuid) == server.locks[uuid] == 1
+    assert len(server.records) == 2
+
+
+async def _ended(server: FakeContainers, told: Assignment, *, exit_code: int = 0) -> None:
+    server.run(told.uuid, told.token)
+    server.records[told.uuid]["exit_code"] = exit_code
+    server.finish(told.uuid, told.token)
 
 
 async def test_a_lost_lock_is_normal(server: FakeContainers) -> None:

@@ -125,6 +125,16 @@ async def test_looks_get_rarer_while_slurm_is_away() -> None:
         assert not fleet.view().known
 
 
+@pytest.mark.parametrize(
+    ("took", "failures", "pause"),
+    [(0.1, 0, 2.0), (7.0, 0, 7.0), (0.1, 1, 4.0), (7.0, 2, 28.0), (45.0, 0, 30.0), (0.1, 1000, 30.0)],
+)
+def test_a_slow_slurm_is_asked_as_seldom_as_it_answers(took: float, failures: int, pause: float) -> None:
+    site = Site(directory="/n", command=("x",), template={})
+    assert SlurmSettings(token="", site=site).pause_after(took, failures=failures) == pause
+    assert SlurmSettings(token="", site=site, poll_period=60.0).pause_after(took, failures=failures) == 60.0
+
+
 async def test_a_submission_without_answer_is_found_by_the_next_look() -> None:
     slurm = FakeSlurm(malice=Malice(mute=1.0))
     async with fleet_of(slurm) as fleet:

@@ -59,6 +59,15 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
     assert "GET block" not in server.calls
 
 
+async def test_a_collection_that_is_mounted_at_many_places_is_read_once(server: FakeServer, inputs: Inputs) -> None:
+    """dispatch-contract A.14: 200 mounts from one collection must not read its manifest each time."""
+    pdh = server.add_collection({f"d{number % 5}/{number:04}": b"x" for number in range(1000)})
+    items = tuple(Refer(f"m{number:03}", Collection(pdh, f"d{number % 5}")) for number in range(200))
+    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, find=at)
+    assert counts(manifest) == (200 * 200, 200 * 200)
+    assert [call for call in server.calls if call.startswith("GET")] == ["GET collections"]
+
+
 async def test_a_file_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path) -> None:
     items = OutputPlan((CopyFile("a", Host(str(tmp_path / "none"))),))
     with pytest.raises(ExecutionError, match="a cannot be read") as caught:

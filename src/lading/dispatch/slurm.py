@@ -60,6 +60,11 @@ class SlurmSettings:
     most_waiting: int = 1000
     array_size: int = 1
 
+    def pause_after(self, took: float, *, failures: int) -> float:
+        """Seconds between two looks: as many as the last one took, twice as many for each failure in a row."""
+        longest = max(self.longest_pause, self.poll_period)
+        return min(max(self.poll_period, took) * 2.0 ** min(failures, 16), longest)
+
 
 def open_slurm(site: FleetSite) -> SlurmFleet:
     """The fleet of a Slurm cluster, from the configuration. Raises Invalid for a template that cannot be filled."""
@@ -245,8 +250,7 @@ class SlurmFleet:
             except Unavailable as error:
                 failures += 1
                 self._ail(error)
-            pause = max(self._settings.poll_period, loop.time() - began) * 2 ** min(failures, 16)
-            await self._pause(min(pause, max(self._settings.longest_pause, self._settings.poll_period)), failures)
+            await self._pause(self._settings.pause_after(loop.time() - began, failures=failures), failures)
 
     async def _pause(self, seconds: float, failures: int) -> None:
         try:
