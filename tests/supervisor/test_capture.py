@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.trees import TreeCache
 from lading.core.errors import ExecutionError, Failure
+from lading.core.jsonvalue import JsonObject
 from lading.core.manifest import counts, portable_data_hash
 from lading.core.mountplan import Collection, GitTree, Host, Source, plan
 from lading.core.output import CopyFile, CopyFiles, Mark, OutputPlan, Refer
@@ -95,6 +97,33 @@ async def test_few_files_and_many(inputs: Inputs, tmp_path: Path, count: int) ->
     assert is_small(found, find=stage.locate) == (count < 64)
     manifest = await save_output(found, inputs=inputs, blocks=inputs.blocks, find=stage.locate)
     assert counts(manifest) == (count, 0)
+    await stage.close()
+
+
+async def test_files_of_every_make(server: FakeServer, inputs: Inputs, tmp_path: Path) -> None:
+    mounts: JsonObject = {
+        "/out": {"kind": "tmp"},
+        "/out/key": {"kind": "text", "content": "secret", "exclude_from_output": True},
+    }
+    made = plan(mounts, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    stage, output = Stage(made), Path(made.output_directory)
+    await stage.set(inputs, memory=False)
+    (output / "d").mkdir()
+    for number in range(70):
+        (output / "d" / f"{number:02}").write_bytes(b"%d" % number)
+    (output / "d" / "hard").hardlink_to(output / "d" / "07")
+    (output / "d" / "soft").symlink_to("08")
+    os.mkfifo(output / "d" / "pipe")
+    for name, size in {"hole": 200_000, "holes": 9 << 20}.items():
+        with (output / "d" / name).open("wb") as file:
+            file.truncate(size)
+            file.write(b"begin")
+    found = await plan_capture(stage, ["d/**"])
+    server._store(manifest := await save_output(found, inputs=inputs, blocks=inputs.blocks, find=stage.locate))
+    expected = {f"d/{number:02}": b"%d" % number for number in range(70)} | {"d/hard": b"7", "d/soft": b"8"}
+    expected |= {"d/hole": b"begin" + bytes(199_995), "d/holes": b"begin" + bytes((9 << 20) - 5)}
+    assert server.files(portable_data_hash(manifest)) == expected
+    assert "pipe is neither" in found.notes[0]
     await stage.close()
 
 
