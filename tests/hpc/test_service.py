@@ -92,6 +92,14 @@ def test_what_is_no_http_is_refused(rig: Rig) -> None:
     assert b"upload started" in answer
 
 
+def test_who_sends_much_hears_why_it_is_refused(rig: Rig) -> None:
+    kind = {"Content-Type": "application/json"}
+    right = {**kind, "Authorization": rig.identity.authorization}
+    for _ in range(3):
+        assert rig.call("POST", "/v1/command", bytes(3 << 20), {**kind, "Authorization": "wrong"}).status == 401
+        assert rig.call("POST", "/v1/command", bytes(3 << 20), right).status == 413
+
+
 def test_connections_are_kept(rig: Rig) -> None:
     context = ssl.create_default_context(cadata=rig.identity.certificate)
     connection = http.client.HTTPSConnection("localhost", rig.port, context=context, timeout=20)

@@ -29,6 +29,7 @@ from lading.core.hpc_http import MOST_HEAD, Head, Searchable, parse_head
 MOST_JSON = 1 << 20
 MOST_FORM = 16 << 30
 _HEAD_TIME, _BODY_TIME, _IDLE_TIME = 30.0, 600.0, 75.0
+_LINGER_TIME, _LINGER_PAUSE, _MOST_LINGER = 30.0, 3.0, 16 << 20
 _CHUNK = 1 << 16
 _MOST_CONNECTIONS = 64
 _HEADERS = ("authorization", "www-authenticate")
@@ -106,20 +107,25 @@ class Service:
 
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; whether another may follow on this connection."""
-        keep = False
+        keep, unread = False, 0
         try:
             async with asyncio.timeout(_IDLE_TIME):
                 head = parse_head((await reader.readuntil(b"\r\n\r\n"))[:-4])
+            unread = _MOST_LINGER if head.length is None else head.length
             if not self.is_authorized(head.headers):
                 answer = Answer(401, jsend(Status.FAIL, {"message": "Bad Authorization header"}))
             else:
                 answer, keep = await self._handle(head, reader, writer)
-        except LadingError as error:
+                unread = 0
+        except TooLarge as error:
             answer = refusal(error)
+        except LadingError as error:
+            answer, unread = refusal(error), 0
         except asyncio.LimitOverrunError:
             answer = refusal(Malformed("the request's headers are too long"))
         async with asyncio.timeout(_BODY_TIME):
             await _send(writer, answer, keep=keep)
+        await _linger(reader, unread)
         return keep
 
     async def _handle(
@@ -202,6 +208,19 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> 
     lines += [f"Content-Length: {len(answer.body)}", f"Connection: {'keep-alive' if keep else 'close'}", "", ""]
     writer.write("\r\n".join(lines).encode("latin-1") + answer.body)
     await writer.drain()
+
+
+async def _linger(reader: asyncio.StreamReader, unread: int) -> None:
+    """Let the caller send a body that nobody reads: if its connection broke meanwhile, it might miss the answer.
+
+    Source: RFC 9112, 9.6.
+    """
+    left = min(unread, _MOST_LINGER)
+    async with asyncio.timeout(_LINGER_TIME):
+        while left > 0:
+            async with asyncio.timeout(_LINGER_PAUSE):
+                data = await reader.read(_CHUNK)
+            left = left - len(data) if data else 0
 
 
 def _digest(text: str) -> bytes:
