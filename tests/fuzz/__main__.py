@@ -1,6 +1,8 @@
-"""`python -m tests.fuzz [--calls N] [--bodies N] [--manifests N] [--seed N]`: what is made up at random.
+"""`python -m tests.fuzz [--calls N] [--bodies N] [--manifests N] [--daemon N] [--seed N]`: what is made up at random.
 
-Generated calls against an API in this process, on both databases; spoiled manifests.
+Spoiled manifests; generated calls to the daemon of HPC containers, and to an API in this process, on both databases.
+A part whose number is 0 is left out. Each says when it begins, since on a busy machine it is silent for many minutes;
+one that breaks off does not keep the others from running.
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ import logging
 import sys
 import tempfile
 import time
+import traceback
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from lading.testing.hpc import Rig
@@ -22,7 +27,7 @@ from tests.fuzz.site import populated
 from tests.postgres import running_postgres
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run all; print what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
     parser.add_argument("--calls", type=int, default=20_000, help="calls by the OpenAPI document (20000)")
@@ -31,24 +36,48 @@ def main() -> int:
     parser.add_argument("--daemon", type=int, default=10_000, help="calls to the daemon of HPC containers (10000)")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats a run (the time)")
     parser.add_argument("--database", action="append", choices=["sqlite", "postgresql"], help="one of them (both)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    print(f"seed {options.seed}")
-    failed = _try_manifests(options.manifests, options.seed)
-    failed = _try_daemon(options.daemon, options.seed) or failed
-    for name in options.database or ["sqlite", "postgresql"]:
-        with ExitStack() as stack:
-            root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            where = stack.enter_context(running_postgres()) if name == "postgresql" else None
-            site = stack.enter_context(populated(root, seed=options.seed, server=where))
-            faults = try_document(site, calls=options.calls, number=options.seed)
-            faults += try_bodies(site, calls=options.bodies, number=options.seed)
-        for fault in faults[:50]:
-            print(fault)
-        statuses = ", ".join(f"{status}: {count}" for status, count in sorted(site.statuses.items()))
-        print(f"{name}: {sum(site.statuses.values())} calls ({statuses}), {len(faults)} faults", flush=True)
-        failed = failed or bool(faults)
+    print(f"seed {options.seed}", flush=True)
+    parts: dict[str, Callable[[], bool]] = {}
+    if options.manifests:
+        parts["manifests"] = partial(_try_manifests, options.manifests, options.seed)
+    if options.daemon:
+        parts["HPC daemon"] = partial(_try_daemon, options.daemon, options.seed)
+    if options.calls or options.bodies:
+        for name in options.database or ["sqlite", "postgresql"]:
+            parts[name] = partial(_try_api, name, options.calls, options.bodies, options.seed)
+    failed = [name for name, part in parts.items() if _run(name, part)]
     return 1 if failed else 0
+
+
+def _run(name: str, part: Callable[[], bool]) -> bool:
+    """Whether anything went wrong in a part."""
+    print(f"{name}: begins", flush=True)
+    try:
+        return part()
+    except Exception:  # noqa: BLE001 (whatever it is, the other parts are to run)
+        traceback.print_exc(file=sys.stdout)
+        print(f"{name}: broken off", flush=True)
+        return True
+
+
+def _try_api(name: str, calls: int, bodies: int, seed: int) -> bool:
+    """Whether any answer on this database was not as its document says."""
+    faults: list[str] = []
+    with ExitStack() as stack:
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        where = stack.enter_context(running_postgres()) if name == "postgresql" else None
+        site = stack.enter_context(populated(root, seed=seed, server=where))
+        if calls:
+            faults += try_document(site, calls=calls, number=seed)
+        if bodies:
+            faults += try_bodies(site, calls=bodies, number=seed)
+    for fault in faults[:50]:
+        print(fault)
+    statuses = ", ".join(f"{status}: {count}" for status, count in sorted(site.statuses.items()))
+    print(f"{name}: {sum(site.statuses.values())} calls ({statuses}), {len(faults)} faults", flush=True)
+    return bool(faults)
 
 
 def _try_daemon(calls: int, seed: int) -> bool:
