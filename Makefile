@@ -50,7 +50,7 @@ chaos: ## Kill everything, again and again, under 2,000 local containers and 500
 
 hpc: ## Kill daemons, sshd, ranks, conductors and supervisors of MPI clusters, and cut their network
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m 'long or not long' tests/system/test_hpc.py
+	$(BIN)/pytest -q -m 'long or not long' tests/system/test_hpc.py tests/system/test_hpc_ipv6.py
 
 SESSIONS := $(addprefix tests/system/test_,shell.py services.py forwarding.py live_logs.py)
 shell: ## Enter containers with OpenSSH on every engine and fleet, directly and through tunnels; services, logs, two servers

@@ -21,7 +21,7 @@ from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.machine import mount_table
 from lading.testing.hpc import Rig, until
 from lading.testing.slurm import SlurmCluster, running_slurm
-from tests.reality import need_program, need_root
+from tests.reality import need_ipv6, need_program, need_root
 from tests.system.cloud import TYPES, running_cloud
 from tests.system.cluster import LADING, Cluster, left_mounts, left_processes, running_cluster
 from tests.system.docker_daemon import DockerDaemon
@@ -161,13 +161,15 @@ def test_a_gang_through_slurm_is_one_job(tmp_path_factory: pytest.TempPathFactor
             until(lambda: not slurm.jobs())
 
 
-@pytest.fixture
-def spread(tmp_path: Path) -> Iterator[tuple[SlurmCluster, Cluster]]:
-    """Three nodes of Slurm, of which none can hold two ranks of two CPUs."""
+@pytest.fixture(params=["127.0.0.1"])
+def spread(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[SlurmCluster, Cluster]]:
+    """Three nodes of Slurm, of which none can hold two ranks of two CPUs; the parameter is their address."""
     need_root()
+    if ":" in request.param:
+        need_ipv6()
     for program in ("slurmctld", "slurmd", "munged", "mpirun", "sshd", "crun", "bridge"):
         need_program(program)
-    with running_slurm(tmp_path / "slurm", nodes=3, vcpus=2, ram=4000) as slurm:
+    with running_slurm(tmp_path / "slurm", nodes=3, vcpus=2, ram=4000, address=request.param) as slurm:
         config = f"Containers: {{Dispatcher: slurm, ReserveExtraRAM: 0, SLURM: {{NodeDirectory: {tmp_path}/node}}}}\n"
         with running_cluster(tmp_path / "data", config, slurm.environment) as cluster:
             cluster.lading("image", "hpc")
@@ -182,6 +184,7 @@ SPREAD = ("hpc", "run", "--size", "3", "--vcpus", "2", "--no-reuse")
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("spread", ["127.0.0.1", "::1"], indirect=True)
 def test_a_gang_over_several_nodes_of_slurm(spread: tuple[SlurmCluster, Cluster], tmp_path: Path) -> None:
     slurm, cluster = spread
     script = "touch w$OMPI_COMM_WORLD_RANK; echo r > /hpcaas/results/r; hostname; sleep 2"

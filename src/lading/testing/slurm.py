@@ -23,7 +23,7 @@ _TUNED = "batch_sched_delay=0,sched_min_interval=0,sched_interval=1,bf_interval=
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin:/usr/local/bin"
 _PATIENCE = 20.0
 _CONFIGURATION = """ClusterName=lading
-SlurmctldHost={host}(127.0.0.1)
+SlurmctldHost={host}({address})
 SlurmctldPort={port}
 SlurmdPort={port}
 AuthType=auth/munge
@@ -176,10 +176,12 @@ def running_slurm(
     scheduler: str = "backfill",
     parameters: str = _TUNED,
     cards: Sequence[str] = (),
+    address: str = "127.0.0.1",
 ) -> Iterator[SlurmCluster]:
     """A cluster of `nodes` with so many CPUs, MiB of RAM and disk each, partitions `main` (all) and `last` (one).
 
-    `cards` are the device files of the GPUs that each node has.
+    `cards` are the device files of the GPUs that each node has. `address` is one of this machine, at which all are; an
+    IPv6 one leaves no IPv4 between them.
     """
     for folder in ("log", "state", "spool"):
         (root / folder).mkdir(parents=True)
@@ -190,12 +192,14 @@ def running_slurm(
     names = tuple(f"n{number}" for number in range(1, nodes + 1))
     port, host = _free_ports(nodes + 1), socket.gethostname()
     text = _CONFIGURATION.format(
-        host=host, port=port, root=root, node_timeout=node_timeout, remembered=remembered, scheduler=scheduler,
-        parameters=parameters,
+        host=host, address=address, port=port, root=root, node_timeout=node_timeout, remembered=remembered,
+        scheduler=scheduler, parameters=parameters,
     )  # fmt: skip
     for at, name in enumerate(names, 1):
-        text += f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port + at} CPUs={vcpus} "
+        text += f"NodeName={name} NodeHostname={host} NodeAddr={address} Port={port + at} CPUs={vcpus} "
         text += f"RealMemory={ram} TmpDisk={disk} State=UNKNOWN{f' Gres=gpu:{len(cards)}' if cards else ''}\n"
+    if ":" in address:
+        text += "CommunicationParameters=EnableIPv6,DisableIPv4\n"
     if cards:
         text += "GresTypes=gpu\n"
         (root / "gres.conf").write_text("".join(f"Name=gpu File={card}\n" for card in cards))
