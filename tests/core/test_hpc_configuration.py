@@ -30,6 +30,23 @@ def test_other_bodies_are_refused(body: object) -> None:
         configuration.pairs(body, "p")
 
 
+def test_the_daemon_s_parameters_may_be_the_body_itself() -> None:
+    assert configuration.daemon_parameters({"daemonParameters": {"worldRank": 1}}) == {"worldRank": 1}
+    assert configuration.daemon_parameters({"worldRank": 1}) == {"worldRank": 1}
+    wrongs: list[object] = [[], None, {"daemonParameters": 3}]
+    for wrong in wrongs:
+        with pytest.raises(Invalid):
+            configuration.daemon_parameters(wrong)
+
+
+def test_whose_parameters_a_body_has_is_clear() -> None:
+    assert configuration.is_for_daemon({"daemonParameters": []})
+    assert not configuration.is_for_daemon({"codeParameters": []})
+    assert not configuration.is_for_daemon([])
+    with pytest.raises(Invalid, match="one after the other"):
+        configuration.is_for_daemon({"daemonParameters": [], "codeParameters": []})
+
+
 def test_parameters_keep_their_types() -> None:
     body = {"codeParameters": {"steps": 10, "name": "x y", "fast": True, "list": [1, 2]}}
     found = configuration.code_parameters(body)

@@ -38,6 +38,10 @@ def test_the_code_sees_its_parameters_and_its_place() -> None:
     found = hpc_files.environment(settings, {"steps": 3})
     assert (found["steps"], found["PARAM_steps"], found["WORLD_RANK"], found["WORLD_SIZE"]) == ("3", "3", "1", "2")
     assert found["CLUSTER_CONTAINER_NAMES"] == "container-0,container-1"
+    assert found["CLUSTER_IPS"] == "10.0.0.1,fd00::1"
+    assert found["CLUSTER_SSH_ADDRESSES"] == "0=10.0.0.1:22,1=[fd00::1]:2222"
+    assert "DISTRIBUTED_FILE_SYSTEM_ENABLED" not in found
+    assert hpc_files.environment(Settings(watched=("/s",)), {}) == {"DISTRIBUTED_FILE_SYSTEM_ENABLED": "true"}
     assert found["EXTRA_PORTS_WEB_0"] == "a:1"
     assert hpc_files.environment(Settings(), {}) == {}
 

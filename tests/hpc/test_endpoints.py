@@ -101,6 +101,23 @@ def test_a_partial_update_keeps_the_rest_and_the_door_open(rig: Rig) -> None:
     assert rig.query()["ranks"] == {"worldRank": 1, "worldSize": 4}
 
 
+def test_the_names_that_others_gave_are_taken(rig: Rig) -> None:
+    """The seed has daemonParameters at two paths; an update was the parameters themselves (contract 1.1, 1.11)."""
+    assert rig.post("/v1/code-configuration", {"daemonParameters": [{"key": "worldSize", "value": 3}]}).data == {
+        "message": "daemon updated", "accepted": ["worldSize"], "ignored": [],
+    }  # fmt: skip
+    assert rig.post("/v1/update", {"worldRank": 2, "authorizationKey": "x"}).data["ignored"] == ["authorizationKey"]
+    assert rig.query()["ranks"] == {"worldRank": 2, "worldSize": 3}
+    rig.code("echo named", name="hpcaas/code/solver")
+    assert rig.post("/v1/code-name/", {"codeName": "solver"}).data == {"message": "name accepted"}
+    for wrong in ({}, {"codeName": 3}, {"codeName": "../x"}, [1]):
+        assert rig.post("/v1/code-name", wrong).said == "fail"
+    rig.command("start")
+    rig.reach(codeStatus="Stopped")
+    assert rig.call("GET", "/v1/logs/stdout").body == b"named\n"
+    assert rig.post("/v1/code-name", {"codeName": "other"}).said == "fail"
+
+
 def test_no_answer_and_no_file_of_others_has_a_secret(rig: Rig) -> None:
     """1.15: upstream's state had the keys, and everybody could write it and the log."""
     keys = make_ssh_keys()

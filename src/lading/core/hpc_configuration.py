@@ -76,6 +76,28 @@ def pairs(body: object, name: str) -> dict[str, Any]:
     return found
 
 
+def daemon_parameters(body: object) -> dict[str, Any]:
+    """The parameters of the daemon in a body; one without `daemonParameters` has them itself, as `/v1/update` had them.
+
+    Raises Invalid.
+    """
+    if isinstance(body, dict) and DAEMON_PARAMETERS not in body:
+        return dict(body)
+    return pairs(body, DAEMON_PARAMETERS)
+
+
+def is_for_daemon(body: object) -> bool:
+    """Whether a body at `/v1/code-configuration` is meant for the daemon: the seed names that path for both.
+
+    Raises Invalid for one with parameters of both kinds.
+    """
+    if not isinstance(body, dict) or DAEMON_PARAMETERS not in body:
+        return False
+    if CODE_PARAMETERS in body:
+        raise Invalid(f"{CODE_PARAMETERS} and {DAEMON_PARAMETERS} are in one body; send one after the other")
+    return True
+
+
 def code_parameters(body: object) -> dict[str, Any]:
     """The parameters of the code in a body, types kept. Raises Invalid for a name or value that no shell takes."""
     found = pairs(body, CODE_PARAMETERS)

@@ -31,6 +31,7 @@ class Call(StrEnum):
 
     CODE_CONFIGURATION = "code-configuration"
     DAEMON_CONFIGURATION = "daemon-configuration"
+    CODE_NAME = "code-name"
     COMMAND = "command"
     QUERY = "query"
     HEARTBEAT = "heartbeat"
@@ -55,6 +56,7 @@ ROUTES: Mapping[str, Route] = MappingProxyType(
         "/v1/code-parameter-file": Route(Call.CODE_CONFIGURATION, "POST", "As code-configuration"),
         "/v1/daemon-configuration": Route(Call.DAEMON_CONFIGURATION, "POST", "Settings of the daemon"),
         "/v1/update": Route(Call.DAEMON_CONFIGURATION, "POST", "As daemon-configuration"),
+        "/v1/code-name": Route(Call.CODE_NAME, "POST", "What is run: codeName of daemon-configuration"),
         "/v1/command": Route(Call.COMMAND, "POST", "Start or kill the code, upload its results"),
         "/v1/query": Route(
             Call.QUERY,
@@ -142,9 +144,11 @@ _REFUSALS = {
     "413": "The body is too large",
 }
 _COMMAND = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+_CODE_NAME = {"type": "object", "properties": {"codeName": {"type": "string"}}, "required": ["codeName"]}
 _BODIES: dict[Call, dict[str, Any]] = {
     Call.CODE_CONFIGURATION: _parameters(CODE_PARAMETERS, {"type": "string"}),
     Call.DAEMON_CONFIGURATION: _parameters(DAEMON_PARAMETERS, {"type": "string", "example": KEYS[0]}),
+    Call.CODE_NAME: {"application/json": {"schema": _CODE_NAME}},
     Call.COMMAND: {"application/json": {"schema": _COMMAND}},
 }
 _QUERY = {

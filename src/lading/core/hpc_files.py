@@ -62,6 +62,7 @@ def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, 
     found |= {name: parameter_text(value) for name, value in parameters.items()}
     if settings.addresses:
         found["CLUSTER_CONTAINER_NAMES"] = ",".join(map(host_name, sorted(settings.addresses)))
+        found |= _addresses(settings)
         # So that a bare `mpirun program` runs on every container, as root, as containers do.
         found |= {
             "OMPI_MCA_orte_default_hostfile": HOSTFILE,
@@ -70,7 +71,18 @@ def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, 
             "PRTE_MCA_prte_default_hostfile": HOSTFILE,
             "HYDRA_HOST_FILE": HOSTFILE,
         }
+    if settings.watched:
+        found["DISTRIBUTED_FILE_SYSTEM_ENABLED"] = "true"
     return found | _place(settings)
+
+
+def _addresses(settings: Settings) -> dict[str, str]:
+    """In the order of the ranks; with ports, IPv6 is in brackets."""
+    by_rank = sorted(settings.addresses.items())
+    return {
+        "CLUSTER_IPS": ",".join(one.host for _, one in by_rank),
+        "CLUSTER_SSH_ADDRESSES": ",".join(f"{rank}={one}" for rank, one in by_rank),
+    }
 
 
 def _place(settings: Settings) -> dict[str, str]:
@@ -116,11 +128,7 @@ def runtime_config(settings: Settings) -> dict[str, Any]:
 
 def runtime_lines(settings: Settings) -> str:
     """`/hpcaas/runtime/config`: the same as lines of NAME=value."""
-    lists = {
-        "CLUSTER_IPS": ",".join(one.host for _, one in sorted(settings.addresses.items())),
-        "CLUSTER_SSH_ADDRESSES": ",".join(f"{rank}={one}" for rank, one in sorted(settings.addresses.items())),
-    }
-    return "".join(f"{name}={value}\n" for name, value in (_place(settings) | lists).items())
+    return "".join(f"{name}={value}\n" for name, value in (_place(settings) | _addresses(settings)).items())
 
 
 def json_text(value: object) -> str:

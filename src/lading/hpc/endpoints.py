@@ -67,6 +67,8 @@ class Endpoints:
                 return self._configure_code(head, body)
             case Call.DAEMON_CONFIGURATION:
                 return self._configure_daemon(head, body)
+            case Call.CODE_NAME:
+                return self._name_code(head, body)
             case Call.COMMAND:
                 return await self._command(head, body)
             case Call.QUERY:
@@ -84,7 +86,10 @@ class Endpoints:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
             return self._take_files(form_parts(body, parameters.get("boundary", "")), body)
-        given = hpc_configuration.code_parameters(_json(kind, body))
+        read = _json(kind, body)
+        if hpc_configuration.is_for_daemon(read):
+            return self._set_up(hpc_configuration.daemon_parameters(read))
+        given = hpc_configuration.code_parameters(read)
         self._record.parameters = {**self._record.parameters, **given}
         append(self._layout.base / "variables", hpc_files.variable_lines(given), mode=OPEN)
         self._write_parameters()
@@ -123,9 +128,18 @@ class Endpoints:
     def _configure_daemon(self, head: Head, body: Searchable) -> Answer:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
-            given = _texts(form_parts(body, parameters.get("boundary", "")), body)
-        else:
-            given = hpc_configuration.pairs(_json(kind, body), hpc_configuration.DAEMON_PARAMETERS)
+            return self._set_up(_texts(form_parts(body, parameters.get("boundary", "")), body))
+        return self._set_up(hpc_configuration.daemon_parameters(_json(kind, body)))
+
+    def _name_code(self, head: Head, body: Searchable) -> Answer:
+        kind, _ = media_type(head.headers.get("content-type", ""))
+        read = _json(kind, body)
+        if not isinstance(read, dict) or "codeName" not in read:
+            raise Invalid("the body is not an object with codeName")
+        self._set_up({"codeName": read["codeName"]})
+        return success({"message": "name accepted"})
+
+    def _set_up(self, given: Mapping[str, Any]) -> Answer:
         record = self._record
         started = record.code is not CodeStatus.WAITING
         applied = hpc_configuration.apply(record.settings, given, started=started, allow_http=record.allow_http)
