@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
@@ -14,6 +16,8 @@ import pytest
 from lading.core.errors import Invalid
 from lading.hpc.daemon import read_options
 from lading.testing.hpc import Rig, until
+from tests.reality import need_ipv6
+from tests.s3 import make_bucket
 
 ENVIRONMENT = {"TLS_PUBLIC_CERT": "c", "TLS_PRIVATE_KEY": "k", "AUTHORIZATION": "a"}
 
@@ -66,6 +70,35 @@ def test_results_are_moved_when_the_code_has_ended(rig: Rig) -> None:
     rig.command("start")
     assert rig.reach(resultStatus="Stopped")["results"] == [{"directory": "/mnt/out", "entries": 1}]
     assert (rig.root / "mnt/out/r").read_text() == "r\n"
+
+
+def test_results_are_uploaded_and_the_address_stays_a_secret(idle: Rig) -> None:
+    bucket = make_bucket()
+    client = bucket.service.client()
+    place = {"Bucket": bucket.name, "Key": "rank-0.tar.gz"}
+    url = client.generate_presigned_url("put_object", Params=place, ExpiresIn=600)
+    idle.environment = {"HPCAAS_ALLOW_HTTP": "1"}
+    idle.up()
+    idle.code(f"echo r > {idle.root}/hpcaas/results/r; env")
+    idle.configure(resultsUrl=url)
+    idle.command("start")
+    idle.reach(codeStatus="Stopped", resultStatus="Stopped")
+    with tarfile.open(fileobj=io.BytesIO(client.get_object(**place)["Body"].read())) as archive:
+        assert archive.getnames() == ["r"]
+    secret = url.partition("?")[2].encode()
+    assert secret
+    said = [idle.call("GET", path).body for path in ("/v1/query", "/v1/state", "/v1/logs/stdout")]
+    # What it must remember is in one file, which root alone reads.
+    files = [one for one in idle.root.rglob("*") if one.is_file()]
+    assert [one.name for one in files if secret in one.read_bytes()] == ["state.json"]
+    assert not any(secret in one for one in said)
+
+
+def test_it_listens_on_ipv6(idle: Rig) -> None:
+    need_ipv6()
+    idle.host = "::1"
+    idle.up()
+    assert idle.query()["codeStatus"] == "Waiting"
 
 
 def test_a_delivery_that_fails_may_be_tried_again(rig: Rig) -> None:
