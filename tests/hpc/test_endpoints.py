@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lading.hpc.credentials import make_ssh_keys
@@ -170,6 +172,18 @@ def test_progress_comes_from_the_code(rig: Rig) -> None:
     rig.reach(percentComplete=40.0)
     (rig.root / "go").write_text("\n")
     rig.reach(percentComplete=100.0)
+
+
+def test_progress_may_come_by_a_socket(rig: Rig) -> None:
+    """Who waits for news hears of it."""
+    known = rig.call("GET", "/v1/query").headers["etag"]
+    waiting = {"Authorization": rig.identity.authorization, "If-None-Match": known, "Prefer": "wait=60"}
+    with ThreadPoolExecutor(1) as pool:
+        news = pool.submit(rig.call, "GET", "/v1/query", b"", waiting)
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(rig.root / "hpcaas/updates/sock"))
+            connection.sendall(b"12.5\n")
+            assert news.result().data["percentComplete"] == 12.5
 
 
 def test_logs_are_read_by_range(rig: Rig) -> None:

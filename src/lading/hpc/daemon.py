@@ -30,6 +30,7 @@ from lading.hpc.code import Code
 from lading.hpc.endpoints import Endpoints
 from lading.hpc.layout import PRIVATE, Layout, write
 from lading.hpc.notices import Notices
+from lading.hpc.progress import Progress
 from lading.hpc.record import Record, load
 from lading.hpc.service import Service
 
@@ -87,9 +88,11 @@ class Daemon:
         self.record: Record = load(self.layout.own / "state.json", allow_http=options.allow_http)
         self.code = Code(self.layout, self.record, on_end=self._code_ended)
         self.notices = Notices()
+        self._progress = Progress(self.layout, tell=self.notices.tell)
         self.endpoints = Endpoints(
-            self.layout, self.record, self.code, notices=self.notices, deliver=self.deliver, inherited=environment
-        )
+            self.layout, self.record, self.code, notices=self.notices, deliver=self.deliver, inherited=environment,
+            percent=self._progress.percent,
+        )  # fmt: skip
         self._service = Service(self.endpoints.answer, authorization=options.authorization, scratch=self.layout.own)
         self._tasks: set[asyncio.Task[None]] = set()
         self._again = False
@@ -103,6 +106,10 @@ class Daemon:
             self.code.log(name).touch(mode=PRIVATE)
         if not self.notices.open(*map(self.code.log, LOGS), self.layout.progress.parent):
             _logger.warning("no notices of files that change; who waits for news gets them once a second")
+        try:
+            await self._progress.open()
+        except OSError as error:
+            _logger.warning("no socket for how far the code is, only the file: %s", error)
         self.code.reattach()
         if self.record.result is ResultStatus.UPLOADING:
             # The daemon before this one was interrupted while it did so.
@@ -115,6 +122,7 @@ class Daemon:
     async def close(self) -> None:
         """Stop listening and following; the code goes on."""
         await self._service.close()
+        self._progress.close()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

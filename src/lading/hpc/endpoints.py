@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lading import __version__
-from lading.core import hpc_configuration, hpc_files, hpc_states
+from lading.core import hpc_configuration, hpc_files
 from lading.core.errors import Invalid, MethodNotAllowed, NotFound
 from lading.core.hpc_document import COMMANDS, LOGS, ROUTES, Call, openapi
 from lading.core.hpc_http import Head, Part, Searchable, byte_range, form_parts, media_type, waiting_time
@@ -38,7 +38,10 @@ _logger = logging.getLogger("lading.hpc")
 
 
 class Endpoints:
-    """Answers calls. `deliver` starts the delivery of the results; `inherited` is the container's environment."""
+    """Answers calls. `deliver` starts the delivery of the results; `inherited` is the container's environment.
+
+    `percent`: how far the code says that it is.
+    """
 
     def __init__(
         self,
@@ -48,10 +51,11 @@ class Endpoints:
         *,
         notices: Notices,
         deliver: Callable[[], None],
+        percent: Callable[[], float | None],
         inherited: Mapping[str, str],
     ) -> None:
         self._layout, self._record, self._code, self._deliver = layout, record, code, deliver
-        self._notices = notices
+        self._notices, self._said = notices, percent
         self._inherited = {name: value for name, value in inherited.items() if name not in _SECRET}
 
     async def answer(self, head: Head, body: Searchable) -> Answer:
@@ -269,7 +273,7 @@ class Endpoints:
     def _percent(self) -> float | None:
         if self._record.code is CodeStatus.STOPPED:
             return 100.0
-        return hpc_states.percent(read_text(self._layout.progress, most=100))
+        return self._said()
 
     def _log(self, head: Head, name: str) -> Answer:
         path = self._code.log(name)

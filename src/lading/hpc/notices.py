@@ -61,5 +61,9 @@ class Notices:
     def _take(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._descriptor, _MOST)
+        self.tell()
+
+    def tell(self) -> None:
+        """Something has changed that the kernel does not tell of."""
         for event in self._waiting:
             event.set()

@@ -16,7 +16,7 @@ _MAIN = "import sys\n\nfrom lading.hpc.daemon import main\n\nsys.exit(main())\n"
 _OF_CORE = ("__init__.py", "errors.py")
 _OF_HPC = (
     "__init__.py", "code.py", "daemon.py", "daemonlogs.py", "delivery.py", "endpoints.py", "filesystems.py",
-    "layout.py", "notices.py", "processes.py", "record.py", "service.py", "tracing.py",
+    "layout.py", "notices.py", "processes.py", "progress.py", "record.py", "service.py", "tracing.py",
 )  # fmt: skip
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
