@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -156,6 +157,28 @@ def test_code_that_others_start_is_noticed(rig: Rig) -> None:
             assert seen["startedBy"] == "externally"
             other.communicate()
         rig.reach(codeStatus="Stopped", resultStatus="Stopped")
+
+
+def test_nothing_is_watched_when_the_code_has_ended(rig: Rig) -> None:
+    """1.15: upstream's watcher never ended. One of ours has a descriptor for each process that it waits for."""
+
+    def watched() -> list[str]:
+        assert rig.process
+        found = []
+        for one in Path(f"/proc/{rig.process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                found.append(str(one.readlink()))
+        return [one for one in found if "pidfd" in one]
+
+    rig.code("echo $$; sleep 60")
+    rig.command("start")
+    until(lambda: len(_pids(rig)) == 1)
+    rig.kill()
+    rig.up()
+    until(lambda: watched() != [])
+    rig.command("kill")
+    rig.reach(codeStatus="Killed")
+    until(lambda: watched() == [])
 
 
 def test_code_that_others_start_is_killed_too(rig: Rig) -> None:

@@ -56,6 +56,7 @@ def test_files_stay_where_they_belong(rig: Rig) -> None:
 
 
 def test_the_cluster_is_written_down(rig: Rig) -> None:
+    """1.15: upstream cut IPv6 addresses at their first colon."""
     keys = make_ssh_keys()
     reply = rig.configure(
         worldRank=0, worldSize=2, sshAddresses={"0": "10.0.0.1:22", "1": "[fd00::2]:2022"},

@@ -26,6 +26,13 @@ def test_the_daemon_s_own_is_nobody_else_s(tmp_path: Path) -> None:
     assert (layout.base / "updates").stat().st_mode & 0o777 == 0o777
 
 
+def test_files_are_where_the_template_puts_them_too(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "/root")
+    layout.make()
+    (layout.base / "files" / "mesh").write_text("m")
+    assert (layout.base / "parameters" / "files" / "mesh").read_text() == "m"
+
+
 def test_modes_are_what_was_asked_for_whatever_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:

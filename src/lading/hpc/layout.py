@@ -67,6 +67,9 @@ class Layout:
         for name in ("files", "results", "runtime", "updates", "parameters", "code"):
             (self.base / name).mkdir(parents=True, exist_ok=True)
         (self.base / "updates").chmod(0o777)
+        with contextlib.suppress(FileExistsError):
+            # Where the template for such containers has them (contract 1.3).
+            (self.base / "parameters" / "files").symlink_to("../files")
 
 
 def write(path: Path, content: str | bytes, *, mode: int) -> None:
