@@ -74,7 +74,7 @@ def _questions(place: Place) -> dict[str, Question]:
         return ask
 
     return {
-        "candidates for reuse": lambda tx: containers.candidates(tx, dialect, [Key("0" * 64, "0" * 64)]),
+        "candidates for reuse": lambda tx: containers.candidates(tx, dialect, [Key("0" * 64, "0" * 64)], now=NOW),
         "containers like a new one (why)": lambda tx: containers.earlier(tx, dialect, NOW, IMAGE),
         "what waits ahead (why)": lambda tx: waiting.ahead(tx, 500, NOW, most=1000),
         "the first page of requests": page(),

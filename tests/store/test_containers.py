@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.core.recipe import Key
-from lading.core.records import CONTAINERS, REQUESTS
+from lading.core.records import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.store import containers, records
 from lading.store.database import Database
 from lading.testing.records import make_container
@@ -17,13 +17,24 @@ async def test_candidates_come_in_a_useful_order(database: Database) -> None:
             ("late", "Complete", 0, "3"),
             ("early", "Complete", 0, "2"),
         ):
-            row = {"uuid": uuid, "state": state, "exit_code": code, "finished_at": finished}
+            row = {
+                "uuid": uuid,
+                "state": state,
+                "exit_code": code,
+                "finished_at": finished,
+                "log": uuid,
+                "output": uuid,
+            }
             await records.insert(tx, CONTAINERS, {**row, "broad_key": "b", "reuse_key": "k"})
+        for uuid, trash_at in (("early", None), ("late", "9"), ("bad", "5")):
+            row = {"uuid": uuid, "portable_data_hash": uuid, "trash_at": trash_at, "owner_uuid": "u"}
+            await records.insert(tx, COLLECTIONS, row)
         await records.insert(tx, CONTAINERS, {"uuid": "other size", "broad_key": "b", "reuse_key": "l"})
-        found = await containers.candidates(tx, database.dialect, [Key("b", "k"), Key("b", "other")])
-        any_size = await containers.candidates(tx, database.dialect, [Key("b", None)])
-    assert [row["uuid"] for row in found] == ["early", "late", "queued", "bad"]
-    assert {row["uuid"] for row in any_size} == {"early", "late", "queued", "bad", "other size"}
+        found = await containers.candidates(tx, database.dialect, [Key("b", "k"), Key("b", "other")], now="5")
+        any_size = await containers.candidates(tx, database.dialect, [Key("b", None)], now="5")
+    assert [one.record["uuid"] for one in found] == ["early", "late", "queued", "bad"]
+    assert [one.log_present for one in found] == [one.output_present for one in found] == [True, True, False, False]
+    assert {one.record["uuid"] for one in any_size} == {"early", "late", "queued", "bad", "other size"}
 
 
 async def test_earlier(database: Database) -> None:

@@ -14,8 +14,12 @@ async def test_content_and_names(database: Database) -> None:
         assert await contents.names_taken(tx, "u", ["n", "x"], besides="b") == {"n"}
         assert await contents.names_taken(tx, "u", ["n", "x"], besides="a") == set()
         assert await contents.names_taken(tx, "u", []) == set()
-        assert await contents.manifests_of(tx, ["q", "p"]) == {"p": ("m", 2, 9)}
-        assert await contents.manifests_of(tx, []) == {}
+        known = {"p": ("m", 2, 9)}
+        names = [("u", "n"), ("u", "x"), ("v", "n")]
+        assert await contents.for_keeping(tx, ["q", "p"], names) == (known, {("u", "n")})
+        assert await contents.for_keeping(tx, ["p"], []) == (known, set())
+        assert await contents.for_keeping(tx, [], names) == ({}, {("u", "n")})
+        assert await contents.for_keeping(tx, [], []) == ({}, set())
         assert await contents.present(tx, ["q", "p"], "1", reader="u") == {"p"}
         assert await contents.present(tx, ["p"], "1", reader="v") == set()
         assert await contents.present(tx, [], "1", reader=None) == set()

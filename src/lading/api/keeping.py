@@ -30,9 +30,9 @@ async def keep(
 ) -> list[str | None]:
     """Make or renew the planned collections; the uuid of each, or None when its content is not there."""
     hashes = dict.fromkeys(piece.pdh for plan in plans for piece in plan.pieces)
-    known = await contents.manifests_of(tx, hashes)
     old = {row["uuid"]: row for row in await records.among(tx, COLLECTIONS, "uuid", _renewed(plans))}
-    taken = await _taken(tx, [plan for plan in plans if plan.uuid not in old])
+    names = dict.fromkeys((plan.owner_uuid, plan.name) for plan in plans if plan.uuid not in old)
+    known, taken = await contents.for_keeping(tx, hashes, names)
     kept: list[str | None] = []
     for plan in plans:
         former = old.get(plan.uuid or "")
@@ -53,15 +53,6 @@ async def keep_one(tx: Transaction, services: Services, plan: CollectionPlan | N
 
 def _renewed(plans: Sequence[CollectionPlan]) -> list[str]:
     return [plan.uuid for plan in plans if plan.uuid]
-
-
-async def _taken(tx: Transaction, plans: Sequence[CollectionPlan]) -> set[tuple[str, str]]:
-    """The (owner, name) of these plans that other collections have."""
-    found: set[tuple[str, str]] = set()
-    for owner in dict.fromkeys(plan.owner_uuid for plan in plans):
-        names = dict.fromkeys(plan.name for plan in plans if plan.owner_uuid == owner)
-        found |= {(owner, name) for name in await contents.names_taken(tx, owner, names)}
-    return found
 
 
 async def _renew(tx: Transaction, services: Services, old: Record, content: Record, user_uuid: str) -> str:

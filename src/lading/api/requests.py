@@ -16,6 +16,7 @@ from lading.core.effects import Adopt, Confirm, Resolve
 from lading.core.errors import Invalid
 from lading.core.filters import check_select
 from lading.core.ids import Infix
+from lading.core.mounts import git_references
 from lading.core.policy import Policy
 from lading.core.records import REQUESTS
 from lading.core.request import ContainerRequest, Parent
@@ -170,6 +171,8 @@ async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | No
 
 async def look_up_given(call: Call, given: Record) -> Trees | None:
     """The git trees that the mounts of a body name, None while that takes longer than a client waits."""
+    if isinstance(given.get("mounts"), dict) and not git_references(given["mounts"]):
+        return NO_TREES
     subject = ContainerRequest.from_record({"uuid": "", **{name: given.get(name) for name in _LOOKED_AT}})
     patience = call.services.config.Containers.ResolveTimeout
     return await look_up(call.services, subject, call.caller, patience=patience)

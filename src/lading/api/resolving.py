@@ -316,18 +316,16 @@ async def _candidates(
     tx: Transaction, services: Services, made_of: Recipe, filters: tuple[Expression, ...]
 ) -> list[Candidate]:
     now, keys, dialect = services.now(), recipe.keys(made_of), services.database.dialect
-    rows = await containers.candidates(tx, dialect, keys, filters)
-    passing = {row["uuid"] for row in rows}
+    found = await containers.candidates(tx, dialect, keys, filters, now=now)
+    passing = {one.record["uuid"] for one in found}
     if filters:
-        rows += [row for row in await containers.candidates(tx, dialect, keys) if row["uuid"] not in passing]
-    ended = [row for row in rows if row["state"] == "Complete" and row["exit_code"] == 0]
-    hashes = {row[name] for row in ended for name in ("log", "output") if row[name] is not None}
-    present = await contents.present(tx, sorted(hashes), now, reader=None)
+        others = await containers.candidates(tx, dialect, keys, now=now)
+        found += [one for one in others if one.record["uuid"] not in passing]
     return [
         Candidate(
-            Container.from_record(row), row["log"] in present, row["output"] in present, row["uuid"] not in passing
+            Container.from_record(one.record), one.log_present, one.output_present, one.record["uuid"] not in passing
         )
-        for row in rows
+        for one in found
     ]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 
 ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PERIOD = 2
@@ -72,11 +73,17 @@ def make_ordered_uuid(cluster: str, infix: str, entropy: bytes, *, milliseconds:
     and are written anyway, however many there are. 178 years pass before the first eight characters begin again; the
     other seven are random.
     """
-    period, first = milliseconds // _PERIOD, ""
+    return f"{cluster}-{infix}-{_beginning(milliseconds // _PERIOD)}{encode(entropy, 7)}"
+
+
+@lru_cache(4)
+def _beginning(period: int) -> str:
+    """What the uuids of one time have in common."""
+    text = ""
     for _ in range(4):
         period, pair = divmod(period, len(_PAIRS))
-        first += _PAIRS[pair]
-    return f"{cluster}-{infix}-{first[::-1]}{encode(entropy, 7)}"
+        text += _PAIRS[pair]
+    return text[::-1]
 
 
 def system_user(cluster: str) -> str:

@@ -69,7 +69,7 @@ def is_too_deep(value: object) -> bool:
 def ordered(value: Json) -> Json:
     """The same value with the keys of its objects sorted at every depth."""
     if isinstance(value, dict):
-        return {key: ordered(value[key]) for key in sorted(value)}
+        return ordered_object(value)
     if isinstance(value, list):
         return [ordered(item) for item in value]
     return value
@@ -77,7 +77,7 @@ def ordered(value: Json) -> Json:
 
 def ordered_object(value: Mapping[str, Json]) -> JsonObject:
     """`ordered` for an object."""
-    return {key: ordered(value[key]) for key in sorted(value)}
+    return {key: ordered(inner) if isinstance(inner := value[key], dict | list) else inner for key in sorted(value)}
 
 
 def integer(value: object) -> int | None:

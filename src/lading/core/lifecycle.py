@@ -12,12 +12,12 @@ Source: api-contract 1.5, 1.8, 2.1-2.4; dispatch-contract 0.1.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from lading.core import access, mounts
+from lading.core.alteration import altered
 from lading.core.container import FINAL, HELD, LIVE, TRANSITIONS, Container, State
 from lading.core.effects import (
     CancelChildren,
@@ -182,7 +182,7 @@ def _revoked(container: Container) -> RevokeTokens:
 
 def _change(container: Container, values: Mapping[str, Json], *effects: ContainerEffect) -> Change:
     changed = {name: value for name, value in values.items() if not same(value, getattr(container, name))}
-    after = dataclasses.replace(container, **changed)  # type: ignore[arg-type]
+    after = altered(container, **changed)
     extra: list[ContainerEffect] = []
     if "priority" in changed:
         extra.append(ReprioritiseChildren(container.uuid))

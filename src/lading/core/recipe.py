@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from lading.core import constraints, hpc_gang, mounts, ranges
+from lading.core.alteration import altered
 from lading.core.container import Container, State
 from lading.core.differences import FieldDifference, differing
 from lading.core.errors import Invalid
@@ -184,9 +185,8 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
         for target, several in recipe.alternatives.items()
         if any(same(container.mounts.get(target), one) for one in several)
     }
-    return dataclasses.replace(
-        recipe, runtime_constraints=ordered_object(sizes), mounts=ordered_object({**recipe.mounts, **chosen})
-    )
+    mounted = ordered_object({**recipe.mounts, **chosen}) if chosen else recipe.mounts
+    return altered(recipe, runtime_constraints=ordered_object(sizes), mounts=mounted)
 
 
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
@@ -255,7 +255,7 @@ def _variants(recipe: Recipe) -> Iterator[Recipe]:
     for mounted in itertools.product(*(recipe.alternatives[target] for target in targets)):
         chosen = {**recipe.mounts, **dict(zip(targets, mounted, strict=True))}
         for sizes in open_sizes:
-            yield dataclasses.replace(recipe, mounts=ordered_object(chosen), runtime_constraints=sizes)
+            yield altered(recipe, mounts=chosen, runtime_constraints=sizes)
 
 
 def _broad(values: JsonObject) -> str:

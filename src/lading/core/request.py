@@ -26,11 +26,13 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
 from lading.core import container as containers
 from lading.core import mounts
+from lading.core.alteration import altered
 from lading.core.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
 from lading.core.errors import IllegalTransition, Invalid
 from lading.core.jsonvalue import Json, JsonObject, canonical, same, same_or_empty
@@ -176,7 +178,7 @@ class ContainerRequest:
 
     def to_record(self) -> JsonObject:
         """Every attribute, hidden ones too, ready to be stored."""
-        return {name: getattr(self, name) for name in FIELDS}
+        return dict(zip(FIELDS, _READ(self), strict=True))
 
     @property
     def is_wanted(self) -> bool:
@@ -189,6 +191,7 @@ class ContainerRequest:
 
 
 FIELDS: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(ContainerRequest))
+_READ = attrgetter(*FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,8 +381,8 @@ def then(first: Change, second: Change) -> Change:
 
 def with_values(change: Change, values: Mapping[str, Json]) -> Change:
     """The same change with further attributes that the server sets, such as `log_uuid`."""
-    after = dataclasses.replace(change.request, **values)  # type: ignore[arg-type]
-    return dataclasses.replace(change, request=after, changed={**change.changed, **values})
+    after = altered(change.request, **values)
+    return altered(change, request=after, changed={**change.changed, **values})
 
 
 def is_abandoned(container_state: containers.State, requests: Iterable[ContainerRequest]) -> bool:
@@ -473,7 +476,7 @@ def _checked_change(
     request: ContainerRequest, values: JsonObject, *, adopted: Json, policy: Policy, new: bool
 ) -> Change:
     """Apply checked values, check the whole, and say whether a container is to be found."""
-    after = dataclasses.replace(request, **values)  # type: ignore[arg-type]
+    after = altered(request, **values)
     committing = after.state is State.COMMITTED and (new or request.state is State.UNCOMMITTED)
     functional = not _DESCRIPTIVE.issuperset(values)
     fully = new or (after.state is State.COMMITTED and functional)
@@ -497,13 +500,13 @@ def _checked_change(
     if not new:
         return _change(request, values, *wanted)
     if scheduling is not after.scheduling_parameters:
-        after = dataclasses.replace(after, scheduling_parameters=scheduling)
+        after = altered(after, scheduling_parameters=scheduling)
     return Change(request=after, changed=after.to_record(), expected={}, effects=wanted)
 
 
 def _change(request: ContainerRequest, values: Mapping[str, Json], *effects: RequestEffect) -> Change:
     changed = {name: value for name, value in values.items() if not same(value, getattr(request, name))}
-    after = dataclasses.replace(request, **changed)  # type: ignore[arg-type]
+    after = altered(request, **changed)
     concerned = (request.container_uuid, after.container_uuid)
     uuids = tuple(dict.fromkeys(uuid for uuid in concerned if uuid)) if _MOVES & changed.keys() else ()
     expected: JsonObject = {name: getattr(request, name) for name in GUARDED}

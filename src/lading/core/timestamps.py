@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+_ZONE = len("+00:00")
 _LENIENT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
     r"(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
@@ -20,7 +21,7 @@ def format_time(moment: datetime) -> str:
     # Not strftime: it writes years before 1000 with fewer digits, which would sort elsewhere.
     if moment.tzinfo is not UTC:
         moment = moment.astimezone(UTC)
-    return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
+    return moment.isoformat(timespec="microseconds")[:-_ZONE] + "000Z"
 
 
 def parse_time(text: str) -> datetime:

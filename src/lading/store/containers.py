@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from lading.core.container import Container
 from lading.core.filters import Expression
@@ -12,6 +13,7 @@ from lading.core.recipe import Key, broad_key, of_container
 from lading.core.records import CONTAINERS
 from lading.core.schema import Record
 from lading.store import records
+from lading.store.contents import UNTRASHED
 from lading.store.database import Dialect, Transaction
 from lading.store.query import Writer
 
@@ -20,9 +22,18 @@ NEAREST = 60
 FEW = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A container, and whether its log and its output are in some collection that is not in the trash."""
+
+    record: Record
+    log_present: bool
+    output_present: bool
+
+
 async def candidates(
-    tx: Transaction, dialect: Dialect, keys: Sequence[Key], filters: Sequence[Expression] = ()
-) -> list[Record]:
+    tx: Transaction, dialect: Dialect, keys: Sequence[Key], filters: Sequence[Expression] = (), *, now: str
+) -> list[Found]:
     """Containers with one of these keys that meet the conditions, some of them when there are many.
 
     Those with a result come first (the oldest), then those under way, then the rest.
@@ -35,12 +46,18 @@ async def candidates(
     further = "".join(f" AND ({writer.write(part)})" for part in filters)
     found = " OR ".join("broad_key = ?" if one.exact is None else "(broad_key = ? AND reuse_key = ?)" for one in keys)
     values = [value for one in keys for value in (one.broad, one.exact) if value is not None]
-    return await records.selected(
+    rows = await records.selected_with(
         tx,
         CONTAINERS,
+        [_held("log"), _held("output")],
         f" WHERE ({found}){further} ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
-        (*values, *writer.values),
+        (*[now] * 4, *values, *writer.values),
     )
+    return [Found(record, bool(log), bool(output)) for record, (log, output) in rows]
+
+
+def _held(name: str) -> str:
+    return f"EXISTS (SELECT 1 FROM collections c WHERE c.portable_data_hash = containers.{name} AND {UNTRASHED})"
 
 
 async def fill_broad_keys(tx: Transaction) -> None:

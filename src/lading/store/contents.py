@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from lading.core.records import COLLECTIONS
 from lading.core.schema import Record
@@ -12,16 +13,25 @@ from lading.store import records
 from lading.store.database import Transaction
 from lading.store.reaching import reaches
 
+UNTRASHED: Final = (
+    "(c.trash_at IS NULL OR c.trash_at > ?) AND c.owner_uuid NOT IN"
+    " (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?)"
+)
+"""The condition that a collection `c` is not in the trash; both placeholders are the time."""
+# Said as the partial index says it, and for each name, so that the index is used however many the owner has.
+_HOLDER: Final = (
+    "SELECT c.uuid FROM collections c WHERE c.owner_uuid = {owner} AND c.name = {name}"
+    " AND c.is_trashed = 0 AND c.current_version_uuid = c.uuid LIMIT 1"
+)
+
 
 async def names_taken(tx: Transaction, owner_uuid: str, names: Collection[str], *, besides: str = "") -> set[str]:
     """Those of some names that another present collection of the owner has."""
     if not names:
         return set()
-    # Said as the partial index says it, and for each name, so that the index is used however many the owner has.
     rows = await tx.fetch(
         f"WITH wanted (name) AS (VALUES {', '.join('(?)' for _ in names)}) SELECT wanted.name,"
-        " (SELECT c.uuid FROM collections c WHERE c.owner_uuid = ? AND c.name = wanted.name"
-        " AND c.is_trashed = 0 AND c.current_version_uuid = c.uuid LIMIT 1) FROM wanted",
+        f" ({_HOLDER.format(owner='?', name='wanted.name')}) FROM wanted",
         (*names, owner_uuid),
     )
     return {str(name) for name, uuid in rows if uuid not in (None, besides)}
@@ -38,9 +48,7 @@ async def present(
         owned, shared = reaches("c.owner_uuid", 1, owning=True), reaches("c.uuid", 1)
         condition, values = f"{condition} AND (c.owner_uuid = ? OR {owned} OR {shared})", [*values, *[reader] * 3]
     if not trashed:
-        below = "SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?"
-        condition = f"{condition} AND (c.trash_at IS NULL OR c.trash_at > ?) AND c.owner_uuid NOT IN ({below})"
-        values = [*values, now, now]
+        condition, values = f"{condition} AND {UNTRASHED}", [*values, now, now]
     rows = await tx.fetch(
         f"WITH wanted (pdh) AS (VALUES {', '.join('(?)' for _ in hashes)}) SELECT pdh FROM wanted"
         f" WHERE EXISTS (SELECT 1 FROM collections c WHERE {condition})",
@@ -49,17 +57,32 @@ async def present(
     return {str(row[0]) for row in rows}
 
 
-async def manifests_of(tx: Transaction, hashes: Collection[str]) -> dict[str, tuple[str, int, int]]:
-    """Manifest, number of files and size by hash, of any collection that has it, in the trash or not."""
-    if not hashes:
-        return {}
-    rows = await tx.fetch(
-        f"WITH wanted (pdh) AS (VALUES {', '.join('(?)' for _ in hashes)}) SELECT c.portable_data_hash,"
-        " c.manifest_text, c.file_count, c.file_size_total FROM wanted JOIN collections c ON c.uuid ="
-        " (SELECT f.uuid FROM collections f WHERE f.portable_data_hash = wanted.pdh LIMIT 1)",
-        tuple(hashes),
-    )
-    return {str(row[0]): (str(row[1]), int(row[2] or 0), int(row[3] or 0)) for row in rows}
+async def for_keeping(
+    tx: Transaction, hashes: Collection[str], names: Collection[tuple[str, str]]
+) -> tuple[dict[str, tuple[str, int, int]], set[tuple[str, str]]]:
+    """What is to be known when content gets further collections, in one look.
+
+    Manifest, number of files and size by hash, of any collection that has it, in the trash or not; and which of some
+    (owner, name) present collections have.
+    """
+    asked: list[str] = []
+    values: list[str] = []
+    if hashes:
+        asked.append(
+            f"WITH wanted (pdh) AS (VALUES {', '.join('(?)' for _ in hashes)}) SELECT c.portable_data_hash, NULL,"
+            " c.manifest_text, c.file_count, c.file_size_total FROM wanted JOIN collections c ON c.uuid ="
+            " (SELECT f.uuid FROM collections f WHERE f.portable_data_hash = wanted.pdh LIMIT 1)"
+        )
+        values += hashes
+    if names:
+        asked.append(
+            f"WITH named (owner, name) AS (VALUES {', '.join('(?, ?)' for _ in names)}) SELECT named.owner, named.name,"
+            f" ({_HOLDER.format(owner='named.owner', name='named.name')}), 0, 0 FROM named"
+        )
+        values += (part for pair in names for part in pair)
+    rows = await tx.fetch(" UNION ALL ".join(f"SELECT * FROM ({one}) part" for one in asked), values) if asked else []
+    known = {str(row[0]): (str(row[2]), int(row[3] or 0), int(row[4] or 0)) for row in rows if row[1] is None}
+    return known, {(str(row[0]), str(row[1])) for row in rows if row[1] is not None and row[2] is not None}
 
 
 async def update_versions(tx: Transaction, uuid: str, changes: Record) -> None:

@@ -141,6 +141,15 @@ async def selected(tx: Transaction, kind: RecordType, condition: str, values: Se
     return [table.decode(row, tx.seal) for row in await tx.fetch(f"{table.select}{condition}", values)]
 
 
+async def selected_with(
+    tx: Transaction, kind: RecordType, further: Sequence[str], condition: str, values: Sequence[Value]
+) -> list[tuple[Record, Row]]:
+    """As `selected`, each with the values of `further` expressions about it, whose placeholders come first."""
+    table, count = _TABLES[kind.plural], len(kind.columns)
+    sql = f"SELECT {kind.plural}.*, {', '.join(further)} FROM ({table.select}{condition}) {kind.plural}"
+    return [(table.decode(row[:count], tx.seal), row[count:]) for row in await tx.fetch(sql, values)]
+
+
 async def find(
     tx: Transaction, dialect: Dialect, kind: RecordType, where: Sequence[Expression], *, limit: int = 1_000_000
 ) -> list[Record]:

@@ -33,6 +33,7 @@ CHECKPOINT_EVERY = 2000
 BUSY_TIMEOUT = 5.0
 _ASIDE = 5
 """How much nicer than the loop the thread is that moves the log."""
+_FAULTS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
 _logger = logging.getLogger("lading.store")
 _TYPES = {"number": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
 
@@ -79,14 +80,17 @@ class _Transaction:
 
     async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """All rows of a query."""
-        with _Translated(self.path):
+        try:
             return self.connection.execute(sql, values).fetchall()
+        except _FAULTS as error:
+            raise translate(self.path, error) from error
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Carry out a change."""
-        with _Translated(self.path):
-            cursor = self.connection.execute(sql, values)
-        return cursor.rowcount
+        try:
+            return self.connection.execute(sql, values).rowcount
+        except _FAULTS as error:
+            raise translate(self.path, error) from error
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Call `action` once this is committed."""
@@ -94,8 +98,10 @@ class _Transaction:
 
     async def defer(self, change: Deferred) -> int:
         """Carry it out at once: that costs no round trip here."""
-        with _Translated(self.path):
+        try:
             cursor = self.connection.execute(change.sql, change.values)
+        except _FAULTS as error:
+            raise translate(self.path, error) from error
         if change.missed and not cursor.rowcount:
             raise Conflict(change.missed)
         return cursor.lastrowid or 0
@@ -113,8 +119,10 @@ class _Reading(_Transaction):
 
     async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
         """All rows of a query."""
-        with _Translated(self.path):
+        try:
             return await self._reader.fetch(sql, values)
+        except _FAULTS as error:
+            raise translate(self.path, error) from error
 
 
 class SqliteDatabase:
@@ -345,5 +353,5 @@ class _Translated:
         """Nothing to prepare."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error | OverflowError | UnicodeEncodeError):
+        if isinstance(error, _FAULTS):
             raise translate(self._path, error) from error

@@ -1,0 +1,27 @@
+"""Copies with other attributes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from lading.core.alteration import altered
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    one: int
+    other: str = ""
+
+
+def test_a_copy_has_the_attributes_that_are_given_and_else_those_of_the_first() -> None:
+    first = Pair(1, "a")
+    assert altered(first, other="b") == Pair(1, "b")
+    assert altered(first) == first == Pair(1, "a")
+    assert altered(first) is not first
+
+
+def test_an_attribute_that_is_not_there() -> None:
+    with pytest.raises(TypeError, match="Pair has no further"):
+        altered(Pair(1), further=1)
