@@ -41,3 +41,8 @@ def test_well_known_uuids() -> None:
     assert ids.system_user("zzzzz") == "zzzzz-tpzed-000000000000000"
     assert ids.anonymous_user("zzzzz") == "zzzzz-tpzed-anonymouspublic"
     assert ids.root_token("zzzzz") == "zzzzz-gj3su-000000000000000"
+
+
+def test_names_of_calls_are_as_random_as_what_they_are_made_of() -> None:
+    assert ids.make_request_id(bytes(range(20))) == "req-0123456789abcdefghij"
+    assert ids.make_request_id(bytes((35, 36, 255))) == "req-z03"

@@ -45,7 +45,7 @@ from lading.core.errors import (
 )
 from lading.core.filters import check_select
 from lading.core.httphead import Head
-from lading.core.ids import encode
+from lading.core.ids import make_request_id
 from lading.core.schema import JSON
 from lading.store.database import Database, Interrupted
 from lading.telemetry import redact
@@ -169,7 +169,7 @@ class Application:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         request_id = headers.get("x-request-id", "")
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
-            request_id = f"req-{encode(self.services.entropy(16), 20)}"
+            request_id = make_request_id(self.services.entropy(20))
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
                 answer = await self._answer(scope, headers, request_id, receive)

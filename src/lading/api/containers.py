@@ -35,7 +35,7 @@ async def get_container(call: Call) -> Answer:
     """One container."""
     select = check_select(call.params.get("select"), CONTAINERS)
     async with call.services.database.reading() as tx:
-        record = await find_container(tx, call)
+        record = await find_container(tx, call, raw=True)
     shown = show(CONTAINERS, record, select)
     if call.caller.supervises == call.uuid:
         shown = _for_supervisor(call, shown, record)
@@ -236,14 +236,17 @@ async def append_live(call: Call) -> Answer:
     return Answer(body={"length": call.services.spool.append(call.uuid, call.rest, call.raw, offset=offset)})
 
 
-async def find_container(tx: Transaction, call: Call) -> Record:
-    """The container that a call is about. Raises NotFound unless the caller can read it."""
+async def find_container(tx: Transaction, call: Call, *, raw: bool = False) -> Record:
+    """The container that a call is about. Raises NotFound unless the caller can read it.
+
+    With `raw` nested values may be texts, to be answered as they are.
+    """
     caller = call.caller
     if call.uuid in (caller.container_uuid, caller.supervises):
         row = await records.get(tx, CONTAINERS, call.uuid)
         if row is not None:
             return row
-    return await guard.find_readable(tx, call.services, CONTAINERS, call.uuid, caller)
+    return await guard.find_readable(tx, call.services, CONTAINERS, call.uuid, caller, raw=raw)
 
 
 def caller_of(call: Call) -> Caller:

@@ -94,7 +94,7 @@ async def get_record(call: Call, kind: RecordType) -> Answer:
     select = check_select(call.params.get("select"), kind)
     async with call.services.database.reading() as tx:
         trash = bool(call.params.get("include_trash"))
-        record = await find_readable(tx, call.services, kind, call.uuid, call.caller, include_trash=trash)
+        record = await find_readable(tx, call.services, kind, call.uuid, call.caller, include_trash=trash, raw=True)
         return Answer(body=await present_one(tx, call.services, call.caller, kind, record, select))
 
 

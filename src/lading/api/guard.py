@@ -29,14 +29,18 @@ async def find_readable(
     principal: Principal,
     *,
     include_trash: bool = False,
+    raw: bool = False,
 ) -> Record:
-    """The record, if the caller can read it and no project has it in the trash. Raises NotFound."""
+    """The record, if the caller can read it and no project has it in the trash. Raises NotFound.
+
+    With `raw` its nested values are texts, to be answered as they are.
+    """
     roles = services.config.Users.RoleGroupsVisibleToAll
     conditions = access.readable(
         kind, principal, now=services.now(), include_trash=include_trash, roles=roles, few=True
     )
     where = (records.equals(kind, "uuid", uuid), *conditions)
-    found = await records.find(tx, services.database.dialect, kind, where, limit=1)
+    found = await records.find(tx, services.database.dialect, kind, where, limit=1, raw=raw)
     if not found:
         raise NotFound(f"Path not found: no {kind.singular} {uuid[:60]!r}")
     return found[0]

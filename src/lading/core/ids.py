@@ -61,6 +61,14 @@ def encode(entropy: bytes, length: int) -> str:
     return "".join(text) + ALPHABET[number % 36] * (length % 2)
 
 
+_CHARACTERS = bytes(ord(ALPHABET[byte % len(ALPHABET)]) for byte in range(256))
+
+
+def make_request_id(entropy: bytes) -> str:
+    """The name of one call: a character for each random byte, twenty in Arvados."""
+    return f"req-{entropy.translate(_CHARACTERS).decode()}"
+
+
 def make_uuid(cluster: str, infix: str, entropy: bytes) -> str:
     """A uuid of the given type from at least 10 random bytes."""
     return f"{cluster}-{infix}-{encode(entropy, 15)}"

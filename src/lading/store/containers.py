@@ -20,6 +20,10 @@ from lading.store.query import Writer
 CANDIDATES = 50
 NEAREST = 60
 FEW = 20
+_HELD = ", ".join(
+    f"EXISTS (SELECT 1 FROM collections c WHERE c.portable_data_hash = containers.{name} AND {UNTRASHED})"
+    for name in ("log", "output")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +53,11 @@ async def candidates(
     rows = await records.selected_with(
         tx,
         CONTAINERS,
-        [_held("log"), _held("output")],
+        _HELD,
         f" WHERE ({found}){further} ORDER BY {rank}, finished_at LIMIT {CANDIDATES}",
         (*[now] * 4, *values, *writer.values),
     )
     return [Found(record, bool(log), bool(output)) for record, (log, output) in rows]
-
-
-def _held(name: str) -> str:
-    return f"EXISTS (SELECT 1 FROM collections c WHERE c.portable_data_hash = containers.{name} AND {UNTRASHED})"
 
 
 async def fill_broad_keys(tx: Transaction) -> None:

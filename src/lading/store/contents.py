@@ -14,8 +14,8 @@ from lading.store.database import Transaction
 from lading.store.reaching import reaches
 
 UNTRASHED: Final = (
-    "(c.trash_at IS NULL OR c.trash_at > ?) AND c.owner_uuid NOT IN"
-    " (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?)"
+    "(c.trash_at IS NULL OR c.trash_at > ?) AND NOT EXISTS"
+    " (SELECT 1 FROM group_standing s WHERE s.uuid = c.owner_uuid AND s.trash_at <= ?)"
 )
 """The condition that a collection `c` is not in the trash; both placeholders are the time."""
 # Said as the partial index says it, and for each name, so that the index is used however many the owner has.

@@ -85,6 +85,8 @@ class _Table:
     """Each column that is written: its name, how its value is stored, and how its default is."""
     unreadable: tuple[tuple[int, Field], ...]
     decoders: tuple[tuple[str, _Decoder], ...]
+    raw: tuple[tuple[str, _Decoder], ...]
+    """The same, but nested values stay texts."""
     sealed: tuple[int, ...]
     select: str
     insert: str
@@ -98,6 +100,7 @@ class _Table:
             tuple((one.name, _encoder(one), _encode(one, one.default)) for one in stored),
             tuple((number, one) for number, one in enumerate(stored) if one.sealed),
             tuple((one.name, _decoder(one)) for one in kind.columns),
+            tuple((one.name, _as_raw if one.nested else _decoder(one)) for one in kind.columns),
             tuple(number for number, one in enumerate(kind.columns) if one.sealed),
             f"SELECT {', '.join(one.name for one in kind.columns)} FROM {kind.plural}",
             f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})",
@@ -113,7 +116,7 @@ class _Table:
                 values[number] = seal.seal(str(values[number]), column=f"{self.kind.plural}.{one.name}")
         return values
 
-    def decode(self, row: Row, seal: Seal) -> Record:
+    def decode(self, row: Row, seal: Seal, *, raw: bool = False) -> Record:
         for number in self.sealed:
             value = row[number]
             if value is not None:
@@ -121,7 +124,7 @@ class _Table:
                 row = (*row[:number], text, *row[number + 1 :])
         return {
             name: value if decode is None else decode(value)
-            for (name, decode), value in zip(self.decoders, row, strict=True)
+            for (name, decode), value in zip(self.raw if raw else self.decoders, row, strict=True)
         }
 
 
@@ -142,22 +145,28 @@ async def selected(tx: Transaction, kind: RecordType, condition: str, values: Se
 
 
 async def selected_with(
-    tx: Transaction, kind: RecordType, further: Sequence[str], condition: str, values: Sequence[Value]
+    tx: Transaction, kind: RecordType, further: str, condition: str, values: Sequence[Value]
 ) -> list[tuple[Record, Row]]:
-    """As `selected`, each with the values of `further` expressions about it, whose placeholders come first."""
+    """As `selected`, each with the values of some `further` expressions, whose placeholders come first."""
     table, count = _TABLES[kind.plural], len(kind.columns)
-    sql = f"SELECT {kind.plural}.*, {', '.join(further)} FROM ({table.select}{condition}) {kind.plural}"
+    sql = f"{table.select.replace(' FROM ', f', {further} FROM ', 1)}{condition}"
     return [(table.decode(row[:count], tx.seal), row[count:]) for row in await tx.fetch(sql, values)]
 
 
 async def find(
-    tx: Transaction, dialect: Dialect, kind: RecordType, where: Sequence[Expression], *, limit: int = 1_000_000
+    tx: Transaction,
+    dialect: Dialect,
+    kind: RecordType,
+    where: Sequence[Expression],
+    *,
+    limit: int = 1_000_000,
+    raw: bool = False,
 ) -> list[Record]:
-    """All records, whole, that meet the conditions, in no particular order."""
+    """All records, whole, that meet the conditions, in no particular order; with `raw` as `search` has them."""
     table, writer = _TABLES[kind.plural], Writer(dialect, kind.plural)
     condition = writer.where(tuple(where))
     rows = await tx.fetch(f"{table.select}{condition} LIMIT ?", (*writer.values, limit))
-    return [table.decode(row, tx.seal) for row in rows]
+    return [table.decode(row, tx.seal, raw=raw) for row in rows]
 
 
 async def matching(tx: Transaction, kind: RecordType, **values: Value) -> list[Record]:

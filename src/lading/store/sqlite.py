@@ -28,10 +28,10 @@ from lading.store.seal import Seal
 from lading.store.sqlite_reading import QuickReader, SlowReaders
 from lading.telemetry import event
 
-CHECKPOINT_EVERY = 2000
+CHECKPOINT_EVERY = 1000
 """Commits after which the log is moved into the file: pages that many of them change are then written once."""
 BUSY_TIMEOUT = 5.0
-_ASIDE = 5
+_ASIDE = 10
 """How much nicer than the loop the thread is that moves the log."""
 _FAULTS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
 _logger = logging.getLogger("lading.store")

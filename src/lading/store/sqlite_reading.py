@@ -17,7 +17,7 @@ from contextlib import suppress
 
 from lading.store.database import Row, Value
 
-PATIENCE = 0.01
+PATIENCE = 0.005
 """Seconds that one query may hold the loop up."""
 _STEPS = 20_000
 """Instructions of SQLite between two looks at the clock."""
