@@ -1,10 +1,11 @@
 """Many sessions in a running container at once, some of them moving data, and what the other calls of the API feel.
 
 Each session is SSH through the API, as `lading shell` makes it; most only hold a shell open, a few read bytes from the
-container, and every byte is counted. Beside them a client asks for its user about 90 times a second: the floor is the
-same without sessions. The memory is the most that the server ever had (VmHWM), its processor time that of passing bytes
-on and of answering. The clients stand for other machines: those of the sessions run at low priority, so that what their
-ends of SSH cost is not taken from the server, and the one that asks at the priority of the server.
+container, whose own command computes meanwhile, and every byte is counted. Beside them a client asks for its user about
+90 times a second: the floor is the same without sessions. The memory is the most that the server ever had (VmHWM), its
+processor time that of passing bytes on and of answering. The clients stand for other machines: those of the sessions
+run at low priority, so that what their ends of SSH cost is not taken from the server, and the one that asks at the
+priority of the server.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ async def _lading(environment: dict[str, str], data: Path, sessions: int, movers
 
 
 async def _start(client: ApiClient, image: str) -> str:
-    """A request whose container runs."""
+    """A request whose container runs, and computes all the while, as containers do: a line of zeros has no end."""
     made = await client.create(
         "container_requests",
         {
