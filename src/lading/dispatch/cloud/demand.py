@@ -38,6 +38,7 @@ class Demand:
         self._extra_ram = extra_ram
         self._entries: dict[str, tuple[Entry, bool]] = {}
         self._told: dict[str, Room] = {}
+        self._seen: dict[str, tuple[object, Room]] = {}
 
     def decide(
         self, snapshot: Snapshot, machines: Mapping[str, Machine], limits: Limits, *, now: float
@@ -72,6 +73,7 @@ class Demand:
     def forget(self, key: str) -> None:
         """A VM is gone, or never came."""
         self._told.pop(key, None)
+        self._seen.pop(key, None)
         self.planner.drop(key)
 
     def _why(self, uuid: str, shape: Shape, machines: Mapping[str, Machine], position: int) -> Status:
@@ -119,10 +121,18 @@ class Demand:
         occupied = {worker.id: (*worker.occupants, *worker.supervisors) for worker in snapshot.workers}
         for key in [one for one in self.planner.rooms if one not in machines]:
             self.forget(key)
-        for machine in machines.values():
-            there = occupied.get(machine.name, ())
-            needs = (on_machine(one.need, extra_ram=self._extra_ram) for one in there)
-            self._tell(self._room(machine, needs, len(there)))
+        for key, machine in machines.items():
+            there = tuple(one.need for one in occupied.get(machine.name, ()))
+            facts = (
+                machine.phase, machine.behavior, machine.link is None, machine.broken, not machine.containers,
+                len(machine.images), there,
+            )  # fmt: skip
+            # Of thousands of VMs few have changed since the last time; whether one has is seen sooner than its room.
+            before = self._seen.get(key)
+            if before is None or before[0] != facts or before[1] is not self.planner.rooms.get(key):
+                needs = (on_machine(need, extra_ram=self._extra_ram) for need in there)
+                self._tell(self._room(machine, needs, len(there)))
+                self._seen[key] = facts, self.planner.rooms[key]
 
     def _tell(self, room: Room) -> None:
         known = self.planner.rooms.get(room.id)

@@ -209,7 +209,10 @@ class CloudFleet:
         entries = {one.uuid: one for one in (*snapshot.queue, *snapshot.supervisors)} if plan.starts else {}
         self._made |= {start.uuid: entries[start.uuid].created_at for start in plan.starts}
         for machine in self.pool.machines.values():
-            expected = frozenset(coming.get(machine.name, ()))
+            there = coming.get(machine.name, ())
+            if not there and not machine.expected:
+                continue
+            expected = frozenset(there)
             machine.images |= {image for uuid in expected if uuid in entries and (image := entries[uuid].image)}
             if expected != machine.expected:
                 machine.expected = expected

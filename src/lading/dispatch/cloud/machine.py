@@ -11,6 +11,9 @@ from lading.core.virtualmachine import Behavior, Event, Facts, Phase, step
 from lading.dispatch.cloud.driver import Instance
 from lading.dispatch.cloud.link import Link
 
+# Asked of every VM at every step.
+_IDLE, _RUNNING = Phase.IDLE, Phase.RUNNING
+
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Machine:
@@ -70,7 +73,7 @@ class Machine:
     @property
     def ready(self) -> bool:
         """Whether it has become ready once and is not going."""
-        return self.phase in (Phase.IDLE, Phase.RUNNING)
+        return self.phase is _IDLE or self.phase is _RUNNING
 
     @property
     def going(self) -> bool:
@@ -86,8 +89,8 @@ class Machine:
     def usable(self) -> bool:
         """Whether a container can be started here now."""
         return (
-            self.ready
-            and self.link is not None
+            self.link is not None
+            and self.ready
             and self.behavior is Behavior.RUN
             and self.kind is not None
             and not self.broken
