@@ -5,7 +5,8 @@ are there at the same time: with the same token by mistake, with tokens and VMs 
 must hold: no container ever has two supervisors, each ends once, nobody else's VM is ever touched, in the end there is
 no VM left, and what `cloud_referee` says. `--replay SEED` plays one again with its log, exactly.
 
-`--soak` plays one with 20,000 containers, its time in steps of half a second. `--exits N` is `cloud_exits`.
+`--soak` plays one with 20,000 containers too, its time in steps of half a second, `--exits N` what `cloud_exits` sees.
+Plays are shared between the processors.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -284,25 +287,28 @@ async def dispatch(
 def main() -> int:
     """Play; the exit code."""
     parser = argparse.ArgumentParser(prog="python -m lading.testing.cloud_drama", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--containers", type=int, default=2000)
     parser.add_argument("--soak", action="store_true")
-    parser.add_argument("--replay", type=int)
     parser.add_argument("--exits", type=int)
+    parser.add_argument("--replay", type=int)
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         # Else the order of sets, and with it the play, is another one in each process.
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "PYTHONHASHSEED": "0"})  # noqa: S606
-    if given.exits is not None:
-        return tell_exits(given.exits, seed=given.first)
-    seeds = range(given.first, given.first + given.seeds)
     if given.replay is not None:
         logging.basicConfig(level=logging.INFO, format="%(message)s")
-        seeds = range(given.replay, given.replay + 1)
-    containers, tick = (20_000, TICK) if given.soak else (given.containers, 0.0)
-    failed = sum(not _tell(seed, containers, tick) for seed in seeds)
-    sys.stdout.write(f"{len(seeds)} seeds, {failed} failed\n")
+        return 0 if _tell(given.replay, *((20_000, TICK) if given.soak else (given.containers, 0.0))) else 1
+    number = given.seeds if given.seeds is not None else 0 if given.soak or given.exits else 20
+    seeds = range(given.first, given.first + number)
+    # The longest first: one play takes one processor.
+    plays = [partial(_tell, given.first, 20_000, TICK)] if given.soak else []
+    plays += [partial(tell_exits, given.exits, seed=given.first)] if given.exits else []
+    plays += [partial(_tell, seed, given.containers, 0.0) for seed in seeds]
+    with ProcessPoolExecutor(min(len(plays), os.cpu_count() or 1)) as pool:
+        failed = sum(not one.result() for one in [pool.submit(play) for play in plays])
+    sys.stdout.write(f"{len(plays)} plays, {failed} failed\n")
     return 1 if failed else 0
 
 

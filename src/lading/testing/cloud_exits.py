@@ -108,8 +108,8 @@ async def _start(fleet: CloudFleet, uuid: str, worker: str) -> None:
             return
 
 
-def tell_exits(vms: int, *, seed: int) -> int:
-    """Play, and say how it went; the exit code."""
+def tell_exits(vms: int, *, seed: int) -> bool:
+    """Play, and say how it went; whether it went well."""
     began = time.process_time()
     exits = play(Watch(vms, seed=seed).play())
     sys.stdout.write(
@@ -117,4 +117,5 @@ def tell_exits(vms: int, *, seed: int) -> int:
         f"({len(exits.told)}), one that is not after {max(exits.asked, default=0.0):.1f} s ({len(exits.asked)}); "
         f"{time.process_time() - began:.1f} s\n"
     )
-    return 0 if exits.well else 1
+    sys.stdout.flush()
+    return exits.well
