@@ -257,6 +257,20 @@ def test_the_room_is_kept_for_whoever_is_the_head_now() -> None:
     assert made.guarded == ("urgent", "x")
 
 
+def test_a_kept_room_is_also_for_who_comes_first_and_was_promised_another() -> None:
+    made = planner(want("urgent", 4, priority=999), room("busy", 4, free=1))
+    one = Limits(most=2)
+    assert decide(made, one).creates == (("vm-1", "t4"),)
+    made.add(want("later", 4))
+    decide(made, one)
+    assert (made.promise("urgent"), made.guarded) == ("vm-1", ("later", "busy"))
+    made.put(room("busy", 4))
+    assert decide(made, one).starts == (("urgent", "busy"),)
+    assert decide(made, one).starts == ()
+    made.put(room("vm-1", 4))
+    assert decide(made, one).starts == (("later", "vm-1"),)
+
+
 def test_a_room_that_changes_while_it_boots_still_counts_its_promises() -> None:
     made = planner(want("a", 2), room("x", 4, ready=False))
     decide(made)

@@ -365,7 +365,7 @@ class Planner:
     # Keeping a room for the head.
 
     def _kept_for(self, uuid: str, need: Resources) -> Room | None:
-        if self._guard is None or self._guard[0] != uuid:
+        if self._guard is None or self._where[uuid][1] > self._where[self._guard[0]][1]:
             return None
         room = self._rooms[self._guard[1]]
         fits = room.ready and need.fits(room.free) and room.places > 0
