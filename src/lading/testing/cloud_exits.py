@@ -29,6 +29,8 @@ TOLD, ASKED = 1.0, 60.0
 until the question is given up, the way there again, and once more for what fails meanwhile."""
 _KIND = InstanceType(name="one", provider_type="one", resources=Resources(1, 4 * GIB), price=0.1)
 _FIRST, _LAST = 10.0, 70.0
+_TICK = 0.1
+"""Seconds of a step of the time of a large play: what ends within one is known together."""
 
 
 @dataclass(slots=True)
@@ -111,7 +113,7 @@ async def _start(fleet: CloudFleet, uuid: str, worker: str) -> None:
 def tell_exits(vms: int, *, seed: int) -> bool:
     """Play, and say how it went; whether it went well."""
     began = time.process_time()
-    exits = play(Watch(vms, seed=seed).play())
+    exits = play(Watch(vms, seed=seed).play(), tick=_TICK)
     sys.stdout.write(
         f"{vms} VMs: an end that is told is known after {max(exits.told, default=0.0):.2f} s at most "
         f"({len(exits.told)}), one that is not after {max(exits.asked, default=0.0):.1f} s ({len(exits.asked)}); "
