@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
@@ -10,6 +11,7 @@ import pytest
 from starlette.types import Message
 
 from lading.blobs import app as blobs_app
+from lading.blobs import directory
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.memory import Memory
@@ -172,8 +174,25 @@ async def test_the_next_volume_is_written_when_the_first_is_full() -> None:
 
 async def test_a_failing_volume_is_503() -> None:
     store = Store(MemoryVolume(failures=1.0))
-    assert (await store.ask("PUT", f"/{FOO}", b"foo")).status == 503
-    assert (await store.ask("GET", f"/{_signed(3)}")).status == 503
+    for answer in (await store.ask("PUT", f"/{FOO}", b"foo"), await store.ask("GET", f"/{_signed(3)}")):
+        assert answer.status == 503
+        assert answer.body.decode().startswith(f"{FOO}: the volume failed")
+
+
+async def test_a_disk_that_returns_errors_is_503_and_says_for_which_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = DirectoryVolume(tmp_path, reserve=0)
+    store = Store(volume)
+    signed = await store.put(b"foo")
+
+    def fail(*_: object) -> str:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(directory, "_read_all", fail)
+    answer = await store.ask("GET", f"/{signed}")
+    assert (answer.status, answer.body) == (503, f"{FOO}: {tmp_path}: the volume failed: Input/output error\n".encode())
+    await volume.close()
 
 
 def _signed(size: int, *, hash: str = FOO, expiry: int = NOW + 60) -> str:

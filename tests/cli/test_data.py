@@ -62,6 +62,31 @@ def test_single_files(site: Site, here: Path) -> None:
     assert site.lading("ls", f"{pdh}/sub/b.txt").stdout.split() == ["1", "B", "sub/b.txt"]
 
 
+def test_names_with_control_characters_come_back_as_they_were(site: Site, here: Path) -> None:
+    names = ["new\nline", "esc\x1b[2J", "tab\t", "back\\slash", "del\x7f", "c:olon", " space"]
+    (here / "in").mkdir()
+    for name in names:
+        (here / "in" / name).write_text(name)
+    pdh = site.lading("put", "in").stdout.strip()
+    listed = site.lading("ls", pdh).stdout.splitlines()
+    assert len(listed) == len(names)
+    assert all(line.isprintable() for line in listed)
+    assert sorted(one["path"] for one in json.loads(site.lading("ls", "--json", pdh).stdout)) == sorted(names)
+    site.lading("get", pdh, "out")
+    assert {path.name: path.read_text() for path in (here / "out").iterdir()} == {name: name for name in names}
+
+
+@pytest.mark.parametrize("path", ["..", "../x", "a/../../x", "./x", "/etc/passwd", "d/" * 10_000 + "f", "a\0b"])
+def test_no_path_leads_out_of_a_collection(site: Site, here: Path, path: str) -> None:
+    pdh = _put(site, here, "hostile\n")
+    before = sorted(here.rglob("*"))
+    for command in (("get", f"{pdh}/{path}", "out"), ("cat", f"{pdh}/{path}"), ("ls", f"{pdh}/{path}")):
+        said = site.lading(*command, code=1).stderr
+        assert said.startswith("lading: ")
+        assert len(said.splitlines()) == 1
+    assert sorted(here.rglob("*")) == before
+
+
 def test_cat(site: Site, here: Path) -> None:
     pdh = _put(site, here, "cat\n")
     assert site.lading("cat", f"{pdh}/a.txt", f"{pdh}/sub/b.txt").stdout == "cat\nb"

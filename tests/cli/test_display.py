@@ -52,6 +52,17 @@ def test_fields_leave_out_what_is_unknown(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == ""
 
 
+def test_nothing_commands_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x1b[2J\nb\x7f\u202e\u00e9"
+    assert display.plain(hostile) == r"a\x1b[2J\nb\x7f\u202e" + "\u00e9"
+    display.note(hostile)
+    display.table(["name"], [[hostile]])
+    display.fields([("name", hostile)])
+    said = capsys.readouterr()
+    assert all(line.isprintable() for line in (said.out + said.err).splitlines())
+    assert len(said.err.splitlines()) == 1
+
+
 def test_long_texts_are_cut() -> None:
     assert display.shorten("abcdef", 4) == "abc…"
     assert display.shorten("abcd", 4) == "abcd"

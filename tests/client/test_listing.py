@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,40 @@ def test_a_loop_of_links_is_invalid(tmp_path: Path) -> None:
     (tmp_path / "d" / "up").symlink_to(tmp_path)
     with pytest.raises(Invalid, match="leads back to a directory above it"):
         list_sources({"": tmp_path})
+
+
+def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+    (tmp_path / "good").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(Invalid, match="/loop: cannot be read: Too many levels"):
+        list_sources({"": tmp_path})
+
+
+def test_directories_10_000_deep_are_refused_in_few_words(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    top = os.open(tmp_path / "d", os.O_RDONLY)
+    below = os.dup(top)
+    try:
+        for _ in range(10_000):
+            os.mkdir("d", dir_fd=below)
+            further = os.open("d", os.O_RDONLY, dir_fd=below)
+            os.close(below)
+            below = further
+        with pytest.raises(Invalid, match="more than 200 directories deep; store it in parts") as caught:
+            list_sources({"": tmp_path / "d"})
+        assert len(caught.value.message) < 500
+    finally:
+        os.close(below)
+        os.close(top)
+        # Deeper than what Python would remove.
+        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
+
+
+def test_a_name_with_control_characters_stays_on_its_line(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a\nb\x1b[2J")
+    with pytest.raises(Invalid, match=r"a\\nb\\x1b\[2J': a named pipe") as caught:
+        list_sources({"": tmp_path})
+    assert caught.value.message.isprintable()
 
 
 def test_the_same_directory_twice_is_no_loop(tmp_path: Path) -> None:

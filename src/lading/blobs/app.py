@@ -22,7 +22,8 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -37,9 +38,11 @@ from lading.blobs.volume import Draft
 from lading.config import Config
 from lading.core import locator as locators
 from lading.core.errors import (
+    Corrupt,
     LadingError,
     Malformed,
     MethodNotAllowed,
+    NotFound,
     TooLarge,
     Unauthenticated,
     Unavailable,
@@ -106,9 +109,11 @@ class _Store:
             case "POST" if not name:
                 return await self._put(request, None)
             case "PUT" if _HASH.fullmatch(name):
-                return await self._put(request, name)
+                with _naming(name):
+                    return await self._put(request, name)
             case "GET" | "HEAD" if _HASH.match(name):
-                return await self._read(request, locators.parse(name))
+                with _naming(name[:32]):
+                    return await self._read(request, locators.parse(name))
         answer = await self._administration.answer(request, name)
         if answer is None:
             raise Malformed(f"{request.method} /{name}: not a block; use GET, HEAD or PUT /<md5>, or POST /")
@@ -224,6 +229,17 @@ class _Writing:
             event(_logger, "block not written", volume=self.draft[0], fault=error)
             draft, self.draft = self.draft, None
             await draft[1].discard()
+
+
+@contextmanager
+def _naming(hash: str) -> Iterator[None]:
+    """An error of a volume says what the volume lacks; here it says of which block."""
+    try:
+        yield
+    except LadingError as error:
+        if hash not in error.message and isinstance(error, Corrupt | NotFound | Unavailable):
+            error.args = (f"{hash}: {error.message}",)
+        raise
 
 
 def _wish(headers: Mapping[str, str], default: Sequence[str], default_copies: int) -> Wish:

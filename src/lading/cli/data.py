@@ -108,7 +108,7 @@ def ls(source: str | None, recursive: bool, long: bool, as_json: bool) -> None:
         return
     for path, one in listed:
         shown = f"{size_of(one):>14}  {_block_count(one):>5}" if long else f"{display.size(size_of(one)):>10}"
-        click.echo(f"{shown}  {path}{'/' if isinstance(one, Tree) else ''}")
+        click.echo(f"{shown}  {display.plain(path)}{'/' if isinstance(one, Tree) else ''}")
 
 
 @click.command()

@@ -42,9 +42,16 @@ def emit_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def plain(text: str) -> str:
+    """A text that somebody else has chosen, a name for example: what could command a terminal is spelt (`\\x1b`)."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def note(text: str) -> None:
     """Say one thing about the way on standard error."""
-    click.echo(f"lading: {text}", err=True)
+    click.echo(f"lading: {plain(text)}", err=True)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -165,7 +172,7 @@ class _Bar:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return plain(" ".join(text.split()))
 
 
 def _paint(cell: str, is_heading: bool) -> str:

@@ -117,7 +117,10 @@ class LazyGroup(click.Group):
 
 def fail(message: str, code: int) -> NoReturn:
     """Say in one line on standard error what is wrong, and leave."""
-    click.echo(f"lading: {' '.join(message.split())}", err=True)
+    # A command that succeeds and shows nothing does without it.
+    from lading.cli import display
+
+    display.note(" ".join(message.split()))
     sys.exit(code)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from lading.core.errors import Invalid
 
 _DEEPEST = 200
+_LONGEST = 300
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -71,18 +72,20 @@ def _add(listing: Listing, path: str, source: Path, above: tuple[tuple[int, int]
         state = source.stat()
         if stat.S_ISDIR(state.st_mode):
             with os.scandir(source) as entries:
-                names = sorted((entry.is_dir(), entry.name) for entry in entries)
+                names = sorted((_is_directory(entry), entry.name) for entry in entries)
     except OSError as error:
-        raise Invalid(f"{source}: cannot be read: {error.strerror}") from error
+        raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
     if stat.S_ISREG(state.st_mode):
         listing.files.append(Found(path, source, stamp_of(state)))
     elif stat.S_ISDIR(state.st_mode):
         this = (state.st_dev, state.st_ino)
-        if this in above or len(above) >= _DEEPEST:
-            raise Invalid(f"{source}: a symbolic link leads back to a directory above it; remove the link")
+        if this in above:
+            raise Invalid(f"{_shown(source)}: a symbolic link leads back to a directory above it; remove the link")
+        if len(above) >= _DEEPEST:
+            raise Invalid(f"{_shown(source)}: more than {_DEEPEST} directories deep; store it in parts")
         _add_entries(listing, path, source, names, (*above, this))
     else:
-        raise Invalid(f"{source}: {_kind(state.st_mode)} cannot be stored; leave it out")
+        raise Invalid(f"{_shown(source)}: {_kind(state.st_mode)} cannot be stored; leave it out")
 
 
 def _add_entries(
@@ -93,6 +96,21 @@ def _add_entries(
     # Files sort before directories.
     for _, name in names:
         _add(listing, f"{path}/{name}" if path else name, source / name, above)
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        # It is named when its turn comes.
+        return False
+
+
+def _shown(source: Path) -> str:
+    """A path as part of one line."""
+    text = str(source)
+    text = text if text.isprintable() else repr(text)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]}...{text[-_LONGEST // 2 :]}"
 
 
 def _kind(mode: int) -> str:
