@@ -17,10 +17,10 @@ from contextlib import suppress
 
 from lading.store.database import Row, Value
 
-PATIENCE = 0.005
+PATIENCE = 0.01
 """Seconds that one query may hold the loop up."""
-_STEPS = 20_000
-"""Instructions of SQLite between two looks at the clock."""
+_STEPS = 50_000
+"""Instructions of SQLite between two looks at the clock: a page of a hundred takes about 26,000."""
 
 
 class QuickReader:
