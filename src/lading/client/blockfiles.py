@@ -343,6 +343,8 @@ def _hash(descriptor: int) -> str:
     while count := os.preadv(descriptor, [piece], at):
         digest.update(piece[:count])
         at += count
+    # Who reads here and there goes on with the same open file.
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_NORMAL)
     return digest.hexdigest()
 
 
