@@ -13,8 +13,9 @@ from dataclasses import replace
 from random import Random
 
 from bench.figures import Figure, durations
+from lading.core.berths import Room
 from lading.core.cloudlimits import Limits
-from lading.core.fleetplan import Planner, Room, Rules, Waiting
+from lading.core.fleetplan import Planner, Rules, Waiting
 from lading.core.instances import InstanceType, Shape
 from lading.core.sizing import GIB, MIB, Resources
 

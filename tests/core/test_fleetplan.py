@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lading.core import cloudlimits
+from lading.core.berths import Room
 from lading.core.cloudlimits import Limits
-from lading.core.fleetplan import Block, Decision, Planner, Room, Rules, Waiting
+from lading.core.fleetplan import Block, Decision, Planner, Rules, Waiting
 from lading.core.instances import InstanceType, Shape
-from lading.core.sizing import GIB, Resources
+from lading.core.sizing import GIB, Resources, total
 
 
 def kind(vcpus: int, *, preemptible: bool = False) -> InstanceType:
@@ -27,8 +28,10 @@ NO_LIMITS = Limits()
 PRIORITY = 500
 
 
-def want(name: str, vcpus: int = 1, *, priority: int = PRIORITY, supervisor: bool = False, at: str = "") -> Waiting:
-    shape = Shape(need=Resources(vcpus, vcpus * GIB), supervisor=supervisor)
+def want(
+    name: str, vcpus: int = 1, *, priority: int = PRIORITY, supervisor: bool = False, at: str = "", nodes: int = 1
+) -> Waiting:
+    shape = Shape(need=Resources(vcpus, vcpus * GIB), supervisor=supervisor, nodes=nodes)
     return Waiting(name, priority, at or f"t-{name}", shape)
 
 
@@ -331,9 +334,10 @@ def test_whatever_happens_no_machine_holds_too_much_and_nobody_starts_twice(seed
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_large_one_runs_although_small_ones_keep_coming(seed: int) -> None:
-    world = World(seed, most=3)
-    world.want(8, priority=600)
+@pytest.mark.parametrize(("vcpus", "nodes", "most"), [(8, 1, 3), (8, 3, 4), (5, 4, 4), (3, 5, 5)])
+def test_a_large_one_runs_although_small_ones_keep_coming(seed: int, vcpus: int, nodes: int, most: int) -> None:
+    world = World(seed, most=most)
+    world.want(vcpus, priority=600, nodes=nodes)
     for turn in range(120):
         world.want(1 + turn % 2, priority=500)
         world.want(1, priority=500)
@@ -351,20 +355,21 @@ class World:
         self.limits = Limits(most=most)
         self.planner = planner()
         self.machines: dict[str, tuple[str, bool]] = {}
-        self.where: dict[str, tuple[str, Shape]] = {}
+        self.where: dict[str, tuple[tuple[str, ...], Shape]] = {}
         self.started: set[str] = set()
         self.shapes: dict[str, Shape] = {}
         self.types = {one.name: one for one in TYPES}
 
-    def want(self, vcpus: int, *, priority: int) -> None:
-        one = want(f"c{len(self.shapes)}", vcpus, priority=priority, at=f"{len(self.shapes):09d}")
+    def want(self, vcpus: int, *, priority: int, nodes: int = 1) -> None:
+        one = want(f"c{len(self.shapes)}", vcpus, priority=priority, at=f"{len(self.shapes):09d}", nodes=nodes)
         self.shapes[one.uuid] = one.shape
         self.planner.add(one)
 
     def play(self, turns: int) -> None:
         for _ in range(turns):
             for _ in range(self.random.randrange(3)):
-                self.want(self.random.choice((1, 1, 2, 3, 8)), priority=self.random.choice((1, 5, 9)))
+                nodes = self.random.choice((1, 1, 1, 2, 3, 5))
+                self.want(self.random.choice((1, 1, 2, 3, 8)), priority=self.random.choice((1, 5, 9)), nodes=nodes)
             if self.planner.waiting and self.random.random() < 0.1:
                 self.planner.remove(self.random.choice(sorted(self.planner.waiting)))
             self.turn()
@@ -377,8 +382,9 @@ class World:
             elif self.random.random() < 0.1:
                 self.lose(name)
         for uuid in [one for one in self.where if self.random.random() < 0.3]:
-            machine, _ = self.where.pop(uuid)
-            self.put(machine)
+            machines, _ = self.where.pop(uuid)
+            for name in machines:
+                self.put(name)
         decided = self.planner.decide(self.limits, now=0.0)
         self.act(decided)
         self.check()
@@ -393,27 +399,32 @@ class World:
         for uuid, machine in decided.starts:
             assert uuid not in self.started
             self.started.add(uuid)
-            self.where[uuid] = (machine, self.shapes[uuid])
+            shape, machines = self.shapes[uuid], decided.berths.get(uuid, (machine,))
+            assert (machines[0], len(machines)) == (machine, shape.nodes)
+            assert all(self.machines[name][1] for name in machines)
+            self.where[uuid] = (machines, shape)
         for name in decided.retire:
-            assert name not in {machine for machine, _ in self.where.values()}
+            assert not self.is_busy(name)
+            assert name not in {kept for kept, _ in decided.kept}
             self.lose(name)
+
+    def is_busy(self, name: str) -> bool:
+        return any(name in machines for machines, _ in self.where.values())
 
     def free(self, machine: str) -> Resources:
         left = self.types[self.machines[machine][0]].resources
-        for name, shape in self.where.values():
-            if name == machine:
-                left -= shape.need
+        for machines, shape in self.where.values():
+            left -= shape.need.times(machines.count(machine))
         return left
 
     def put(self, name: str) -> None:
         if name in self.machines:
             type, ready = self.machines[name]
-            busy = any(machine == name for machine, _ in self.where.values())
-            self.planner.put(Room(name, type, self.free(name), ready=ready, empty=not busy))
+            self.planner.put(Room(name, type, self.free(name), ready=ready, empty=not self.is_busy(name)))
 
     def lose(self, name: str) -> None:
         del self.machines[name]
-        self.where = {uuid: one for uuid, one in self.where.items() if one[0] != name}
+        self.where = {uuid: one for uuid, one in self.where.items() if name not in one[0]}
         self.planner.drop(name)
 
     def check(self) -> None:
@@ -425,4 +436,7 @@ class World:
             assert left.vcpus >= 0
             assert left.ram >= 0
             if self.machines[name][1]:
-                assert left == self.free(name)
+                promised = (self.planner.berths(uuid).count(name) for uuid in self.planner.waiting)
+                needs = (shape.need for shape, _ in self.planner.waiting.values())
+                kept = (need.times(number) for need, number in zip(needs, promised, strict=True))
+                assert left == self.free(name) - total(kept)

@@ -15,6 +15,7 @@ from lading.core.sizing import (
     growth,
     image_size,
     need,
+    rank_need,
     scratch,
     total,
 )
@@ -25,12 +26,16 @@ def test_need_is_ram_plus_cache() -> None:
     assert wanted == Resources(2, GIB + MIB)
 
 
-def test_a_gang_needs_what_all_its_containers_need() -> None:
-    assert gang_need(Resources(2, 10, 3, 1), 4) == Resources(8, 40, 12, 4)
+def test_a_gang_needs_what_all_its_containers_need_but_one_disk() -> None:
+    assert gang_need(Resources(2, 10, 3, 1), 4) == Resources(8, 40, 3, 4)
+    assert rank_need(Resources(8, 40, 3, 4), 4) == Resources(2, 10, 3, 1)
 
 
-def test_what_many_share_is_a_part_for_each() -> None:
-    assert Resources(8, 40, 12, 4).shared(4) == Resources(2, 10, 3, 1)
+def test_how_often_an_amount_fits_in_another() -> None:
+    assert Resources(8, 40, 3, 4).holds(Resources(2, 11)) == 3
+    assert Resources(8, 40, 3, 4).holds(Resources(2, 1, 2, 1)) == 1
+    assert Resources(-1, 40).holds(Resources(1, 1)) == 0
+    assert Resources(1, 2, 3, 4).times(3) == Resources(3, 6, 9, 12)
 
 
 def test_growth_is_what_the_ranges_allow_beyond_the_need() -> None:

@@ -178,13 +178,45 @@ def test_a_gang_that_no_machine_holds_is_spread_where_there_are_enough(
 ) -> None:
     item = {"uuid": "a", "state": "Queued", "priority": 1, "scheduling_parameters": {"nodes": nodes}}
     queue.merge([item | {"runtime_constraints": {"vcpus": 8 // nodes, "ram": 10}}], ticket=queue.ticket(), now=0.0)
-    kind = WorkerView("kind", Resources(3, 40), queues=True, nodes=machines)
+    kind = WorkerView("kind", Resources(3, 40), queues=True, nodes={"": machines})
     (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0).queue
     assert entry.need.vcpus == seen
 
 
 def test_a_gang_that_a_machine_holds_stays_together(queue: Queue, ledger: Ledger) -> None:
     learn(queue, "a", "Queued", scheduling_parameters={"nodes": 3})
-    kind = WorkerView("kind", Resources(4, 40), queues=True, nodes=9)
+    kind = WorkerView("kind", Resources(4, 40), queues=True, nodes={"": 9})
     (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0).queue
     assert entry.need.vcpus == 3
+
+
+@pytest.mark.parametrize(
+    ("named", "seen"), [([], 2), (["few"], 6), (["many"], 2), (["few", "many"], 2), (["large"], 6)]
+)
+def test_a_gang_is_judged_by_the_partitions_that_it_names(
+    queue: Queue, ledger: Ledger, named: list[str], seen: int
+) -> None:
+    """Only in `large` is a machine that holds all of it; in `few` there are not enough, and all are in `many`."""
+    gang = {"nodes": 3, "partitions": named}
+    learn(queue, "a", "Queued", runtime_constraints={"vcpus": 2, "ram": 10}, scheduling_parameters=gang)
+    counts = {"many": 3, "few": 2, "": 3}
+    small = WorkerView("s", Resources(2, 40), frozenset({"many", "few"}), queues=True, nodes=counts)
+    large = WorkerView("l", Resources(8, 80), frozenset({"large"}), queues=True, closed=True, nodes={"large": 1})
+    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(small, large)), ledger, now=0.0).queue
+    assert entry.need.vcpus == seen
+
+
+def test_each_worker_of_a_gang_has_those_of_its_ranks_that_are_there(queue: Queue, ledger: Ledger) -> None:
+    for uuid in ("runs", "starts"):
+        learn(queue, uuid, "Locked", scheduling_parameters={"nodes": 3})
+    ledger.engage("starts", now=0.0, worker="w", others=("v", "v"))
+    process = Process("v", others=("w", "w"))
+    seen = FleetView(known=True, workers=(WORKER, WorkerView("v", WORKER.capacity)), processes={"runs": process})
+    found = observe.snapshot(queue, seen, ledger, now=0.0).workers
+    assert [[one.uuid for one in worker.occupants] for worker in found] == [
+        ["runs", "runs", "starts"],
+        ["runs", "starts", "starts"],
+    ]
+    assert {one.need for worker in found for one in worker.occupants} == {Resources(1, 10)}
+    ledger.release("starts")
+    assert ledger.others("starts") == ()

@@ -296,8 +296,18 @@ async def test_a_gang_that_no_node_holds_has_a_node_for_each_rank() -> None:
         for uuid, vcpus in ((ONE, 2), (TWO, 6)):
             need = Order(need=Resources(vcpus, MIB), nodes=vcpus // 2 if vcpus > 2 else 2)
             await fleet.start(Assignment(uuid=uuid, worker=kind.id, token="t", order=need))
-    assert kind.nodes == 3
+    assert kind.nodes == {"main": 3, "": 3}
     together, apart = (" ".join(call) for call in slurm.calls if call[0] == "sbatch")
     assert "--nodes=1 --ntasks=2" in together
     assert "--nodes=3 --ntasks=3 --ntasks-per-node=1" in apart
     assert ["annex_command" in script for script in slurm.scripts] == [False, True]
+
+
+async def test_a_gang_that_names_partitions_is_spread_by_the_nodes_of_those() -> None:
+    slurm = FakeSlurm(nodes="main*|2|100|50|idle|(null)|3\nlarge|8|100|50|idle|(null)|1\n")
+    async with fleet_of(slurm) as fleet:
+        kind = fleet.view().workers[0]
+        for uuid, named in ((ONE, ("main",)), (TWO, ("large",))):
+            gang = Order(need=Resources(6, MIB), nodes=3, partitions=named)
+            await fleet.start(Assignment(uuid=uuid, worker=kind.id, token="t", order=gang))
+    assert ["annex_command" in script for script in slurm.scripts] == [True, False]

@@ -55,5 +55,5 @@ def test_kinds_of_nodes() -> None:
         False,
     )
     assert (large.capacity.vcpus, large.partitions, large.default) == (16, frozenset({"main", "big"}), True)
-    assert (small.count, large.count) == (2, 2)
+    assert (small.counts, large.counts) == ({"gpu": 2}, {"main": 2, "big": 2, "": 2})
     assert large.name == "Slurm nodes of 16 VCPUs, 19.5 GiB RAM and 48.8 GiB scratch in big, main"

@@ -11,7 +11,7 @@ import pytest
 
 from lading.core.errors import ExecutionError
 from lading.supervisor.annexes import Annexes, Invitation
-from lading.supervisor.assignment import Assignment
+from lading.supervisor.assignment import Assignment, Outposts
 
 TOLD = Assignment(
     container_uuid="zzzzz-dz642-000000000000001", supervisor_token="secret", run_directory="/r", cache_directory="/c",
@@ -53,3 +53,23 @@ def test_who_does_not_leave_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_program_that_is_not_there_is_said() -> None:
     with pytest.raises(ExecutionError, match="cannot be run"):
         Annexes(replace(TOLD, annex_command=("/none",))).open(2)
+
+
+def test_outposts_are_reached_by_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "line"
+    program.write_text('#!/bin/sh\nread -r course; read -r invitation; echo "$course $invitation"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("lading.supervisor.annexes.sys.executable", str(program))
+    told = replace(TOLD, outposts=Outposts(ranks=(("10.0.0.2", 7), ("::1", 8)), certificate="CERT", key="KEY"))
+    annexes = Annexes(told)
+    spread = annexes.open(3)
+    assert spread is not None
+    said = os.read(spread.pipes[1][0], 10_000).decode()
+    annexes.close()
+    course, _, invitation = said.partition("} {")
+    assert '"address":"::1","port":8,"certificate":"CERT","key":"KEY"' in course
+    # What lets it in is not told to the other end.
+    assert "KEY" not in invitation
+    with pytest.raises(ExecutionError, match="2 outposts for 3 further ranks"):
+        Annexes(told).open(4)
+    assert "KEY" not in repr(told)

@@ -4,11 +4,13 @@ import os
 import select
 import signal
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lading.client.certificates import make_certificate
 from lading.supervisor import lockfile
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN
 from tests.supervisor.warm import PATIENCE, Parent, end, start_parent
@@ -142,3 +144,17 @@ def test_many_are_listed_in_several_answers(parent: Parent) -> None:
     assert len(first["live"]) == 200
     for descriptor in (*holders, *some, *rest):
         os.close(descriptor)
+
+
+def test_an_outpost_is_listed_until_it_is_cleared_away(parent: Parent) -> None:
+    certificate, key = make_certificate("gang", now=datetime.now(UTC))
+    known = {"uuid": CONTAINER, "ranks": 2, "certificate": certificate, "key": key}
+    admitted, descriptors = parent.ask("admit", **known)
+    assert (admitted["op"], descriptors, admitted["port"] > 0) == ("admitted", [], True)
+    refused, _ = parent.ask("admit", **known)
+    assert (refused["op"], "already" in refused["error"]) == ("refused", True)
+    listed, _ = parent.ask("list")
+    assert (listed["live"], listed["dead"], listed["outposts"]) == ([], [], [{"uuid": CONTAINER, "ranks": 2}])
+    assert parent.ask("clean", uuid=CONTAINER)[0]["error"] == ""
+    assert parent.ask("list")[0]["outposts"] == []
+    assert list((parent.run.parent / "outposts").iterdir()) == []

@@ -5,6 +5,7 @@ The faults marked `long` are run by `make hpc`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -22,7 +23,7 @@ from lading.supervisor.machine import mount_table
 from lading.testing.hpc import Rig, until
 from lading.testing.slurm import SlurmCluster, running_slurm
 from tests.reality import need_ipv6, need_program, need_root
-from tests.system.cloud import TYPES, running_cloud
+from tests.system.cloud import TYPES, Cloud, running_cloud
 from tests.system.cluster import LADING, Cluster, left_mounts, left_processes, running_cluster
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
@@ -282,6 +283,91 @@ def test_a_gang_on_a_vm_of_a_cloud(tmp_path: Path) -> None:
         assert "reused" in again.stderr
         assert (cloud.ec2.started, cloud.ec2.most) == (1, 1)
         until(lambda: not cloud.ec2.running(), patience=60)
+
+
+@pytest.fixture
+def clouded(tmp_path: Path) -> Iterator[Cloud]:
+    """A cloud none of whose VMs can hold two ranks of two CPUs."""
+    need_root()
+    for program in ("mpirun", "sshd", "ip", "bridge", "unshare", "nsenter", "crun"):
+        need_program(program)
+    with running_cloud(tmp_path, types=TYPES, MaxInstances=3) as cloud:
+        cloud.start()
+        cloud.cluster.lading("image", "hpc")
+        yield cloud
+        until(lambda: not cloud.ec2.running(), patience=60)
+        assert cloud.ec2.troubles == {}
+
+
+@pytest.mark.long
+def test_a_gang_over_several_vms_of_a_cloud(clouded: Cloud, tmp_path: Path) -> None:
+    """It waits for three VMs, its dispatcher is killed meanwhile, and all VMs go when it has ended."""
+    script = "touch w$OMPI_COMM_WORLD_RANK; echo r > /hpcaas/results/r; hostname; sleep 9"
+    command = [LADING, *SPREAD, "--output", str(tmp_path / "out"), "--", "sh", "-c", script]
+    with subprocess.Popen(
+        command, env=clouded.cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until(lambda: len(_written(clouded)) == 6, patience=120)
+        clouded.stop(signal.SIGKILL)
+        clouded.start()
+        said, told = process.communicate(timeout=120)
+    assert (process.returncode, sorted(said.split())) == (
+        0,
+        sorted(2 * ["container-0", "container-1", "container-2"]),
+    ), told
+    files = {str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file()}
+    assert files == {*(f"w{rank}" for rank in range(6)), *(f"ranks/{rank}/results/r" for rank in range(3))}
+    assert (clouded.ec2.started, clouded.ec2.most) == (3, 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["cancel", "machine", "supervisor"])
+def test_what_goes_wrong_with_a_gang_over_several_vms(clouded: Cloud, what: str) -> None:
+    seconds = 9 if what == "supervisor" else 60
+    command = [LADING, *SPREAD[:-1], "--json", "--", "sh", "-c", f"touch w$OMPI_COMM_WORLD_RANK; sleep {seconds}"]
+    with subprocess.Popen(
+        command, env=clouded.cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        until(lambda: len(_written(clouded)) == 6, patience=120)
+        if what == "cancel":
+            process.send_signal(signal.SIGINT)
+        elif what == "machine":
+            clouded.ec2.machines.stop(_of_annexes(clouded)[0])
+        else:
+            (lock,) = _below(clouded, "run/*-dz642-*/lock")
+            for pid in _holders(lock):
+                os.kill(pid, signal.SIGKILL)
+        outcome = json.loads(process.communicate(timeout=180)[0])
+    assert outcome["state"] == ("Cancelled" if what == "cancel" else "Complete")
+    if what != "cancel":
+        assert (outcome["exit_code"] == 0) == (what == "supervisor")
+
+
+def _written(cloud: Cloud) -> list[Path]:
+    """The files that the command has made on all VMs."""
+    return [path for kind in ("run", "annex") for path in _below(cloud, f"{kind}/*/mounts/*/w[0-9]")]
+
+
+def _of_annexes(cloud: Cloud) -> list[str]:
+    """The VMs of ranks whose supervisor is elsewhere."""
+    root = cloud.root / "vms"
+    return sorted({path.relative_to(root).parts[0] for path in _below(cloud, "annex/*")})
+
+
+def _below(cloud: Cloud, pattern: str) -> list[Path]:
+    """What is in the directories of the dispatcher on all VMs."""
+    return list((cloud.root / "vms").glob(f"*/disk/lading/{pattern}"))
+
+
+def _holders(lock: Path) -> list[int]:
+    """The processes that have a file open."""
+    wanted, found = lock.stat(), []
+    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            one = descriptor.stat()
+            if (one.st_dev, one.st_ino) == (wanted.st_dev, wanted.st_ino):
+                found.append(int(descriptor.parts[2]))
+    return found
 
 
 def _gangs_of(engine: str, root: Path) -> None:

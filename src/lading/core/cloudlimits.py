@@ -47,6 +47,18 @@ class Limits:
             return f"the cloud account is at its quota: {ban.why}"
         return ""
 
+    def too_many(self, machines: int, more: int, *, now: float) -> str:
+        """Why `more` VMs beside those that there are may not be asked for all at once, "" when they may."""
+        if not self.over_quota(machines + more - 1, now=now):
+            return ""
+        said = self.over_quota(machines, now=now)
+        most = f"there may be {self.most} (MaxInstances)" if self.most else "the cloud account has a quota"
+        return said or f"{more} more are needed at once, there are {machines}, and {most}"
+
+    def left(self, machines: int, wanted: int, *, now: float) -> int:
+        """How many VMs may be asked for beside those that there are, of so many that are wanted."""
+        return next((more for more in range(wanted) if self.over_quota(machines + more, now=now)), wanted)
+
     def slowed(self, *, now: float) -> str:
         """Why no VM may be asked for at this moment, "" when one may."""
         ban = self.rate_ban

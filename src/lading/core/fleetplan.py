@@ -15,25 +15,29 @@ Rules:
   lacks the least for it takes nothing else until it fits. Is there none of an eligible type, the emptiest VM of another
   type takes nothing more until it is empty, and makes place for the right one.
 - While somebody waits for the quota, or for a VM since the cloud wants fewer calls, VMs of no use are let go at once.
+- A gang that is spread over several VMs (`Shape.nodes`) gets room for all of its ranks or for none. What is free on
+  VMs that are ready is kept for it while others boot for it, and given back when one of them does not come; it starts
+  when all are ready. As the first that waits for the quota it has as many VMs kept as it needs (`berths.keep`).
 - Supervisors (containers that run workflows) take part of the places only, so that what they wait for can run.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heapreplace
 
+from lading.core.berths import ANY, Room, Signature, keep, lay_out, least
 from lading.core.cloudlimits import Limits
-from lading.core.instances import InstanceType, Shape, eligible
+from lading.core.instances import InstanceType, Shape, eligible, machines
 from lading.core.sizing import Resources, total
 
 Key = tuple[int, str, str]
-_Signature = tuple[Resources, int]
-_Table = dict[str, dict[_Signature, dict[str, None]]]
-_ANY = 1 << 30
+_Table = dict[str, dict[Signature, dict[str, None]]]
+_MOST_PASSES = 8
 
 
 class Block(StrEnum):
@@ -45,6 +49,7 @@ class Block(StrEnum):
     RATE = "rate"
     BUSY = "busy"
     CAPACITY = "capacity"
+    TOO_MANY = "too many"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +66,6 @@ class Waiting:
     def key(self) -> Key:
         """Its place in the queue."""
         return -self.priority, self.created_at, self.uuid
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """A VM: what is free there, for how many more containers, whether it can be started on now and is empty.
-
-    `images` are those that need not be fetched there any more.
-    """
-
-    id: str
-    type: str
-    free: Resources
-    ready: bool = False
-    empty: bool = True
-    places: int = _ANY
-    open: bool = True
-    images: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +86,13 @@ class Rules:
 class Decision:
     """`starts`: container and room; `creates`: the room to be and its type. `retire`: empty rooms to let go.
 
-    `unneeded`: rooms that are not ready and that nobody was promised.
+    `berths`: of each gang that starts on several rooms that of every rank. `kept`: room and gang, for rooms that have
+    to stay though nothing runs there yet. `unneeded`: rooms that are not ready and that nobody was promised.
     """
 
     starts: tuple[tuple[str, str], ...] = ()
+    berths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    kept: tuple[tuple[str, str], ...] = ()
     creates: tuple[tuple[str, str], ...] = ()
     retire: tuple[str, ...] = ()
     unneeded: tuple[str, ...] = ()
@@ -118,8 +109,12 @@ class _Pass:
     """How many more containers may be started or promised a room."""
     starts: list[tuple[str, str]] = field(default_factory=list)
     creates: list[tuple[str, str]] = field(default_factory=list)
+    berths: dict[str, tuple[str, ...]] = field(default_factory=dict)
     guarded: bool = False
+    places: int = 0
+    """How many VMs that are not there yet are the gang's that rooms are kept for."""
     freed: bool = False
+    """What was kept for somebody is not any more, so others may have it."""
 
 
 class Planner:
@@ -133,8 +128,8 @@ class Planner:
         self._waiting: dict[Shape, list[Key]] = {}
         self._promised: dict[Shape, list[Key]] = {}
         self._where: dict[str, tuple[Shape, Key]] = {}
-        self._promises: dict[str, str] = {}
-        self._due: dict[str, dict[str, None]] = {}
+        self._promises: dict[str, tuple[str, ...]] = {}
+        self._due: dict[str, dict[str, int]] = {}
         self._rooms: dict[str, Room] = {}
         self._ready: _Table = {}
         self._coming: _Table = {}
@@ -142,7 +137,7 @@ class Planner:
         self._images: dict[str, str] = {}
         self._eligible: dict[Shape, tuple[InstanceType, ...]] = {}
         self._blocked: dict[Shape, tuple[Block, str]] = {}
-        self._guard: tuple[str, str] | None = None
+        self._guard: tuple[str, frozenset[str]] | None = None
         self._supervisors = 0
 
     # What is known.
@@ -163,8 +158,13 @@ class Planner:
         return len(self._promises)
 
     def promise(self, uuid: str) -> str:
-        """The room that a container was promised, "" for none."""
-        return self._promises.get(uuid, "")
+        """The room that a container was promised, of several the first that is not ready; "" for none."""
+        rooms = self._promises.get(uuid, ("",))
+        return next((id for id in rooms if id and not self._rooms[id].ready), rooms[0])
+
+    def berths(self, uuid: str) -> tuple[str, ...]:
+        """The rooms that were promised to the ranks of a gang."""
+        return self._promises.get(uuid, ())
 
     def blocked(self, shape: Shape) -> tuple[Block, str] | None:
         """Why nothing of a shape could be placed in the last pass; None when all was."""
@@ -172,8 +172,8 @@ class Planner:
 
     @property
     def guarded(self) -> tuple[str, str] | None:
-        """The container that a room is kept for, and the room."""
-        return self._guard
+        """The container that a room is kept for, and the room, of several the first by name."""
+        return None if self._guard is None else (self._guard[0], min(self._guard[1], default=""))
 
     def count_supervisors(self, running: int) -> None:
         """So many supervisors run now."""
@@ -218,9 +218,10 @@ class Planner:
         if old is not None:
             self._unlist(old)
         if room.ready or not room.open:
-            self._release(room.id)
-        taken = [self._where[uuid][0].need for uuid in self._due.get(room.id, ())]
-        self._rooms[room.id] = replace(room, free=room.free - total(taken), places=room.places - len(taken))
+            self._release(room.id, stays=room.open)
+        due = self._due.get(room.id, {})
+        taken = total(self._where[uuid][0].need.times(number) for uuid, number in due.items())
+        self._rooms[room.id] = replace(room, free=room.free - taken, places=room.places - sum(due.values()))
         self._list(self._rooms[room.id])
 
     def drop(self, id: str) -> None:
@@ -229,46 +230,57 @@ class Planner:
         if old is not None:
             self._unlist(old)
             self._release(id)
-        if self._guard is not None and self._guard[1] == id:
-            self._guard = None
+        if self._guard is not None and id in self._guard[1]:
+            self._unguard()
 
     def eligible(self, shape: Shape) -> tuple[InstanceType, ...]:
         """The types for a shape, cheapest first."""
         found = self._eligible.get(shape)
         if found is None:
-            found = self._eligible[shape] = eligible(shape, self.rules.types, price_factor=self.rules.price_factor)
+            rules = self.rules
+            found = self._eligible[shape] = eligible(
+                shape, rules.types, price_factor=rules.price_factor, most_containers=rules.most_containers
+            )
         return found
 
     # Deciding.
 
     def decide(self, limits: Limits, *, now: float, left: int | None = None) -> Decision:
         """What to do now; no more than `left` containers are started or promised a room, None is any number."""
-        share = max(1, int(limits.most * self.rules.supervisor_fraction)) if limits.most else _ANY
-        one = _Pass(limits, now, share if self.rules.supervisor_fraction > 0 else _ANY, left)
+        share = max(1, int(limits.most * self.rules.supervisor_fraction)) if limits.most else ANY
+        one = _Pass(limits, now, share if self.rules.supervisor_fraction > 0 else ANY, left)
         self._run(one)
-        if one.freed:
+        passes = 1
+        while one.freed and passes < _MOST_PASSES:
             self._run(one)
+            passes += 1
         return Decision(
             starts=tuple(one.starts),
             creates=tuple(one.creates),
+            berths=one.berths,
+            kept=tuple(self._kept()),
             retire=tuple(self._useless()) if self._lets_go(limits) else (),
             unneeded=tuple(id for id, room in self._rooms.items() if not room.ready and id not in self._due),
         )
 
     def _run(self, one: _Pass) -> None:
-        kept, one.guarded = self._guard, False
+        kept, one.guarded, one.places, one.freed = self._guard, False, 0, False
         self._blocked.clear()
         heap = self._heads()
         heapify(heap)
         while heap:
             key, number, shape, promised = heap[0]
             keys = (self._promised if promised else self._waiting)[shape]
-            if not self._settle(one, shape, key, promised=promised):
-                heappop(heap)
-                continue
+            settled = self._settle(one, shape, key, promised=promised)
             # What was promised in this pass may stand before it.
             index = bisect_left(keys, key)
-            del keys[index]
+            if settled:
+                del keys[index]
+            elif promised and shape.nodes > 1:
+                # All rooms of the next gang may be ready.
+                index += 1
+            else:
+                index = len(keys)
             if index < len(keys):
                 heapreplace(heap, (keys[index], number, shape, promised))
             else:
@@ -276,7 +288,7 @@ class Planner:
         if not one.guarded:
             self._unguard()
         # Who was passed over may want the room that is not kept any more.
-        one.freed = kept is not None and kept != self._guard
+        one.freed = one.freed or (kept is not None and kept != self._guard)
 
     def _heads(self) -> list[tuple[Key, int, Shape, bool]]:
         heads = [(keys[0], 2 * n, shape, False) for n, (shape, keys) in enumerate(self._waiting.items()) if keys]
@@ -289,6 +301,11 @@ class Planner:
             return self._start(one, shape, key)
         if not self.eligible(shape):
             self._blocked[shape] = (Block.NO_TYPE, "")
+            return False
+        kinds = self.eligible(shape) if shape.nodes > 1 else ()
+        fewest = min((machines(shape, kind, most_containers=self._places()) for kind in kinds), default=1)
+        if one.limits.most and fewest > one.limits.most:
+            self._blocked[shape] = (Block.TOO_MANY, f"{fewest}")
             return False
         if shape.supervisor and self._supervisors >= one.most_supervisors:
             self._blocked[shape] = (Block.SUPERVISORS, f"{one.most_supervisors}")
@@ -303,6 +320,8 @@ class Planner:
 
     def _start(self, one: _Pass, shape: Shape, key: Key) -> bool:
         uuid = key[2]
+        if shape.nodes > 1:
+            return self._start_gang(one, shape, uuid)
         tables = (self._holding.get(self._images.get(uuid, ""), {}), self._ready)
         room = self._kept_for(uuid, shape.need) or self._tightest(tables, shape)
         if room is None:
@@ -320,23 +339,36 @@ class Planner:
         return True
 
     def _await(self, shape: Shape, key: Key) -> bool:
-        """Promise a room that is coming."""
+        """Promise a room that is coming, to a gang also those that are there."""
+        if shape.nodes > 1:
+            rooms = self._berths_for(shape, key[2])
+            return len(rooms) == shape.nodes and self._promise(shape, key, rooms)
         room = self._tightest((self._coming,), shape)
-        if room is None:
-            return False
+        return room is not None and self._promise(shape, key, (room.id,))
+
+    def _promise(self, shape: Shape, key: Key, rooms: tuple[str, ...]) -> bool:
         self._unguard(key[2])
-        self._unlist(room)
-        self._rooms[room.id] = changed = replace(room, free=room.free - shape.need, places=room.places - 1)
-        self._list(changed)
-        self._promises[key[2]] = room.id
-        self._due.setdefault(room.id, {})[key[2]] = None
+        for id, number in Counter(rooms).items():
+            self._take(id, shape, number)
+            self._due.setdefault(id, {})[key[2]] = number
+        self._promises[key[2]] = rooms
         self._supervisors += shape.supervisor
         insort(self._promised.setdefault(shape, []), key)
         return True
 
+    def _take(self, id: str, shape: Shape, number: int) -> None:
+        """So many containers of a shape are there now, or are gone."""
+        room = self._rooms[id]
+        self._unlist(room)
+        changed = replace(room, free=room.free - shape.need.times(number), places=room.places - number)
+        self._rooms[id] = changed
+        self._list(changed)
+
     def _create(self, one: _Pass, shape: Shape, key: Key) -> bool:
         """Ask for a VM and promise it."""
-        why = one.limits.over_quota(len(self._rooms), now=one.now)
+        if shape.nodes > 1:
+            return self._create_for_gang(one, shape, key)
+        why = one.limits.over_quota(len(self._rooms) + one.places, now=one.now)
         if why:
             self._blocked[shape] = (Block.QUOTA, why)
             if not one.guarded:
@@ -350,26 +382,123 @@ class Planner:
         for kind in self.eligible(shape):
             why = one.limits.lacks(self.rules.group(kind), now=one.now)
             if not why:
-                self._last += 1
-                room = Room(f"{self._prefix}{self._last}", kind.name, kind.resources, places=self._places())
-                self._rooms[room.id] = room
-                self._list(room)
-                one.creates.append((room.id, kind.name))
-                return self._await(shape, key)
+                return self._promise(shape, key, (self._ask_for(one, kind),))
         self._blocked[shape] = (Block.CAPACITY, why)
         return False
 
+    def _ask_for(self, one: _Pass, kind: InstanceType) -> str:
+        self._last += 1
+        room = Room(f"{self._prefix}{self._last}", kind.name, kind.resources, places=self._places())
+        self._rooms[room.id] = room
+        self._list(room)
+        one.creates.append((room.id, kind.name))
+        return room.id
+
     def _places(self) -> int:
-        return self.rules.most_containers or _ANY
+        return self.rules.most_containers or ANY
+
+    # Gangs over several rooms.
+
+    def _berths_for(self, shape: Shape, uuid: str, *, ready: bool = False) -> tuple[str, ...]:
+        """The room of each rank, of as many as there is room for; with what the gang was promised already."""
+        mine = Counter(self._promises.get(uuid, ()))
+        rooms = (
+            replace(room, free=room.free + shape.need.times(mine[room.id]), places=room.places + mine[room.id])
+            if room.id in mine
+            else room
+            for room in self._rooms.values()
+            if room.open and (room.ready or not ready) and (room.id in mine or not self._is_kept_from(uuid, room.id))
+        )
+        ranking = {kind.name: place for place, kind in enumerate(self.eligible(shape))}
+        return lay_out(shape, rooms, ranking, image=self._images.get(uuid, ""))
+
+    def _is_kept_from(self, uuid: str, id: str) -> bool:
+        guard = self._guard
+        return guard is not None and id in guard[1] and self._where[uuid][1] > self._where[guard[0]][1]
+
+    def _start_gang(self, one: _Pass, shape: Shape, uuid: str) -> bool:
+        rooms = self._berths_for(shape, uuid, ready=True)
+        if len(rooms) < shape.nodes:
+            return False
+        self._images.pop(uuid, None)
+        self._unguard(uuid)
+        if uuid in self._promises:
+            one.freed = one.freed or self._promises[uuid] != rooms
+            self._break_promise(uuid, shape)
+        del self._where[uuid]
+        self._supervisors += shape.supervisor
+        for id, number in Counter(rooms).items():
+            self._take(id, shape, number)
+            self._rooms[id] = replace(self._rooms[id], empty=False)
+        one.starts.append((uuid, rooms[0]))
+        one.berths[uuid] = rooms
+        return True
+
+    def _create_for_gang(self, one: _Pass, shape: Shape, key: Key) -> bool:
+        """Ask for the VMs that are lacking, all or none of them."""
+        rooms = self._berths_for(shape, key[2])
+        there, lacking, scarce = len(self._rooms) + one.places, list[tuple[InstanceType, str]](), ""
+        for kind in self.eligible(shape):
+            lacks = one.limits.lacks(self.rules.group(kind), now=one.now)
+            if lacks:
+                scarce = lacks
+                continue
+            more = machines(replace(shape, nodes=shape.nodes - len(rooms)), kind, most_containers=self._places())
+            too_many = one.limits.too_many(there, more, now=one.now)
+            if too_many:
+                lacking.append((kind, too_many))
+                continue
+            slowed = one.limits.slowed(now=one.now)
+            if slowed:
+                self._blocked[shape] = (Block.RATE, slowed)
+                return False
+            for _ in range(more):
+                self._ask_for(one, kind)
+            return self._promise(shape, key, self._berths_for(shape, key[2]))
+        if lacking and not one.guarded:
+            one.guarded = self._keep_rooms(one, key[2], shape, lacking[0][0])
+        self._blocked[shape] = (Block.QUOTA, lacking[0][1]) if lacking else (Block.CAPACITY, scarce)
+        return False
+
+    def _keep_rooms(self, one: _Pass, uuid: str, shape: Shape, kind: InstanceType) -> bool:
+        """Keep what a gang needs; False when that would be in vain."""
+        free = one.limits.left(len(self._rooms), shape.nodes, now=one.now)
+        types = {able.name: able for able in self.eligible(shape)}
+        each = min(kind.resources.holds(shape.need), self._places())
+        kept = keep(shape, self._rooms.values(), types, most=self._places(), each=each, free=free)
+        if kept is None:
+            return False
+        if self._guard != (uuid, kept.rooms):
+            self._unguard()
+            for id in kept.rooms:
+                self._unlist(self._rooms[id])
+            self._guard = uuid, kept.rooms
+        one.places = kept.places
+        return True
+
+    def _kept(self) -> Iterator[tuple[str, str]]:
+        """The rooms that have to stay, each with the gang for which it does."""
+        for keys in (keys for shape, keys in self._promised.items() if shape.nodes > 1):
+            for _, _, uuid in keys:
+                yield from ((id, uuid) for id in dict.fromkeys(self._promises[uuid]) if self._rooms[id].ready)
+        if self._guard is not None:
+            yield from ((id, self._guard[0]) for id in self._guard[1] if self._is_kept_for_gang(self._rooms[id]))
+
+    def _is_kept_for_gang(self, room: Room) -> bool:
+        """Whether a gang that waits for the quota needs this room itself, and not only its place."""
+        if self._guard is None or room.id not in self._guard[1]:
+            return False
+        shape, _ = self._where[self._guard[0]]
+        return shape.nodes > 1 and any(kind.name == room.type for kind in self.eligible(shape))
 
     # Keeping a room for the head.
 
     def _kept_for(self, uuid: str, need: Resources) -> Room | None:
         if self._guard is None or self._where[uuid][1] > self._where[self._guard[0]][1]:
             return None
-        room = self._rooms[self._guard[1]]
-        fits = room.ready and need.fits(room.free) and room.places > 0
-        return room if fits and room.type in {kind.name for kind in self.eligible(self._where[uuid][0])} else None
+        names = {kind.name for kind in self.eligible(self._where[uuid][0])}
+        rooms = (one for id in sorted(self._guard[1]) if (one := self._rooms[id]).ready and one.type in names)
+        return next((one for one in rooms if need.fits(one.free) and one.places > 0), None)
 
     def _keep_room(self, uuid: str, shape: Shape) -> None:
         if self._guard is not None and self._guard[0] == uuid:
@@ -385,7 +514,7 @@ class Planner:
         else:
             return
         self._unlist(best)
-        self._guard = (uuid, best.id)
+        self._guard = uuid, frozenset((best.id,))
 
     def _lacking(self, need: Resources, room: Room) -> float:
         return (need - room.free).share_of(self._types[room.type].resources)
@@ -397,16 +526,20 @@ class Planner:
     def _unguard(self, uuid: str = "") -> None:
         """Keep a room for nobody any more; not if it is kept for another than `uuid`."""
         if self._guard is not None and uuid in ("", self._guard[0]):
-            room = self._rooms[self._guard[1]]
-            self._guard = None
-            self._list(room)
+            rooms, self._guard = self._guard[1], None
+            for id in rooms & self._rooms.keys():
+                self._list(self._rooms[id])
 
     def _lets_go(self, limits: Limits) -> bool:
         waits = any(block in (Block.QUOTA, Block.RATE) for block, _ in self._blocked.values())
         return waits or (limits.rate_ban is not None and bool(self._promises))
 
     def _useless(self) -> Iterator[str]:
-        return (id for id, room in self._rooms.items() if room.ready and room.empty and room.open)
+        return (
+            id
+            for id, room in self._rooms.items()
+            if room.ready and room.empty and room.open and id not in self._due and not self._is_kept_for_gang(room)
+        )
 
     # The tables.
 
@@ -415,13 +548,13 @@ class Planner:
         for kind in self.eligible(shape):
             for table in tables:
                 rooms = table.get(kind.name, {})
-                signature = _least(rooms, shape.need)
+                signature = least(rooms, shape.need)
                 if signature is not None:
                     return self._rooms[next(iter(rooms[signature]))]
         return None
 
     def _tables(self, room: Room) -> Iterator[_Table]:
-        if not room.open or (self._guard is not None and self._guard[1] == room.id):
+        if not room.open or (self._guard is not None and room.id in self._guard[1]):
             return
         yield self._ready if room.ready else self._coming
         if room.ready:
@@ -440,39 +573,26 @@ class Planner:
             if not there:
                 del signatures[room.free, room.places]
 
-    def _break_promise(self, uuid: str, shape: Shape) -> None:
-        """Give back what was promised; the keys are the caller's."""
-        id = self._promises.pop(uuid)
-        due = self._due[id]
-        del due[uuid]
-        if not due:
-            del self._due[id]
+    def _break_promise(self, uuid: str, shape: Shape, *, but: str = "") -> None:
+        """Give back what was promised, `but` one room that is not what it was; the keys are the caller's."""
+        for id, number in Counter(self._promises.pop(uuid)).items():
+            due = self._due[id]
+            del due[uuid]
+            if not due:
+                del self._due[id]
+            if id != but:
+                self._take(id, shape, -number)
         self._supervisors -= shape.supervisor
-        room = self._rooms[id]
-        self._unlist(room)
-        self._rooms[id] = replace(room, free=room.free + shape.need, places=room.places + 1)
-        self._list(self._rooms[id])
 
-    def _release(self, id: str) -> None:
-        """Those who were promised a room wait again."""
-        for uuid in self._due.pop(id, ()):
+    def _release(self, id: str, *, stays: bool = False) -> None:
+        """Those who were promised a room wait again; not a gang when it `stays`."""
+        for uuid in tuple(self._due.get(id, ())):
             shape, key = self._where[uuid]
-            del self._promises[uuid]
-            self._supervisors -= shape.supervisor
+            if stays and shape.nodes > 1:
+                continue
+            self._break_promise(uuid, shape, but=id)
             _take_out(self._promised, shape, key)
             insort(self._waiting.setdefault(shape, []), key)
-
-
-def _least(rooms: Mapping[_Signature, Mapping[str, None]], need: Resources) -> _Signature | None:
-    """Of those where a need fits the one with the least left."""
-    best: tuple[tuple[int, int, int, int], _Signature] | None = None
-    for signature in rooms:
-        free, places = signature
-        if places > 0 and need.fits(free):
-            left = (free.gpus, free.vcpus, free.ram, free.disk)
-            if best is None or left < best[0]:
-                best = left, signature
-    return None if best is None else best[1]
 
 
 def _take_out(table: Mapping[Shape, list[Key]], shape: Shape, key: Key) -> None:

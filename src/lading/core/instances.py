@@ -9,6 +9,8 @@ Rules:
   memory, a driver as new and a capability (`cuda`) or an architecture (`rocm`) as it is asked for.
 - Of the types that can hold a container those are eligible that cost at most `price_factor` times the cheapest one,
   in the order of price, then larger ones first.
+- A gang that no type can hold is spread over several VMs of one type, each with as many ranks as fit; the price is
+  that of all of them, and of equal prices that with fewer VMs comes first.
 """
 
 from __future__ import annotations
@@ -55,12 +57,17 @@ class InstanceType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What containers that can take each other's place have in common."""
+    """What containers that can take each other's place have in common.
+
+    `nodes` is 1 for whatever is on one VM. Else it is a gang of so many ranks that is spread over several, and `need`
+    is that of one rank.
+    """
 
     need: Resources
     preemptible: bool = False
     gpu: Gpu = NO_GPU
     supervisor: bool = False
+    nodes: int = 1
 
 
 def with_preemptible(types: Iterable[InstanceType], factor: float) -> tuple[InstanceType, ...]:
@@ -97,11 +104,22 @@ def on_machine(need: Resources, *, extra_ram: int) -> Resources:
     return Resources(need.vcpus, (need.ram + extra_ram) * _KEPT // (_KEPT - 1), need.disk, need.gpus)
 
 
-def eligible(shape: Shape, types: Iterable[InstanceType], *, price_factor: float = 1.0) -> tuple[InstanceType, ...]:
-    """The types for a container, cheapest first; empty when none can hold it."""
-    able = sorted((one for one in types if lack(shape, one) == ""), key=_by_price)
-    most = able[0].price * max(price_factor, 1.0) if able else 0.0
-    return tuple(one for one in able if one.price <= most)
+def eligible(
+    shape: Shape, types: Iterable[InstanceType], *, price_factor: float = 1.0, most_containers: int = 0
+) -> tuple[InstanceType, ...]:
+    """The types for a container, cheapest first; empty when none can hold it. `most_containers` on a VM, 0 any."""
+    able = [(machines(shape, one, most_containers=most_containers), one) for one in types if lack(shape, one) == ""]
+    able.sort(key=lambda pair: (pair[0] * pair[1].price, pair[0], *_by_size(pair[1])))
+    most = able[0][0] * able[0][1].price * max(price_factor, 1.0) if able else 0.0
+    return tuple(one for number, one in able if number * one.price <= most)
+
+
+def machines(shape: Shape, kind: InstanceType, *, most_containers: int = 0) -> int:
+    """How many VMs of a type a container takes; the type can hold one rank of it."""
+    if shape.nodes == 1:
+        return 1
+    there = kind.resources.holds(shape.need)
+    return -(-shape.nodes // (min(there, most_containers) if most_containers else there))
 
 
 def lack(shape: Shape, kind: InstanceType) -> str:
@@ -120,9 +138,10 @@ def nearest(shape: Shape, types: Sequence[InstanceType]) -> str:
     if not types:
         return "No instance types are configured; add some under InstanceTypes."
     best = min(types, key=lambda one: (one.preemptible is not shape.preemptible, _short(shape, one), one.name))
+    what, it = ("it", "it") if shape.nodes == 1 else (f"one of its {shape.nodes} ranks", "each")
     return (
-        f"No instance type can hold it: it needs {shape.need} with what runs beside it; the nearest, {best.name}, "
-        f"has {best.resources} ({lack(shape, best)})."
+        f"No instance type can hold {what}: {it} needs {shape.need} with what runs beside it; the nearest, "
+        f"{best.name}, has {best.resources} ({lack(shape, best)})."
     )
 
 
@@ -164,8 +183,8 @@ def _short(shape: Shape, kind: InstanceType) -> float:
     return max(0.0, (shape.need - kind.resources).share_of(kind.resources))
 
 
-def _by_price(one: InstanceType) -> tuple[float, int, int, int, str]:
-    return one.price, -one.resources.ram, -one.resources.vcpus, -one.resources.disk, one.name
+def _by_size(one: InstanceType) -> tuple[int, int, int, str]:
+    return -one.resources.ram, -one.resources.vcpus, -one.resources.disk, one.name
 
 
 def _version(text: str) -> tuple[int, ...]:

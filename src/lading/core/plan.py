@@ -50,7 +50,8 @@ class Entry:
 
     `growth`: how much more than `need` it can be given. `partitions`: where it may run, if that matters. `gpu`: what
     GPUs it asks for.
-    `preemptible`: on VMs that the cloud may take back. `image`: what it runs in, where that matters.
+    `preemptible`: on VMs that the cloud may take back. `image`: what it runs in, where that matters. `nodes`: how many
+    containers it is, a gang, which `need` is of all together.
     """
 
     uuid: str
@@ -63,6 +64,7 @@ class Entry:
     preemptible: bool = False
     gpu: Gpu = NO_GPU
     image: str = ""
+    nodes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,12 +142,13 @@ class Snapshot:
 class Start:
     """Lock this container, then start it on this worker. A lost lock drops the decision.
 
-    `extra` is what it is given beyond its need.
+    `extra` is what it is given beyond its need. `others`: of a gang over several workers those of its further ranks.
     """
 
     uuid: str
     worker: str
     extra: Resources = Resources()
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

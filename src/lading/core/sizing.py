@@ -9,7 +9,7 @@ one disk and are refused by the disk itself, which the supervisor reports as the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lading.core.errors import Invalid
 
@@ -36,10 +36,6 @@ class Resources:
     def __sub__(self, other: Resources) -> Resources:
         return Resources(self.vcpus - other.vcpus, self.ram - other.ram, self.disk - other.disk, self.gpus - other.gpus)
 
-    def shared(self, among: int) -> Resources:
-        """The part of each of so many that share it."""
-        return Resources(self.vcpus // among, self.ram // among, self.disk // among, self.gpus // among)
-
     def least(self, other: Resources) -> Resources:
         """The smaller one of each component."""
         return Resources(
@@ -53,6 +49,21 @@ class Resources:
         """Whether this amount fits in `room`, in every component. Who needs no disk or GPU fits where none is left."""
         wanted = ((self.disk, room.disk), (self.gpus, room.gpus))
         return self.vcpus <= room.vcpus and self.ram <= room.ram and all(mine <= max(0, left) for mine, left in wanted)
+
+    def holds(self, one: Resources) -> int:
+        """How many times another amount, of at least one virtual CPU, fits in this one together."""
+        number = self.vcpus // one.vcpus
+        if number > 0 and one.ram > 0:
+            number = min(number, self.ram // one.ram)
+        if number > 0 and one.disk > 0:
+            number = min(number, self.disk // one.disk)
+        if number > 0 and one.gpus > 0:
+            number = min(number, self.gpus // one.gpus)
+        return max(0, number)
+
+    def times(self, number: int) -> Resources:
+        """So many of this amount."""
+        return Resources(self.vcpus * number, self.ram * number, self.disk * number, self.gpus * number)
 
     def share_of(self, whole: Resources) -> float:
         """The largest part that this amount is of `whole` in any component that `whole` has."""
@@ -93,8 +104,15 @@ def need(runtime_constraints: Mapping[str, object]) -> Resources:
 
 
 def gang_need(one: Resources, nodes: int) -> Resources:
-    """What the containers of a gang need together, from what one does (`hpc_gang`)."""
-    return Resources(one.vcpus * nodes, one.ram * nodes, one.disk * nodes, one.gpus * nodes)
+    """What a gang of so many containers, each of which needs `one`, needs on one machine, where it has one disk: image,
+    cache and what is written are there once.
+    """
+    return replace(one.times(nodes), disk=one.disk)
+
+
+def rank_need(gang: Resources, nodes: int) -> Resources:
+    """What each container of such a gang needs where it is alone."""
+    return Resources(gang.vcpus // nodes, gang.ram // nodes, gang.disk, gang.gpus // nodes)
 
 
 def scratch(mounts: Mapping[str, object], container_image: str, runtime_constraints: Mapping[str, object]) -> int:

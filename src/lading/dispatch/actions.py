@@ -42,13 +42,16 @@ class Actions:
         self._diary = diary
         self._fates: dict[str, Process] = {}
 
-    async def start(self, uuid: str, *, worker: str, amounts: Mapping[str, int] | None = None) -> None:
-        """Lock, giving it these amounts if they are named, then start a supervisor.
+    async def start(
+        self, uuid: str, *, worker: str, others: tuple[str, ...] = (), amounts: Mapping[str, int] | None = None
+    ) -> None:
+        """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with `others` beside it.
 
         Raises LockLost, Unavailable when the lock's outcome is not known or no process could be started now,
         ExecutionError or Conflict when the fleet refuses this container.
         """
-        self._diary.note(uuid, Decision.RUN, f"Decided to run it on {worker}.")
+        where = ", ".join(dict.fromkeys((worker, *others)))
+        self._diary.note(uuid, Decision.RUN, f"Decided to run it on {where}.")
         try:
             body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
             answer = await self._client.action("containers", uuid, "lock", body=body)
@@ -64,7 +67,8 @@ class Actions:
             record = self._queue.get(uuid)
             order = record.order if record is not None else Order()
             known = answer.get("known") or {}
-            await self._fleet.start(Assignment(uuid=uuid, worker=worker, token=str(token), order=order, known=known))
+            told = Assignment(uuid=uuid, worker=worker, token=str(token), order=order, known=known, others=others)
+            await self._fleet.start(told)
         except LadingError as error:
             self._diary.note(uuid, Decision.NOT_DISPATCHED, f"Could not be started on {worker}: {error}")
             raise

@@ -18,7 +18,7 @@ the view may differ; nothing is lost when several changes fall together. Rules f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from signal import Signals
 from typing import Protocol
@@ -26,7 +26,7 @@ from typing import Protocol
 from lading.core.errors import Failure
 from lading.core.instances import Gpu
 from lading.core.jsonvalue import JsonObject
-from lading.core.sizing import Resources
+from lading.core.sizing import Resources, rank_need
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,17 @@ class WorkerView:
     queues: bool = False
     closed: bool = False
     gpu: Gpu | None = None
-    nodes: int = 1
-    """Of one that queues: the machines of this kind that a gang can be spread over, a rank on each."""
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    """Of one that queues: in each partition, the machines of this kind that a gang can be spread over, a rank on each;
+    under "" where jobs go that name none."""
+
+    def takes(self, partitions: Collection[str]) -> bool:
+        """Whether a container that names these partitions, or none, may run here."""
+        return not self.partitions.isdisjoint(partitions) if partitions else not self.closed
+
+    def machines(self, partitions: Collection[str]) -> int:
+        """How many of them one job can have that names these partitions, or none."""
+        return max((self.nodes.get(one, 0) for one in partitions or ("",)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,8 @@ class Process:
 
     `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is stopped.
     `note`: what the fleet knows about its waiting, as a sentence. `fate`: of one that has ended, what the fleet was
-    told about that, as a sentence, and `failure` the class of it.
+    told about that, as a sentence, and `failure` the class of it. `others`: where its further ranks run, of a gang over
+    several workers, one for each.
     """
 
     worker: str
@@ -58,6 +68,7 @@ class Process:
     note: str = ""
     fate: str = ""
     failure: Failure = Failure.INFRASTRUCTURE
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +105,15 @@ class Order:
     @property
     def each(self) -> Resources:
         """What one node of a gang needs."""
-        return self.need.shared(self.nodes)
+        return rank_need(self.need, self.nodes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A container to start a supervisor for. The token can touch this one container; it is never logged."""
+    """A container to start a supervisor for. The token can touch this one container; it is never logged.
+
+    `others` are the workers of the further ranks of a gang that is spread over several.
+    """
 
     uuid: str
     worker: str
@@ -107,6 +121,7 @@ class Assignment:
     order: Order = Order()
     known: JsonObject = field(default_factory=dict, repr=False)
     """Its record and its own token as they were when it was locked, for a supervisor that starts at once."""
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,7 @@ class Ledger:
         self._busy: dict[str, str] = {}
         self._began: dict[str, float] = {}
         self._given: dict[str, Resources] = {}
+        self._others: dict[str, tuple[str, ...]] = {}
         self._alive: dict[str, bool] = {}
         self._gone: dict[str, int] = {}
         self._holds: dict[str, Pause] = {}
@@ -68,9 +69,17 @@ class Ledger:
         """Containers being started, with their worker."""
         return ((uuid, worker) for uuid, worker in self._busy.items() if worker)
 
-    def engage(self, uuid: str, *, now: float, worker: str = "", extra: Resources = NOTHING) -> None:
+    def others(self, uuid: str) -> tuple[str, ...]:
+        """The workers of the further ranks of a gang that is being started on several."""
+        return self._others.get(uuid, ())
+
+    def engage(
+        self, uuid: str, *, now: float, worker: str = "", extra: Resources = NOTHING, others: tuple[str, ...] = ()
+    ) -> None:
         """An action on this container is under way; a start when a worker is named, with `extra` beyond its need."""
         self._busy[uuid] = worker
+        if others:
+            self._others[uuid] = others
         if worker:
             self._began[uuid] = now
             self._own.add(uuid)
@@ -81,6 +90,7 @@ class Ledger:
         """The action is over."""
         self._busy.pop(uuid, None)
         self._given.pop(uuid, None)
+        self._others.pop(uuid, None)
 
     def given(self, uuid: str) -> Resources:
         """What a container that is being started is given beyond what its record said it needs."""

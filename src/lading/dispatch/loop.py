@@ -135,14 +135,14 @@ class Loop:
         self._feed.reread(uuid, after=self._ledger.read_after(uuid))
 
     def _start(self, start: Start, *, now: float) -> None:
-        self._ledger.engage(start.uuid, now=now, worker=start.worker, extra=start.extra)
+        self._ledger.engage(start.uuid, now=now, worker=start.worker, extra=start.extra, others=start.others)
         self._tasks.create_task(self._carry_out_start(start))
 
     async def _carry_out_start(self, start: Start) -> None:
         record = self._queue.get(start.uuid)
         amounts = record.amounts(start.extra) if record is not None and start.extra != Resources() else None
         try:
-            await self._actions.start(start.uuid, worker=start.worker, amounts=amounts)
+            await self._actions.start(start.uuid, worker=start.worker, others=start.others, amounts=amounts)
         except LadingError as error:
             event(_logger, "start failed", container=start.uuid, why=error)
             refused = isinstance(error, ExecutionError)

@@ -6,14 +6,14 @@ which an ended container was first seen with a living process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from lading.core.container import State
 from lading.core.plan import Category, Entry, Occupant, Snapshot, Status, Worker
 from lading.core.plan import explain as explain_standing
 from lading.core.reconcile import Action, Case, View, decide, standing
-from lading.core.sizing import Resources
+from lading.core.sizing import Resources, rank_need
 from lading.dispatch.fleet import FleetView, WorkerView
 from lading.dispatch.ledger import Ledger
 from lading.dispatch.queue import Queue, Record
@@ -46,15 +46,17 @@ def snapshot(
         queued, supervisors = (*queued, *supervisors), ()
     if not view.known:
         return Snapshot(queue=queued, supervisors=supervisors)
-    queued = tuple(_spread(entry, queue.get(entry.uuid), view.workers) for entry in queued)
-    placed: dict[str, str] = {uuid: process.worker for uuid, process in view.processes.items()}
-    placed.update(ledger.starting)
+    queued = tuple(_spread(entry, view.workers) for entry in queued)
+    placed = {uuid: (process.worker, *process.others) for uuid, process in view.processes.items()}
+    placed.update((uuid, (worker, *ledger.others(uuid))) for uuid, worker in ledger.starting)
     at: dict[str, list[str]] = {}
-    for uuid, where in placed.items():
-        at.setdefault(where, []).append(uuid)
+    for uuid, workers_of in placed.items():
+        for where in workers_of:
+            at.setdefault(where, []).append(uuid)
+    spread = {uuid for uuid, workers_of in placed.items() if len(workers_of) > 1}
     workers = []
     for worker in view.workers:
-        there = tuple(_occupants(worker, (*at.get(worker.id, ()), *at.get("", ())), queue, ledger))
+        there = tuple(_occupants(worker, (*at.get(worker.id, ()), *at.get("", ())), queue, ledger, spread))
         apart = () if worker.queues else tuple(one for one in there if _supervises(queue.get(one.uuid)))
         workers.append(
             Worker(
@@ -83,17 +85,18 @@ def snapshot(
     )
 
 
-def _spread(entry: Entry, record: Record | None, workers: Iterable[WorkerView]) -> Entry:
-    """The entry of a gang that is too large for any one machine of a batch system, which has enough of them for it to
-    have one for each rank: by what it needs of each.
+def _spread(entry: Entry, workers: Iterable[WorkerView]) -> Entry:
+    """The entry of a gang that is too large for any one machine of a batch system where it may run, which has enough
+    of them for it to have one for each rank: by what it needs of each.
     """
-    nodes = record.nodes if record is not None else 1
-    if nodes == 1 or any(entry.need.fits(one.capacity) for one in workers):
+    if entry.nodes == 1:
         return entry
-    each = entry.need.shared(nodes)
-    return (
-        replace(entry, need=each) if any(one.nodes >= nodes and each.fits(one.capacity) for one in workers) else entry
-    )
+    able = [one for one in workers if one.queues and one.takes(entry.partitions)]
+    if any(entry.need.fits(one.capacity) for one in able):
+        return entry
+    each = rank_need(entry.need, entry.nodes)
+    enough = any(one.machines(entry.partitions) >= entry.nodes and each.fits(one.capacity) for one in able)
+    return replace(entry, need=each) if enough else entry
 
 
 def statuses(
@@ -138,13 +141,18 @@ def _difference(uuid: str, queue: Queue, view: FleetView, ledger: Ledger, *, now
     )
 
 
-def _occupants(worker: WorkerView, uuids: Iterable[str], queue: Queue, ledger: Ledger) -> Iterator[Occupant]:
+def _occupants(
+    worker: WorkerView, uuids: Iterable[str], queue: Queue, ledger: Ledger, spread: Collection[str]
+) -> Iterator[Occupant]:
     for uuid in uuids:
         record = queue.get(uuid)
         if not (record and record.state is State.COMPLETE):
             waiting = record is not None and record.state is State.QUEUED
             extra = ledger.given(uuid) if waiting else Resources()
-            yield Occupant(uuid=uuid, need=_need(record, worker) + extra, started=ledger.began(uuid))
+            need = _need(record, worker)
+            if record is not None and record.need is not None and uuid in spread:
+                need = rank_need(need, record.nodes)
+            yield Occupant(uuid=uuid, need=need + extra, started=ledger.began(uuid))
 
 
 def _supervises(record: Record | None) -> bool:

@@ -86,7 +86,7 @@ class Record:
         return Entry(
             uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen,
             growth=self.growth, partitions=frozenset(self.partitions), preemptible=self.preemptible, gpu=self.gpu,
-            image=self.image,
+            image=self.image, nodes=self.nodes,
         )  # fmt: skip
 
     @property
@@ -216,7 +216,7 @@ class Queue:
         old = self.get(str(item["uuid"]))
         if old is not None:
             given = item.get("runtime_constraints")
-            disk = old.need.disk // old.nodes if old.need is not None else 0
+            disk = old.need.disk if old.need is not None else 0
             need, fault = _size(given, disk, old.nodes) if given is not None else (old.need, old.fault)
             self._learn(
                 replace(

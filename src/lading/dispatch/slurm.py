@@ -210,7 +210,8 @@ class SlurmFleet:
         event(_logger, "job submitted", job=job, containers=len(uuids), first=uuids[0])
 
     def _is_spread(self, order: Order) -> bool:
-        return order.nodes > 1 and not any(order.need.fits(shape.capacity) for shape in self._shapes)
+        able = (one for one in map(_worker, self._shapes) if one.takes(order.partitions))
+        return order.nodes > 1 and not any(order.need.fits(one.capacity) for one in able)
 
     async def _stop(self, batch: Sequence[tuple[str, Signals]]) -> None:
         jobs, number = [job for job, _ in batch], batch[0][1]
@@ -333,7 +334,7 @@ def _worker(shape: Shape) -> WorkerView:
         partitions=shape.partitions,
         queues=True,
         closed=not shape.default,
-        nodes=shape.count,
+        nodes=shape.counts,
     )
 
 

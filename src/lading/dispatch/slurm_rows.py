@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lading.core.ids import Infix, is_uuid
@@ -71,8 +71,8 @@ class Shape:
     capacity: Resources
     partitions: frozenset[str]
     default: bool
-    count: int = 1
-    """How many of them there are in the partition that has most."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many of them there are in each partition, and under "" where jobs go that name none."""
 
     @property
     def name(self) -> str:
@@ -118,8 +118,11 @@ def read_sinfo(text: str) -> tuple[Shape, ...]:
 
 def _shape(capacity: Resources, names: Mapping[str, int]) -> Shape:
     partitions = frozenset(name.rstrip("*") for name in names)
-    default = any(name.endswith("*") for name in names)
-    return Shape(capacity=capacity, partitions=partitions, default=default, count=max(names.values()))
+    counts = {name.rstrip("*"): count for name, count in names.items()}
+    default = [count for name, count in names.items() if name.endswith("*")]
+    if default:
+        counts[""] = max(default)
+    return Shape(capacity=capacity, partitions=partitions, default=bool(default), counts=counts)
 
 
 def _read_line(line: str) -> Iterator[Row]:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
-_LIFE = timedelta(days=366)
+from lading.client.certificates import make_certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +35,8 @@ class SshKeys:
 
 def make_identity(name: str, *, now: datetime) -> Identity:
     """A self-signed certificate for a daemon that is called `name`."""
-    private = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(private.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + _LIFE)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .sign(private, hashes.SHA256())
-    )
-    key = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    text = certificate.public_bytes(serialization.Encoding.PEM).decode()
-    return Identity(text, key.decode(), secrets.token_hex(16))
+    certificate, key = make_certificate(name, now=now)
+    return Identity(certificate, key, secrets.token_hex(16))
 
 
 def make_ssh_keys() -> SshKeys:

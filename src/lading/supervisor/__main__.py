@@ -5,6 +5,7 @@
     python -m lading.supervisor --kill SIGNAL UUID                             send a signal, wait a second at most
     python -m lading.supervisor --clean UUID                                   undo what a dead one left
     python -m lading.supervisor --annex ADDRESS                                a rank of a gang of a supervisor there
+    python -m lading.supervisor --line                                         a connection to such a rank
 
 All take `--lock-directory DIR`. Exit code 0 when the life cycle was completed, or what was asked is so; 1 when it is
 not; 2 for a command line or an assignment that cannot be read. `docs/supervisor.md` has it in words.
@@ -37,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
             return _kill(given)
         if given.annex:
             return _annex(given)
+        if given.line:
+            return _line()
         return _clean(given) if given.clean else _run(given)
     except (LadingError, OSError) as error:
         text = error.message if isinstance(error, LadingError) else str(error)
@@ -55,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lock-directory", metavar="DIR", type=Path, default=Path(DEFAULT), help="of the lock files")
     parser.add_argument("--log", metavar="FILE", default="", help="with --detach: where its messages go")
     what.add_argument("--annex", metavar="ADDRESS", default="", help="prepare a rank of the gang of a supervisor there")
+    what.add_argument("--line", action="store_true", help="connect to the outpost that standard input names")
     parser.add_argument("--gpus", metavar="N,N", default="", help="numbers of the GPUs that the container may use")
     parser.add_argument("uuid", metavar="UUID", nargs="?", default="")
     return parser
@@ -68,6 +72,12 @@ def _annex(given: argparse.Namespace) -> int:
     from lading.supervisor.engines import find_engines
 
     return main(given.annex, engines=find_engines().make)
+
+
+def _line() -> int:
+    from lading.supervisor.line import main
+
+    return main()
 
 
 def _run(given: argparse.Namespace) -> int:

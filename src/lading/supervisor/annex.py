@@ -28,6 +28,7 @@ from lading.supervisor.assignment import Assignment, check
 from lading.supervisor.cards import Given
 from lading.supervisor.engines import Engine, EngineSettings, Spec, Spread
 from lading.supervisor.image import CollectionImage
+from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
 from lading.supervisor.keepmount import KeepMount
 from lading.supervisor.logs import Log
 from lading.supervisor.run import EngineMaker
@@ -117,6 +118,10 @@ class Annex:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         self._make_directories()
+        # For whoever finds what all its processes left when they were killed.
+        journal = Journal(self._directory)
+        journal.open(Opening(engine=self._told.engine, settings=self._settings()))
+        journal.write(CONTAINER_STEP, Mark.BEGUN)
         engine = self._engines(self._told.engine, self._settings())
         try:
             async with self._prepared(engine) as spec:

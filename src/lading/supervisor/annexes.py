@@ -1,7 +1,8 @@
 """Annexes: where a gang is on several machines, a process on each further one prepares and starts a rank there.
 
-The supervisor starts them as its assignment says (`annex_command`), tells each all that it must know, and hands their
-pipes to the conductor (`hpc.annexes`). An annex ends when its pipe does, so none outlives the supervisor.
+The supervisor starts them as its assignment says (`annex_command`), or reaches them where outposts wait for it
+(`outpost`), tells each all that it must know, and hands their pipes to the conductor (`hpc.annexes`). An annex ends
+when its pipe does, so none outlives the supervisor.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import contextlib
 import os
 import secrets
 import subprocess
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -18,6 +20,7 @@ import msgspec
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.assignment import Assignment
 from lading.supervisor.engines import Spread
+from lading.supervisor.pairing import Course
 
 RANK = "{rank}"
 _MOST_WIRES = 1 << 24
@@ -45,9 +48,13 @@ class Annexes:
 
     def open(self, nodes: int) -> Spread | None:
         """Start them; None where the gang is on this machine alone. Raises ExecutionError."""
-        command = self._assignment.annex_command
+        command, outposts = self._assignment.annex_command, self._assignment.outposts
+        if outposts is not None:
+            command = (sys.executable, "-m", "lading.supervisor", "--line")
         if nodes == 1 or not command:
             return None
+        if outposts is not None and len(outposts.ranks) != nodes - 1:
+            raise ExecutionError(f"there are {len(outposts.ranks)} outposts for {nodes - 1} further ranks")
         try:
             for rank in range(1, nodes):
                 self._start([word.replace(RANK, str(rank)) for word in command], rank)
@@ -79,8 +86,16 @@ class Annexes:
     def _start(self, command: list[str], rank: int) -> None:
         told = self._assignment
         certificate = Path(told.api_ca_file).read_text() if told.api_ca_file else ""
-        invitation = Invitation(rank=rank, wire=self._wire, assignment=told, certificate=certificate)
+        alone = replace(told, outposts=None)
+        lines: list[object] = [Invitation(rank=rank, wire=self._wire, assignment=alone, certificate=certificate)]
+        if told.outposts is not None:
+            address, port = told.outposts.ranks[rank - 1]
+            known = {"certificate": told.outposts.certificate, "key": told.outposts.key}
+            lines.insert(0, Course(address=address, port=port, **known))
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._processes.append(process)
         if process.stdin is not None:
-            os.write(process.stdin.fileno(), msgspec.json.encode(invitation) + b"\n")
+            with contextlib.suppress(BrokenPipeError):
+                # One that has ended has said why.
+                for line in lines:
+                    os.write(process.stdin.fileno(), msgspec.json.encode(line) + b"\n")

@@ -16,6 +16,17 @@ from lading.core.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outposts:
+    """Where annexes are reached of a gang that is on several machines (`supervisor.outpost`): address and port for each
+    further rank, and what both ends know each other by (PEM).
+    """
+
+    ranks: tuple[tuple[str, int], ...]
+    certificate: str
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
     """One container to run.
 
@@ -81,7 +92,9 @@ class Assignment:
     known: dict[str, Any] = field(default_factory=dict, repr=False)
     """The `container` and the `auth` of its token as they were when it was locked; empty: the supervisor asks."""
     annex_command: tuple[str, ...] = ()
-    """What starts an annex (`supervisor.annexes`) on machine number `{rank}`; empty: a gang is on this machine."""
+    """What starts an annex (`supervisor.annexes`) on machine number `{rank}`; empty: a gang is on this machine, unless
+    there are `outposts`."""
+    outposts: Outposts | None = field(default=None, repr=False)
 
 
 def parse(data: bytes | str) -> Assignment:

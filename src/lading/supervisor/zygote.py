@@ -16,11 +16,17 @@ answers may come in another order than the requests. Descriptors travel as SCM_R
         {"op":"listed","id":3,"live":[{"uuid":U,"pid":P},...],"dead":[U,...],"more":false}
             and one pidfd for each of `live`, in its order. When there are many there are several answers, all but the
             last with "more":true. Supervisors that an earlier warm parent started count. `dead` are run directories
-            whose supervisor is gone: send `clean` for each.
+            whose supervisor is gone: send `clean` for each. The last one has "outposts":[{"uuid":U,"ranks":N},...]
+            too, alive or not.
     {"op":"clean","id":4,"uuid":U}
         {"op":"cleaned","id":4,"uuid":U,"error":""}
             sent when nothing of it is left: processes, cgroups, mounts, run directory. `error` is a line that says what
-            could not be undone, or that it is alive. What left nothing is clean already.
+            could not be undone, or that it is alive. What left nothing is clean already. Its outpost is ended first.
+    {"op":"admit","id":5,"uuid":U,"ranks":N,"certificate":PEM,"key":PEM}
+        {"op":"admitted","id":5,"uuid":U,"address":A,"port":P}
+            a supervisor on another machine can have so many ranks of its gang here (`supervisor.outpost`); A is "" when
+            the machine does not know its address
+        {"op":"refused","id":5,"uuid":U,"error":"one line"}
     anything else
         {"op":"error","id":..,"error":"one line"}
 
@@ -59,7 +65,7 @@ import msgspec
 from lading import telemetry
 from lading.core import ids
 from lading.core.errors import LadingError
-from lading.supervisor import assignment, lockfile
+from lading.supervisor import assignment, lockfile, outpost
 from lading.supervisor.cleaning import clean, describe
 from lading.supervisor.crew import Crew
 from lading.supervisor.engines import find_engines
@@ -93,6 +99,7 @@ class Zygote:
     run_root: Path
     engines: EngineMaker
     _cleaners: dict[int, _Cleaner] = field(default_factory=dict)
+    _outposts: dict[int, int] = field(default_factory=dict)
     _poll: select.poll = field(default_factory=select.poll)
     _crew: Crew = field(init=False)
 
@@ -123,6 +130,10 @@ class Zygote:
             # A worker may have had two descriptors to look at; with the first it was forgotten.
             if descriptor in self._cleaners:
                 self._reap(descriptor)
+            elif descriptor in self._outposts:
+                self._poll.unregister(descriptor)
+                os.close(descriptor)
+                os.waitpid(self._outposts.pop(descriptor), 0)
         elif uuid:
             self._send({"op": "ended", "uuid": uuid})
 
@@ -130,7 +141,10 @@ class Zygote:
         request: Message = {}
         try:
             request = msgspec.json.decode(data, type=dict[str, Any])
-            handlers = {"start": self._start, "signal": self._signal, "list": self._list, "clean": self._clean}
+            handlers = {
+                "start": self._start, "signal": self._signal, "list": self._list, "clean": self._clean,
+                "admit": self._admit,
+            }  # fmt: skip
             handlers[request["op"]](request)
         except (msgspec.DecodeError, KeyError, LadingError, OSError) as error:
             text = error.message if isinstance(error, LadingError) else f"{type(error).__name__}: {error}"
@@ -190,6 +204,7 @@ class Zygote:
                 answer: Message = {"op": "listed", "id": request.get("id"), "more": not last}
                 answer["live"] = [{"uuid": uuid, "pid": pid} for uuid, pid, _ in part]
                 answer["dead"] = dead if last else []
+                answer["outposts"] = outpost.look(self.run_root) if last else []
                 self._send(answer, tuple(pidfd for _, _, pidfd in part))
         finally:
             for _, _, pidfd in live:
@@ -197,7 +212,7 @@ class Zygote:
 
     def _clean(self, request: Message) -> None:
         directory = self._directory(request)
-        if not directory.exists():
+        if not directory.exists() and not outpost.place(self.run_root, directory.name).exists():
             self._send_cleaned(request, "")
             return
         reading, writing = os.pipe2(os.O_CLOEXEC)
@@ -208,6 +223,31 @@ class Zygote:
         cleaner = _Cleaner(pid, os.pidfd_open(pid), request, reading)
         self._cleaners[cleaner.pidfd] = cleaner
         self._poll.register(cleaner.pidfd, select.POLLIN)
+
+    def _admit(self, request: Message) -> None:
+        uuid = self._directory(request).name
+        order = outpost.Order(uuid, int(request["ranks"]), str(request["certificate"]), str(request["key"]))
+        directory = outpost.place(self.run_root, uuid)
+        try:
+            lock = lockfile.acquire(directory)
+        except (LadingError, OSError) as error:
+            text = error.message if isinstance(error, LadingError) else str(error)
+            self._send({"op": "refused", "id": request.get("id"), "uuid": uuid, "error": " ".join(text.split())})
+            return
+        try:
+            outpost.write_down(directory, order)
+            with outpost.listen() as listener:
+                pid = self._fork(lambda: outpost.hold(order, listener, directory))
+                port = listener.getsockname()[1]
+            lockfile.write_holder(lock, lockfile.Holder(UUID=uuid, PID=pid))
+        finally:
+            # The outpost holds the lock through its own copy of the descriptor.
+            lockfile.release(lock)
+        pidfd = os.pidfd_open(pid)
+        self._outposts[pidfd] = pid
+        self._poll.register(pidfd, select.POLLIN)
+        address = outpost.reachable_address()
+        self._send({"op": "admitted", "id": request.get("id"), "uuid": uuid, "address": address, "port": port})
 
     def _send_cleaned(self, request: Message, error: str) -> None:
         self._send({"op": "cleaned", "id": request.get("id"), "uuid": request["uuid"], "error": error})
@@ -235,6 +275,8 @@ class Zygote:
             for cleaner in self._cleaners.values():
                 os.close(cleaner.pidfd)
                 os.close(cleaner.reader)
+            for pidfd in self._outposts:
+                os.close(pidfd)
             code = do()
         except Exception:
             _logger.exception("a forked process failed")
@@ -274,11 +316,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _clean_one(directory: Path, writing: int, *, engines: EngineMaker) -> int:
     try:
-        asyncio.run(clean(directory, engines=engines))
+        asyncio.run(_clean_all(directory, engines=engines))
     except (LadingError, OSError) as error:
         os.write(writing, describe(error).encode())
         return 1
     return 0
+
+
+async def _clean_all(directory: Path, *, engines: EngineMaker) -> None:
+    await clean(directory, engines=engines)
+    await outpost.clear(directory.parent, directory.name, engines=engines)
 
 
 def _holder(directory: Path) -> lockfile.Holder | None:

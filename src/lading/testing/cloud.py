@@ -31,6 +31,7 @@ _Value = TypeVar("_Value")
 _FOREVER = 1e9
 _CONNECT = 60.0
 """Seconds after which an attempt to connect is given up."""
+_POST_LAG = 5.0
 _NOTHING = InstanceType(name="", provider_type="", resources=Resources())
 
 
@@ -102,6 +103,7 @@ class FakeVm:
     hidden: int = 0
     lives: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
+    posts: dict[str, int] = field(default_factory=dict)
     used: int = 0
     empty: float = 0.0
     """Since when nothing runs there."""
@@ -155,6 +157,8 @@ class FakeCloud:
         self.past: list[FakeVm] = []
         self.most = 0
         self.faults: list[AssertionError] = []
+        self.gangs = 0
+        """Gangs that were started on several VMs."""
         self._random = Random(seed)
         self._work = work
         self._gone = gone
@@ -270,8 +274,18 @@ class FakeCloud:
         for uuid, task in vm.lives.items():
             self._lost(uuid)
             task.cancel()
+        for uuid in vm.lives:
+            self._abandon_posts(uuid)
         vm.lives.clear()
         vm.left.clear()
+        vm.posts.clear()
+
+    def _abandon_posts(self, uuid: str) -> None:
+        """The supervisor of a gang has ended: its outposts do so too, a little later."""
+        for vm in self.vms.values():
+            if uuid in vm.posts:
+                later = self._random.uniform(0.0, _POST_LAG)
+                asyncio.get_running_loop().call_later(later, vm.posts.pop, uuid, None)
 
     def _make(self, spec: Spec, now: float) -> FakeVm:
         self._number += 1
@@ -333,6 +347,11 @@ class FakeCloud:
         uuid = told["container_uuid"]
         if any(uuid in other.lives for other in self.vms.values()):
             self.faults.append(AssertionError(f"{uuid} has two supervisors"))
+        ranks = 1 + len((told.get("outposts") or {"ranks": ()})["ranks"])
+        there = 1 + sum(other.posts.get(uuid, 0) for other in self.vms.values())
+        self.gangs += ranks > 1
+        if there > ranks:
+            self.faults.append(AssertionError(f"{uuid} has {there} ranks in place of {ranks}"))
         vm.used += 1
         vm.lives[uuid] = asyncio.create_task(self._live(vm, told), name=f"supervisor of {uuid}")
 
@@ -356,6 +375,7 @@ class FakeCloud:
             vm.left.add(uuid)
             self._lost(uuid)
         vm.empty = self._now()
+        self._abandon_posts(uuid)
         self._tell_ended(vm, uuid)
 
     async def _pay(self, vm: FakeVm, told: Mapping[str, Any]) -> None:
@@ -375,6 +395,7 @@ class FakeCloud:
             vm.left.add(uuid)
             vm.empty = self._now()
             self._lost(uuid)
+            self._abandon_posts(uuid)
             self._tell_ended(vm, uuid)
 
     def _tell_ended(self, vm: FakeVm, uuid: str) -> None:
@@ -384,7 +405,9 @@ class FakeCloud:
     def clear(self, vm: FakeVm, uuid: str) -> None:
         """What a supervisor left is cleared away."""
         vm.left.discard(uuid)
-        self._gone(uuid)
+        vm.posts.pop(uuid, None)
+        if not any(uuid in other.lives or uuid in other.posts for other in self.vms.values()):
+            self._gone(uuid)
 
     # Chance and time.
 
@@ -485,6 +508,12 @@ class _Agent:
                 answer |= {"op": "pong", "broken": "it says so" if now >= vm.breaks else ""}
             case "list":
                 answer |= {"op": "listed", "live": [{"uuid": one} for one in vm.lives], "dead": sorted(vm.left)}
+                answer["outposts"] = [{"uuid": one, "ranks": ranks} for one, ranks in vm.posts.items()]
+            case "admit" if uuid in vm.posts:
+                answer |= {"op": "refused", "error": "an earlier outpost is still there"}
+            case "admit":
+                vm.posts[uuid] = request["ranks"]
+                answer |= {"op": "admitted", "address": "", "port": 1000 + len(vm.posts)}
             case "start":
                 uuid = request["assignment"]["container_uuid"]
                 self._cloud.start(vm, request["assignment"])

@@ -192,11 +192,13 @@ class Drama:
 
     async def _come(self) -> None:
         for number in range(self.containers):
+            # One in forty is a gang, and most of these are too large for any one VM.
+            gang = {"nodes": self.random.randrange(2, 6)} if number % 40 == 7 else {}
             self.server.add(
                 priority=self.random.randrange(1, 21),
                 vcpus=self.random.randrange(1, 9),
                 ram=self.random.randrange(1, 4) * GIB,
-                scheduling_parameters={"supervisor": number % 17 == 0},
+                scheduling_parameters={"supervisor": number % 17 == 0} | gang,
             )
             if self.random.random() < self.waves / self.containers:
                 await asyncio.sleep(self.random.uniform(0.0, 200.0))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lading.core import cloudlimits
 from lading.core.cloudlimits import Limits
 from lading.core.fleetplan import Rules
@@ -126,3 +128,40 @@ def test_supervisors_are_told_apart() -> None:
 
 def test_at_quota_is_at_quota() -> None:
     assert at_quota(Limits(most=1), 1, now=0.0)
+
+
+def gang(uuid: str, vcpus: int, nodes: int) -> Entry:
+    return replace(entry(uuid), need=Resources(vcpus * nodes, GIB), nodes=nodes)
+
+
+def test_a_gang_stays_on_one_vm_where_a_type_holds_it() -> None:
+    desk = Desk(machine("a"))
+    assert desk.starts(Snapshot(queue=(gang("g", 1, 4),))) == (Start("g", "i-a"),)
+
+
+def test_a_gang_that_no_type_holds_waits_for_several_and_starts_on_all_at_once() -> None:
+    desk = Desk(machine("a"), limits=Limits(most=3))
+    snapshot = Snapshot(queue=(gang("g", 2, 5),))
+    assert desk.starts(snapshot) == ()
+    assert (len(desk.decided.creates), desk.decided.kept) == (2, (("a", "g"),))
+    assert desk.why(snapshot, "g") == (Category.BOOTING, "Waiting for 2 of its 3 instances to boot.")
+    for name in ("new-1", "new-2"):
+        desk.machines[name] = machine(name, fault="asleep")
+    desk.machines["new-2"].phase = Phase.BOOTING
+    assert desk.starts(snapshot) == ()
+    said = "Waiting for 1 of its 3 instances to boot; last of i-new-2: asleep."
+    assert desk.why(snapshot, "g") == (Category.BOOTING, said)
+    desk.machines["new-2"] = machine("new-2")
+    assert desk.starts(snapshot) == (Start("g", "i-a", others=("i-a", "i-new-1", "i-new-1", "i-new-2")),)
+
+
+def test_what_a_gang_lacks_is_said() -> None:
+    desk = Desk(machine("a"), limits=Limits(most=3))
+    snapshot = Snapshot(queue=(gang("g", 4, 3), gang("h", 4, 4), gang("i", 5, 2)), workers=(at("i-a", "x"),))
+    desk.starts(snapshot)
+    lacking = "3 more are needed at once, there are 1, and there may be 3 (MaxInstances); i-a is being kept free for it"
+    said = f"Waiting in queue at position 1: no further instance can be had: {lacking}."
+    assert desk.why(snapshot, "g") == (Category.QUOTA, said)
+    said = "Its 4 ranks need 4 instances at a time, and there may be 3 (MaxInstances). It stays queued."
+    assert desk.why(snapshot, "h") == (Category.TOO_LARGE, said)
+    assert "No instance type can hold one of its 2 ranks: each needs 5 VCPUs" in desk.why(snapshot, "i")[1]

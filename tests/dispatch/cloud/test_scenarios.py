@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from lading.core.berths import Room
 from lading.core.cloudlimits import Limits
 from lading.core.container import State
-from lading.core.fleetplan import Planner, Room, Rules, Waiting
+from lading.core.fleetplan import Planner, Rules, Waiting
 from lading.core.instances import InstanceType, Shape
 from lading.core.sizing import GIB, Resources
 from lading.core.virtualmachine import Behavior, Phase, Times

@@ -6,13 +6,15 @@ The planner keeps its tables from one snapshot to the next; only differences are
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from lading.core.berths import Room
 from lading.core.cloudlimits import Limits
-from lading.core.fleetplan import Block, Decision, Planner, Room, Rules, Waiting
+from lading.core.fleetplan import Block, Decision, Planner, Rules, Waiting
 from lading.core.instances import Shape, nearest, on_machine
 from lading.core.plan import Category, Entry, Plan, Snapshot, Start, Status, order, prepared
 from lading.core.pressure import Pressure, observe
-from lading.core.sizing import Resources, total
+from lading.core.sizing import Resources, rank_need, total
 from lading.core.virtualmachine import Behavior
 from lading.dispatch.cloud.machine import Machine
 
@@ -34,6 +36,7 @@ class Demand:
     def __init__(self, rules: Rules, *, extra_ram: int, prefix: str, pressure: Pressure | None = None) -> None:
         self.pressure = pressure or Pressure()
         self.planner = Planner(rules, prefix=prefix)
+        self.limits = Limits()
         self._rules = rules
         self._extra_ram = extra_ram
         self._entries: dict[str, tuple[Entry, bool]] = {}
@@ -44,13 +47,17 @@ class Demand:
         self, snapshot: Snapshot, machines: Mapping[str, Machine], limits: Limits, *, now: float
     ) -> tuple[Plan, Decision]:
         """What to start, and which VMs to make or let go. `machines` are by key."""
+        self.limits = limits
         self._tell_waiting(snapshot)
         self._tell_rooms(snapshot, machines)
         running = len(snapshot.present)
         self.pressure = observe(self.pressure, busy_at=snapshot.overloaded_at, running=running, now=now)
         decided = self.planner.decide(limits, now=now, left=self.pressure.left(running + self.planner.promised))
         names = {key: machine.name for key, machine in machines.items()}
-        starts = tuple(Start(uuid, names[key]) for uuid, key in decided.starts)
+        starts = tuple(
+            Start(uuid, names[key], others=tuple(names[other] for other in decided.berths.get(uuid, ())[1:]))
+            for uuid, key in decided.starts
+        )
         return Plan(starts=starts), decided
 
     def explain(self, snapshot: Snapshot, machines: Mapping[str, Machine]) -> dict[str, Status]:
@@ -79,7 +86,9 @@ class Demand:
     def _why(self, uuid: str, shape: Shape, machines: Mapping[str, Machine], position: int) -> Status:
         promised = self.planner.promise(uuid)
         if promised:
-            return _booting(machines.get(promised))
+            several = set(self.planner.berths(uuid))
+            ready = sum(self.planner.rooms[key].ready for key in several)
+            return _booting(machines.get(promised), several=len(several), ready=ready)
         blocked = self.planner.blocked(shape)
         where = f"Waiting in queue at position {position}"
         if blocked is None:
@@ -87,6 +96,10 @@ class Demand:
         block, why = blocked
         if block is Block.NO_TYPE:
             return Status(Category.TOO_LARGE, nearest(shape, self._rules.types) + " It stays queued.")
+        if block is Block.TOO_MANY:
+            ranks = f"Its {shape.nodes} ranks need {why} instances at a time"
+            most = f"there may be {self.limits.most} (MaxInstances)"
+            return Status(Category.TOO_LARGE, f"{ranks}, and {most}. It stays queued.")
         category, words = _BLOCKS[block]
         types = ", ".join(one.name for one in self.planner.eligible(shape))
         head = self.planner.guarded
@@ -115,7 +128,11 @@ class Demand:
 
     def _shape(self, entry: Entry, *, supervisor: bool) -> Shape:
         need = on_machine(entry.need, extra_ram=self._extra_ram)
-        return Shape(need=need, preemptible=entry.preemptible, gpu=entry.gpu, supervisor=supervisor)
+        whole = Shape(need=need, preemptible=entry.preemptible, gpu=entry.gpu, supervisor=supervisor)
+        if entry.nodes == 1 or self.planner.eligible(whole):
+            return whole
+        each = on_machine(rank_need(entry.need, entry.nodes), extra_ram=self._extra_ram)
+        return replace(whole, need=each, nodes=entry.nodes)
 
     def _tell_rooms(self, snapshot: Snapshot, machines: Mapping[str, Machine]) -> None:
         occupied = {worker.id: (*worker.occupants, *worker.supervisors) for worker in snapshot.workers}
@@ -150,14 +167,18 @@ class Demand:
             machine.type,
             capacity - total(needs),
             ready=machine.usable,
-            empty=not machine.containers and not number,
+            empty=not machine.containers and not machine.posts and not number,
             places=most - number if most else _ANY,
             open=machine.usable or (coming and machine.kind is not None),
             images=frozenset(machine.images),
+            stays=machine.behavior is Behavior.HOLD,
         )
 
 
-def _booting(machine: Machine | None) -> Status:
+def _booting(machine: Machine | None, *, several: int = 1, ready: int = 0) -> Status:
+    if several > 1:
+        fault = f"; last of {machine.name}: {machine.fault}" if machine is not None and machine.fault else ""
+        return Status(Category.BOOTING, f"Waiting for {several - ready} of its {several} instances to boot{fault}.")
     if machine is None:
         return Status(Category.BOOTING, "Waiting for an instance to boot.")
     name = f" ({machine.name})" if machine.instance is not None else ""

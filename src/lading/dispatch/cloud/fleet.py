@@ -16,15 +16,21 @@ import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from signal import Signals
 
+from lading.client.certificates import make_certificate
+from lading.core import cost
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.fleetplan import Block, Rules
 from lading.core.instances import InstanceType
 from lading.core.plan import Plan, Snapshot, Status
+from lading.core.sizing import Resources
 from lading.core.timestamps import parse_time
 from lading.core.virtualmachine import Phase
 from lading.dispatch.cloud import settings as configuration
+from lading.dispatch.cloud.crews import Crews
 from lading.dispatch.cloud.demand import Demand, at_quota
 from lading.dispatch.cloud.driver import Driver, DriverSite, find_driver
 from lading.dispatch.cloud.machine import Machine
@@ -41,6 +47,7 @@ from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.cloud")
 _START_TIMEOUT, _CLEAN_TIMEOUT = 30.0, 120.0
+_ALONE = "Ranks of it were left on instances, and its supervisor is on none."
 _HELD_BACK = (Block.QUOTA, Block.SUPERVISORS, Block.BUSY)
 
 
@@ -82,6 +89,7 @@ class CloudFleet:
         self._look: Look = lambda _: None
         self._processes: dict[str, Process] = {}
         self._places: dict[str, Machine] = {}
+        self._crews = Crews()
         self._starting: set[str] = set()
         self._made: dict[str, str] = {}
         self._change = asyncio.Event()
@@ -117,6 +125,12 @@ class CloudFleet:
             if one.usable and one.kind is not None
         )
         processes = dict(self._processes)
+        for uuid in self._crews:
+            others = tuple(self._crews.names(uuid))
+            if uuid in processes:
+                processes[uuid] = replace(processes[uuid], others=others)
+            elif uuid not in self._places and uuid not in self._starting:
+                processes[uuid] = Process(others[0], alive=False, fate=_ALONE, others=others[1:])
         return FleetView(known=self._known, workers=workers, processes=processes, trouble=self._unknown())
 
     async def changed(self) -> None:
@@ -127,17 +141,29 @@ class CloudFleet:
             raise self._failure
 
     async def start(self, assignment: Assignment) -> None:
-        """Start a supervisor on a VM. Raises Conflict, Unavailable, ExecutionError."""
+        """Start a supervisor on a VM, of a gang with outposts on others.
+
+        Raises Conflict, Unavailable, ExecutionError.
+        """
         uuid = assignment.uuid
         if uuid in self._places or uuid in self._starting:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")
         one = self._machine(assignment.worker)
         if one is None or one.link is None or one.kind is None or not one.usable:
             raise Unavailable(f"{assignment.worker}: the instance cannot take a container now")
+        if self._crews.names(uuid):
+            raise Unavailable(f"{uuid}: not all of its instances have been cleared yet")
         self._starting.add(uuid)
         self._place(uuid, one)
         try:
-            answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=self._told(assignment, one))
+            outposts = await self._send_out(assignment) if assignment.others else None
+        except BaseException:
+            self._starting.discard(uuid)
+            self._leave(uuid)
+            raise
+        try:
+            told = self._told(assignment, one, outposts)
+            answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=told)
         except Unavailable:
             # It may run: the next survey of the VM knows.
             raise
@@ -153,6 +179,40 @@ class CloudFleet:
             return
         self._leave(uuid)
         raise ExecutionError(f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE)
+
+    async def _send_out(self, assignment: Assignment) -> dict[str, object]:
+        """Have outposts made on the VMs of a gang's further ranks; what its supervisor is told of them.
+
+        Raises Unavailable, ExecutionError.
+        """
+        uuid, (certificate, key) = assignment.uuid, make_certificate("gang", now=datetime.now(UTC))
+        machines = {name: self._machine(name) for name in assignment.others}
+        for name, machine in machines.items():
+            if machine is None or not machine.usable:
+                raise Unavailable(f"{name}: the instance cannot take ranks of a gang now")
+
+        async def admit(machine: Machine, ranks: int) -> tuple[str, int]:
+            link = machine.link
+            if link is None:
+                raise Unavailable(f"{machine.name}: the instance cannot be reached now")
+            self._post(uuid, machine, ranks)
+            answer = await link.request(
+                "admit", timeout=_START_TIMEOUT, uuid=uuid, ranks=ranks, certificate=certificate, key=key
+            )
+            if answer.get("op") != "admitted":
+                why = answer.get("error") or "refused"
+                raise ExecutionError(f"{machine.name} takes no ranks of the gang: {why}", Failure.NODE)
+            return str(answer.get("address") or machine.address), int(answer.get("port") or 0)
+
+        counts = Counter(assignment.others)
+        asked = [admit(machine, counts[name]) for name, machine in machines.items() if machine is not None]
+        answers: list[tuple[str, int]] = []
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            answers.append(answer)
+        where = dict(zip(machines, answers, strict=True))
+        return {"ranks": [where[name] for name in assignment.others], "certificate": certificate, "key": key}
 
     async def signal(self, uuid: str, number: Signals) -> None:
         """Send a signal to a living supervisor. Raises Unavailable."""
@@ -170,13 +230,24 @@ class CloudFleet:
             raise Conflict(f"{uuid}: its supervisor is alive")
         if uuid in self._starting:
             raise Unavailable(f"{uuid}: it is being started")
-        if one is not None and one.phase is not Phase.GONE:
+        if one is not None:
+            await self._clean(uuid, one)
+        results = await asyncio.gather(
+            *(self._clean(uuid, other) for other in self._crews.machines(uuid)), return_exceptions=True
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        self._leave(uuid)
+
+    async def _clean(self, uuid: str, one: Machine) -> None:
+        if one.phase is not Phase.GONE:
             if one.link is None:
                 raise Unavailable(f"{one.name}: the instance cannot be reached now; {uuid} may still be there")
             answer = await one.link.request("clean", timeout=_CLEAN_TIMEOUT, uuid=uuid)
             if answer.get("error"):
                 raise Unavailable(f"{uuid} could not be cleared away: {answer.get('error')}")
-        self._leave(uuid)
+        self._recall(uuid, one)
 
     # The plan.
 
@@ -186,7 +257,7 @@ class CloudFleet:
             return Plan()
         now, self._snapshot = self._clock(), snapshot
         plan, decided = self.demand.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
-        self._expect(snapshot, plan)
+        self._expect(snapshot, plan, decided.kept)
         types = self.settings.by_name
         for key, name in decided.creates:
             self.pool.create(key, types[name])
@@ -199,13 +270,18 @@ class CloudFleet:
                 self.pool.shut_down(one, "it is idle, and others wait for an instance")
         return plan
 
-    def _expect(self, snapshot: Snapshot, plan: Plan) -> None:
-        """Keep the VMs that containers are on their way to: locking them takes its time."""
+    def _expect(self, snapshot: Snapshot, plan: Plan, kept: Iterable[tuple[str, str]]) -> None:
+        """Keep the VMs that containers are on their way to: locking them takes its time, and a gang waits for all of
+        its VMs.
+        """
         coming = {
             worker.id: {one.uuid for one in (*worker.occupants, *worker.supervisors)} for worker in snapshot.workers
         }
         for start in plan.starts:
-            coming.setdefault(start.worker, set()).add(start.uuid)
+            for name in (start.worker, *start.others):
+                coming.setdefault(name, set()).add(start.uuid)
+        for key, uuid in kept:
+            coming.setdefault(self.pool.machines[key].name, set()).add(uuid)
         entries = {one.uuid: one for one in (*snapshot.queue, *snapshot.supervisors)} if plan.starts else {}
         self._made |= {start.uuid: entries[start.uuid].created_at for start in plan.starts}
         for machine in self.pool.machines.values():
@@ -244,14 +320,21 @@ class CloudFleet:
                 tally["Queued", next((one.name for one in planner.eligible(shape)), "")] += 1
         for machine in self.pool.machines.values():
             for uuid in machine.containers | machine.expected:
+                if self._places.get(uuid, machine) is not machine:
+                    # A gang counts where its supervisor is.
+                    continue
                 process = self._processes.get(uuid)
                 tally["Locked" if process is None else "Running" if process.alive else "Ended", machine.type] += 1
         return tuple((state, type_, number) for (state, type_), number in sorted(tally.items()))
 
     # What the pool tells.
 
-    def surveyed(self, machine: Machine, live: Iterable[str], dead: Iterable[str]) -> None:
-        """These supervisors are on a VM, and no others."""
+    def surveyed(self, machine: Machine, live: Iterable[str], dead: Iterable[str], posts: Mapping[str, int]) -> None:
+        """These supervisors are on a VM, and so many ranks of these gangs, and no others."""
+        for uuid, ranks in posts.items():
+            self._post(uuid, machine, ranks)
+        for uuid in [one for one in machine.posts if one not in posts and one not in self._starting]:
+            self._recall(uuid, machine)
         living, left = set(live), set(dead)
         for uuid in living:
             known = self._processes.get(uuid)
@@ -287,6 +370,8 @@ class CloudFleet:
                 self._processes[uuid] = Process(machine.name, alive=False, fate=fate, failure=failure)
             elif uuid not in self._processes:
                 self._leave(uuid)
+        for uuid in list(machine.posts):
+            self._recall(uuid, machine)
         self.demand.forget(machine.key)
         self._change.set()
 
@@ -352,6 +437,17 @@ class CloudFleet:
         machine.last_container = uuid
         self.pool.occupy(machine)
 
+    def _post(self, uuid: str, machine: Machine, ranks: int) -> None:
+        machine.posts[uuid] = ranks
+        self._crews.join(uuid, machine)
+        self.pool.occupy(machine)
+
+    def _recall(self, uuid: str, machine: Machine) -> None:
+        if machine.posts.pop(uuid, None) is not None:
+            self._crews.leave(uuid, machine)
+            self.pool.occupy(machine)
+            self._change.set()
+
     def _leave(self, uuid: str) -> None:
         self._processes.pop(uuid, None)
         self._made.pop(uuid, None)
@@ -361,7 +457,7 @@ class CloudFleet:
             self.pool.occupy(machine)
         self.pool.touch()
 
-    def _told(self, assignment: Assignment, machine: Machine) -> dict[str, object]:
+    def _told(self, assignment: Assignment, machine: Machine, outposts: dict[str, object] | None) -> dict[str, object]:
         kind = machine.kind
         assert kind is not None
         directory = self.settings.directory
@@ -374,7 +470,18 @@ class CloudFleet:
             "api_ca_file": self._certificate_path,
             "instance_type": described(kind),
             "preemption": self._preemption if kind.preemptible else "",
+            "outposts": outposts,
+            "instance_share": self._share(assignment, kind),
         }
+
+    def _share(self, assignment: Assignment, kind: InstanceType) -> float:
+        """How many times the price of its first VM a gang pays; 0 for what is by the size of one container."""
+        order = assignment.order
+        if order.nodes == 1:
+            return 0.0
+        where = Counter((assignment.worker, *assignment.others) if assignment.others else ())
+        parts = [(found.kind, ranks) for name, ranks in where.items() if (found := self._machine(name)) is not None]
+        return gang_share(kind, parts or [(kind, order.nodes)], each=order.each)
 
 
 def age(created_at: str, now: float) -> float | None:
@@ -383,6 +490,16 @@ def age(created_at: str, now: float) -> float | None:
         return max(0.0, now - parse_time(created_at).timestamp())
     except ValueError:
         return None
+
+
+def gang_share(first: InstanceType, parts: Iterable[tuple[InstanceType | None, int]], *, each: Resources) -> float:
+    """What a gang pays for its VMs, each with so many ranks, as a part of what the first one costs."""
+    total = 0.0
+    for kind, ranks in parts:
+        if kind is not None:
+            part = cost.share(described(kind), vcpus=each.vcpus * ranks, ram=each.ram * ranks)
+            total += part * (kind.price / first.price if first.price else 1.0)
+    return total
 
 
 def described(kind: InstanceType) -> dict[str, object]:

@@ -42,6 +42,8 @@ class Machine:
     link: Link | None = None
     containers: set[str] = field(default_factory=set)
     """Those whose supervisors are here, alive or not cleared away."""
+    posts: dict[str, int] = field(default_factory=dict)
+    """Of gangs over several VMs how many ranks are here beside those of a supervisor, alive or not cleared away."""
     expected: frozenset[str] = frozenset()
     """Those that are on their way here: planned, and perhaps being locked or started."""
     images: set[str] = field(default_factory=set)

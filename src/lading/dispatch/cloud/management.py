@@ -170,7 +170,7 @@ def shown(machine: Machine, *, now: float) -> dict[str, object]:
         "provider_instance_type": kind.provider_type if kind is not None else "",
         "last_container_uuid": machine.last_container,
         "last_busy": busy,
-        "running_container_uuids": sorted(machine.containers),
+        "running_container_uuids": sorted(machine.containers | machine.posts.keys()),
         "worker_state": machine.phase.value,
         "idle_behavior": machine.behavior.value,
         "fault": machine.fault or machine.broken or machine.why,

@@ -54,8 +54,8 @@ class GivenUp:
 class Consumer(Protocol):
     """Who is told what happens to VMs. The fleet is one."""
 
-    def surveyed(self, machine: Machine, live: Iterable[str], dead: Iterable[str]) -> None:
-        """These supervisors are there."""
+    def surveyed(self, machine: Machine, live: Iterable[str], dead: Iterable[str], posts: Mapping[str, int]) -> None:
+        """These supervisors are there, and so many ranks of these gangs."""
 
     def ended(self, machine: Machine, uuid: str) -> None:
         """A supervisor has ended."""
@@ -153,7 +153,7 @@ class Pool:
 
     def occupy(self, one: Machine) -> None:
         """Containers came to a VM, or left it, or are on their way there."""
-        busy = bool(one.containers or one.expected)
+        busy = bool(one.containers or one.posts or one.expected)
         if one.phase is (Phase.IDLE if busy else Phase.RUNNING):
             one.take(Event.OCCUPIED if busy else Event.EMPTIED, now=self._clock())
             one.last_busy = self._clock()
@@ -476,7 +476,7 @@ class Pool:
             began = self._clock()
             answer = await one.link.request("ping", timeout=max(20.0, self.settings.probe_interval))
             self._counts.probed(self._clock() - began, failed=False)
-            if one.containers:
+            if one.containers or one.posts:
                 # That one has ended is told at once; this is for what was not heard.
                 self._survey(one, await one.link.request("list", timeout=60.0))
             one.seen = self._clock()
@@ -500,7 +500,8 @@ class Pool:
 
     def _survey(self, one: Machine, answer: Message) -> None:
         live = [str(item.get("uuid")) for item in answer.get("live") or []]
-        self._consumer.surveyed(one, live, [str(uuid) for uuid in answer.get("dead") or []])
+        posts = {str(item.get("uuid")): int(item.get("ranks") or 1) for item in answer.get("outposts") or []}
+        self._consumer.surveyed(one, live, [str(uuid) for uuid in answer.get("dead") or []], posts)
 
     def _hear(self, one: Machine, message: Message) -> None:
         if message.get("op") == "verified":
@@ -509,7 +510,7 @@ class Pool:
         elif message.get("op") == "ended":
             self._consumer.ended(one, str(message.get("uuid")))
         elif message.get("op") == "started":
-            self._consumer.surveyed(one, [*one.containers, str(message.get("uuid"))], ())
+            self._consumer.surveyed(one, [*one.containers, str(message.get("uuid"))], (), dict(one.posts))
 
     # Verdicts.
 
