@@ -332,7 +332,7 @@ def test_what_goes_wrong_with_a_gang_over_several_vms(clouded: Cloud, what: str)
         if what == "cancel":
             process.send_signal(signal.SIGINT)
         elif what == "machine":
-            clouded.ec2.machines.stop(_of_annexes(clouded)[0])
+            clouded.ec2.client.terminate_instances(InstanceIds=_of_annexes(clouded)[:1])
         else:
             (lock,) = _below(clouded, "run/*-dz642-*/lock")
             for pid in _holders(lock):
