@@ -264,7 +264,9 @@ class _Fleet(CloudFleet):
         try:
             await super().start(assignment)
         except LadingError:
-            self.on_failure(assignment.uuid, assignment.worker)
+            # A gang needs all of its VMs.
+            for worker in (assignment.worker, *assignment.others):
+                self.on_failure(assignment.uuid, worker)
             raise
 
 
