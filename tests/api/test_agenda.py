@@ -72,7 +72,7 @@ async def test_nothing_is_run_before_its_time(it: World) -> None:
 async def tended(it: World, condition: Callable[[], Awaitable[bool]]) -> None:
     task = asyncio.create_task(it.app.tend())
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while not await condition():
                 await asyncio.sleep(0)
     finally:

@@ -20,7 +20,7 @@ from lading.core import sessions
 from lading.testing.world import World, world
 from tests.supervisor.gateway.entering import gateway_of, stub_running
 
-PATIENCE = 30.0
+PATIENCE = 180.0
 
 
 @pytest.fixture

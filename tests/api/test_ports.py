@@ -23,7 +23,7 @@ from tests.api.test_connecting import Caller
 from tests.reality import need_program, need_root
 from tests.supervisor.gateway.entering import gateway_of
 
-PATIENCE = 30.0
+PATIENCE = 180.0
 PORT = {"access": "private", "label": "web", "initial_path": "start"}
 SERVE = """
 import fcntl, http.server, socket, struct

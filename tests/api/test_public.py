@@ -55,7 +55,7 @@ async def test_status_of_the_events(it: World) -> None:
     with it.app.services.bus.listen():
         await it.ok("POST", "collections", {})
         assert (await it.ok("GET", "/status.json", token=""))["Clients"] == 1
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             # From PostgreSQL events take a moment.
             while await it.ok("GET", "/debug.json", token="m" * 50) != {"Queues": [1]}:
                 await asyncio.sleep(0)

@@ -26,7 +26,7 @@ async def pair(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[tuple[
 
 
 async def heard(listener: Listener, count: int) -> list[str]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         return [(await listener.get()).object_uuid for _ in range(count)]
 
 

@@ -12,7 +12,7 @@ import pytest
 from lading.api import streaming
 from lading.testing.world import World, world
 
-PATIENCE = 20.0
+PATIENCE = 180.0
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ async def test_clients_come_back_after_what_passes(it: World, monkeypatch: pytes
 
     monkeypatch.setattr(websocket, "authenticate", sometimes)
     client = ApiClient(AsgiTransport(it.app), it.dispatcher)
-    async with aclosing(events(client, sleep=at_once)) as stream, asyncio.timeout(60):
+    async with aclosing(events(client, sleep=at_once)) as stream, asyncio.timeout(180):
         assert await anext(stream) == Reconnected()
     assert failures == []
 

@@ -51,7 +51,7 @@ class Speaker:
         transport = FlakyTransport(AsgiTransport(self), seed=1) if flaky else AsgiTransport(self)
         stream = events(ApiClient(transport, "secret"), sleep=self.sleep, chance=lambda: 0.0, silence=silence)
         found: list[Event | Reconnected] = []
-        async with aclosing(stream), asyncio.timeout(60):
+        async with aclosing(stream), asyncio.timeout(180):
             async for item in stream:
                 found.append(item)
                 if len(found) == count:

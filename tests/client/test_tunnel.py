@@ -19,7 +19,7 @@ from lading.client.tunnel import Tunnel
 from lading.core.errors import Unavailable
 from lading.wiring.certificate import ensure_certificate
 
-PATIENCE = 20.0
+PATIENCE = 180.0
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_i
 from tests.bell import Bell
 
 CONTAINER = "zzzzz-dz642-engine000000000"
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass

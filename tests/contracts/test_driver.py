@@ -75,7 +75,7 @@ DRIVERS = {"fake": fake, "loopback": loopback, "ec2": ec2} | {name: through_libc
 
 @pytest.fixture(params=list(DRIVERS))
 async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Driver]:
-    async with asyncio.timeout(60), DRIVERS[request.param](tmp_path, "one") as made:
+    async with asyncio.timeout(180), DRIVERS[request.param](tmp_path, "one") as made:
         yield made
 
 

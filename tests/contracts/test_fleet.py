@@ -76,7 +76,7 @@ async def cloud(_: Path) -> AsyncIterator[Fleet]:
 
 @pytest.fixture(params=[fake, local, slurm, cloud], ids=["fake", "local", "slurm", "cloud"])
 async def fleet(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Fleet]:
-    async with asyncio.timeout(60), request.param(tmp_path) as made:
+    async with asyncio.timeout(180), request.param(tmp_path) as made:
         await until(made, lambda view: view.known and bool(view.workers))
         yield made
 

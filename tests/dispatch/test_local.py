@@ -32,7 +32,7 @@ async def local(run: Path, *, parent: str = "", start: str = "", **more: Any) ->
         capacity=Resources(2, GIB),
         **{"restart_first": 0.01, "restart_longest": 0.05, **more},
     )
-    async with asyncio.timeout(60), LocalFleet(settings) as fleet:
+    async with asyncio.timeout(180), LocalFleet(settings) as fleet:
         yield fleet
 
 

@@ -36,7 +36,7 @@ def settings(**more: object) -> SlurmSettings:
 
 @asynccontextmanager
 async def fleet_of(slurm: FakeSlurm, **more: object) -> AsyncIterator[SlurmFleet]:
-    async with asyncio.timeout(60), SlurmFleet(settings(**more), Slurm(slurm, timeout=1.0)) as fleet:
+    async with asyncio.timeout(180), SlurmFleet(settings(**more), Slurm(slurm, timeout=1.0)) as fleet:
         await until(fleet, lambda: fleet.view().known or slurm.down)
         yield fleet
     await slurm.close()

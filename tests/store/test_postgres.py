@@ -188,7 +188,7 @@ async def test_announcements_reach_all_and_survive_a_lost_connection(
             tx.announce()
         return number
 
-    async with asyncio.timeout(60), aclosing(pair[1].announcements()) as heard:
+    async with asyncio.timeout(180), aclosing(pair[1].announcements()) as heard:
         await anext(heard)
         for round in range(3):
             wanted = await announce(f"log {round}")
@@ -230,7 +230,7 @@ async def test_while_the_server_is_away(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(postgres_module, "_AGAIN", 0)
     with running_postgres() as server:
         database = await PostgresDatabase.open(await server.fresh(), seal=make_seal())
-        async with asyncio.timeout(60), aclosing(database.announcements()) as heard:
+        async with asyncio.timeout(180), aclosing(database.announcements()) as heard:
             await anext(heard)
             await asyncio.to_thread(server.stop, "immediate")
             for _ in range(2):

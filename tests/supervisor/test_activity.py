@@ -19,7 +19,7 @@ async def test_what_takes_long_is_told_once() -> None:
             raise Unavailable
 
     activity = Activity(tell, patience=0.001)
-    async with activity.shown(), asyncio.timeout(60):
+    async with activity.shown(), asyncio.timeout(180):
         await activity.doing("unpacking its image", heard.wait())  # type: ignore[arg-type]
         heard.clear()
         await asyncio.gather(*(activity.doing(what, heard.wait()) for what in ("one", "two")))  # type: ignore[arg-type]

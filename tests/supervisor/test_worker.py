@@ -20,7 +20,7 @@ from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER
 from tests.supervisor.supervised import Bench, open_files
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass

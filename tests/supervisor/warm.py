@@ -15,7 +15,7 @@ from typing import Any
 
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass

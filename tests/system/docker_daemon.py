@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lading.supervisor import linux
 
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lading.supervisor import linux
 
-_PATIENCE = 30.0
+_PATIENCE = 180.0
 # Podman asks for as many files and processes as the system allows; a machine that is a container itself has fewer.
 _CONFIGURATION = """[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]

@@ -28,7 +28,7 @@ from tests.system.test_servers import Servers, queue, servers
 
 __all__ = ["servers"]
 pytestmark = pytest.mark.system
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)

@@ -81,13 +81,13 @@ def check(found: dict[str, list[tuple[int, int]]], *, count: int) -> None:
 async def test_each_gpu_is_one_containers_at_a_time(cluster: Cluster) -> None:
     async with desk_of(cluster) as desk:
         uuids = [await desk.submit(SCRIPT, **gpus(count)) for count in (1, 2, 1, 1, 1)]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             check(await uses(desk, uuids), count=6)
 
 
 async def test_a_container_that_needs_other_gpus_waits_and_says_so(cluster: Cluster) -> None:
     async with desk_of(cluster) as desk:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             for wish, words in (
                 (gpus(1, driver_version="12.0"), "driver is too old"),
                 (gpus(1, stack="rocm"), "for cuda"),
@@ -115,7 +115,7 @@ async def test_slurm_says_which_gpus_a_job_has(tree: Path, tmp_path: Path) -> No
         running_cluster(tmp_path / "data", config, slurm.environment) as cluster,
     ):
         tools(cluster)
-        async with desk_of(cluster) as desk, asyncio.timeout(60):
+        async with desk_of(cluster) as desk, asyncio.timeout(180):
             uuids = [await desk.submit(SCRIPT, **gpus(1)) for _ in range(3)]
             check(await uses(desk, uuids), count=3)
         while slurm.jobs():

@@ -17,7 +17,7 @@ from tests.system.cluster import LADING, Cluster, running_cluster
 from tests.system.desk import Desk, desk_of
 
 pytestmark = pytest.mark.system
-PATIENCE = 60.0
+PATIENCE = 180.0
 # Each attempt writes what the other one cannot.
 SCRIPT = "echo attempt $(cat /proc/sys/kernel/random/uuid); exec sleep 600"
 

@@ -25,7 +25,7 @@ from tests.system.arvados_client.environment import client_environment
 from tests.system.cluster import LADING, Cluster, is_alive, running_cluster
 
 pytestmark = pytest.mark.system
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -80,7 +80,7 @@ class Scene:
 
     async def until(self, request: Record, *states: str) -> Record:
         """Its container, once it is in one of these states."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while True:
                 found = await self.api.get("container_requests", request["uuid"])
                 container = await self.api.get("containers", found["container_uuid"])
@@ -174,7 +174,7 @@ async def _kill_supervisor(scene: Scene) -> None:
     served = _mount_process(supervisor)
     os.kill(supervisor, signal.SIGKILL)
     await scene.until(request, "Cancelled", "Complete", "Queued")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while is_alive(served) or scene.cluster.run_directories():
             await asyncio.sleep(0.05)
 

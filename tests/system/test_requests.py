@@ -54,7 +54,7 @@ class Client:
 
     async def until(self, request: Record, *states: str) -> Record:
         """Wait until its container is in one of these states."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while (found := await self.container(request))["state"] not in states:
                 await asyncio.sleep(0.05)
         return found

@@ -168,7 +168,7 @@ async def listen(client: ApiClient, heard: list[str]) -> None:
 
 async def mark(client: ApiClient, heard: list[str], name: str) -> None:
     """Wait until the listener hears of what is made now."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while True:
             made = await client.create("collections", {"name": name}, ensure_unique_name=True)
             for _ in range(20):

@@ -17,7 +17,7 @@ from tests.system.cluster import Cluster, free_address, running_cluster
 from tests.system.desk import Desk, desk_of
 
 pytestmark = pytest.mark.system
-PATIENCE = 40.0
+PATIENCE = 180.0
 PORT = 8000
 CONFIG = """
 Containers: {StopGracePeriod: 500ms}

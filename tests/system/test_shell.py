@@ -36,7 +36,7 @@ SLURM = """
   ReserveExtraRAM: 0
   SLURM: {{PollPeriod: 300ms, NodeDirectory: {node}, HookDirectory: {hooks}}}
 """
-PATIENCE = 40.0
+PATIENCE = 180.0
 
 
 @pytest.fixture(

@@ -32,11 +32,11 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[DataDirectory, str, Secr
     ensure_certificate(directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC))
     ready, stop = asyncio.Event(), asyncio.Event()
     serving = asyncio.create_task(server.serve(directory, address, stop=stop, on_ready=ready.set))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await ready.wait()
     yield directory, address, secrets
     stop.set()
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         await serving
 
 

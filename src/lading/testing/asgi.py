@@ -82,7 +82,7 @@ class AsgiTransport:
         finally:
             connection.disconnect()
             try:
-                async with asyncio.timeout(5.0):
+                async with asyncio.timeout(60.0):
                     await task
             except TimeoutError as error:
                 raise AssertionError("the application did not end after websocket.disconnect") from error

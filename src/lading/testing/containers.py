@@ -25,8 +25,8 @@ from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauth
 from lading.testing.pulse import Pulse
 
 TOKEN = "zzzzz-gj3su-dispatcher00000"
-_PATIENCE = 60.0
 _FINAL = {State.COMPLETE, State.CANCELLED}
+_PATIENCE = 180.0
 _PARAMETERS = ("filters", "order", "select", "limit")
 Fields = dict[str, Any]
 

@@ -30,7 +30,7 @@ EVENTS_ONLY = Settings(poll_interval=3600.0)
 
 @asynccontextmanager
 async def dispatching(
-    server: FakeContainers, fleet: Fleet, *, settings: Settings = QUICK, limit: float = 20.0
+    server: FakeContainers, fleet: Fleet, *, settings: Settings = QUICK, limit: float = 180.0
 ) -> AsyncIterator[None]:
     """A dispatcher of `fleet` while inside, for at most `limit` seconds.
 

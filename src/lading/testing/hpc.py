@@ -19,7 +19,7 @@ from typing import Any
 
 from lading.hpc.credentials import Identity, make_identity
 
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 @dataclass

@@ -21,7 +21,7 @@ from pathlib import Path
 
 _TUNED = "batch_sched_delay=0,sched_min_interval=0,sched_interval=1,bf_interval=1"
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin:/usr/local/bin"
-_PATIENCE = 20.0
+_PATIENCE = 180.0
 _CONFIGURATION = """ClusterName=lading
 SlurmctldHost={host}({address})
 SlurmctldPort={port}

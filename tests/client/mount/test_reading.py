@@ -94,7 +94,7 @@ async def test_who_reads_on_gets_the_next_blocks_early(store: Store, blocks: Ope
     reader = Reader(_file(*((one, 0, 200_000) for one in locators)))
     for read, known in ((0, 3), (200_000, 4)):
         await _read(reader, blocks, read, 200_000)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while len(store.asked) < known:
                 await asyncio.sleep(0)
         await asyncio.gather(*blocks._loads.values())

@@ -41,7 +41,7 @@ async def test_a_mount_from_beginning_to_end(tmp_path: Path) -> None:
             assert "one" in await _listed(place / "home")
             assert await _listed(place / "home" / "one") == {"a.txt"}
             await it.collection({"b.txt": b"x"}, name="two")
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(180):
                 while "two" not in await _listed(place / "home"):
                     await asyncio.sleep(0)
             with pytest.raises(LadingError, match="something is mounted there"):

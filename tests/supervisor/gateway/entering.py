@@ -23,7 +23,7 @@ from lading.testing.engine import StubEngine
 CONTAINER = "zzzzz-dz642-000000000000001"
 OTHER = "zzzzz-dz642-000000000000002"
 ROOT = "root token"
-PATIENCE = 30.0
+PATIENCE = 180.0
 
 
 @dataclass

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.system.arvados_client.environment import client_environment
 from tests.system.cluster import Cluster
 
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 @dataclass
