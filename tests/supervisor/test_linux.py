@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor import linux
+from tests.reality import need_program
 
 needs_root = pytest.mark.usefixtures("as_root")
 
@@ -47,6 +48,24 @@ print(linux.mounts_below(str(directory)) == [str(directory / "root")])
     assert in_own_namespace(work, tmp_path) == "['new', 'other', 'same'] top\nTrue\n"
     assert (tmp_path / "upper" / "new").exists()
     assert linux.mounts_below(str(tmp_path)) == []
+
+
+@needs_root
+def test_files_of_others_in_user_space_are_left_behind(tmp_path: Path) -> None:
+    """Their programs could not end while a supervisor runs, where the machine does not share its mounts."""
+    need_program("fusermount3")
+    for name in ("theirs", "ours"):
+        (tmp_path / name).mkdir()
+    work = """
+descriptors = [os.open("/dev/fuse", os.O_RDWR) for _ in range(2)]
+for name, descriptor in zip(("theirs", "ours"), descriptors):
+    linux.mount("x", str(directory / name), "fuse.x", f"fd={descriptor},rootmode=40000,user_id=0,group_id=0")
+before = linux.mounts_below(str(directory))
+linux.leave_mount_namespace(directory / "ours" / "run")
+print(len(before), linux.mounts_below(str(directory)) == [str(directory / "ours")])
+linux.unmount(str(directory / "ours"))
+"""
+    assert in_own_namespace(work, tmp_path) == "2 True\n"
 
 
 @needs_root

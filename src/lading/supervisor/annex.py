@@ -65,7 +65,7 @@ def _serve(annex: Annex) -> int:
     try:
         linux.end_with_parent()
         if os.geteuid() == 0:
-            linux.leave_mount_namespace()
+            linux.leave_mount_namespace(annex.directory)
         asyncio.run(annex.run())
     except (LadingError, OSError, BaseExceptionGroup) as error:
         return _fault(error)
@@ -102,12 +102,12 @@ class Annex:
         told, rank = invitation.assignment, invitation.rank
         self._name = f"{told.container_uuid}-{rank}"
         # Machines may have one file system, where the directory of the container is its supervisor's.
-        self._directory = Path(told.run_directory).parent.parent / "annex" / self._name
+        self.directory = Path(told.run_directory).parent.parent / "annex" / self._name
         self._spread = Spread(wire=invitation.wire, rank=rank, leader=leader)
         self._certificate = invitation.certificate
-        place = str(self._directory / "server.crt") if invitation.certificate else told.api_ca_file
+        place = str(self.directory / "server.crt") if invitation.certificate else told.api_ca_file
         self._told: Assignment = replace(
-            told, run_directory=str(self._directory), annex_command=(), api_ca_file=place, gateway="none"
+            told, run_directory=str(self.directory), annex_command=(), api_ca_file=place, gateway="none"
         )
         self._engines = engines
         self._output = ""
@@ -119,7 +119,7 @@ class Annex:
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         self._make_directories()
         # For whoever finds what all its processes left when they were killed.
-        journal = Journal(self._directory)
+        journal = Journal(self.directory)
         journal.open(Opening(engine=self._told.engine, settings=self._settings()))
         journal.write(CONTAINER_STEP, Mark.BEGUN)
         engine = self._engines(self._told.engine, self._settings())
@@ -139,10 +139,10 @@ class Annex:
         try:
             await engine.remove()
         finally:
-            linux.remove_directory(self._directory)
+            linux.remove_directory(self.directory)
 
     def _make_directories(self) -> None:
-        for folder in (self._directory, Path(self._told.cache_directory)):
+        for folder in (self.directory, Path(self._told.cache_directory)):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._certificate:
             Path(self._told.api_ca_file).write_text(self._certificate)
@@ -160,7 +160,7 @@ class Annex:
         told = self._told
         transport = open_transport(told)
         session = Session(told, transport)
-        log = Log(self._directory / "log", lambda: datetime.now(UTC), limit=told.log_limit)
+        log = Log(self.directory / "log", lambda: datetime.now(UTC), limit=told.log_limit)
         try:
             await session.join()
             container, private = session.container, engine.sees_private_mounts
@@ -168,7 +168,7 @@ class Annex:
                 container.mounts,
                 secret_mounts=await session.secrets(),
                 output_path=container.output_path,
-                scratch=str(self._directory / "mounts"),
+                scratch=str(self.directory / "mounts"),
             )
             cache = TreeCache(Path(told.cache_directory) / "trees", told.cache_size)
             inputs = Inputs(session.data, session.blocks, cache, session.fetch_git_tree, told.large_input)

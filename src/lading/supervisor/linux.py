@@ -12,6 +12,7 @@ import ctypes
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -24,15 +25,28 @@ _MOST_ELEMENTS = 100
 _SMALL = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_SYSTEM = (Path("/proc"), Path("/sys"), Path("/dev"))
 
 
-def leave_mount_namespace() -> None:
+def leave_mount_namespace(*needed: Path) -> None:
     """Give this process its own mount namespace, which still sees what the machine mounts and unmounts.
 
+    FUSE mounts are left behind, but those that lie above the directories `needed`, this program or where it runs, and
+    those of the system: on a machine that does not share its mounts their programs could not end before this process.
     Call it before the process has a second thread. Raises OSError without the right to do so.
     """
     _check(_libc.unshare(CLONE_NEWNS), "unshare")
     _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
+    kept = [Path.cwd(), Path(__file__), Path(sys.prefix), Path(sys.base_prefix), *needed]
+    for kind, point in reversed(_mounts()):
+        if (kind == "fuse" or kind.startswith("fuse.")) and not _belongs(Path(point), kept):
+            # Another one may have gone with a mount above it.
+            with contextlib.suppress(OSError):
+                unmount(point)
+
+
+def _belongs(point: Path, kept: Sequence[Path]) -> bool:
+    return any(one.is_relative_to(point) for one in kept) or any(point.is_relative_to(one) for one in _SYSTEM)
 
 
 def open_machine_namespace() -> int:
@@ -81,9 +95,15 @@ def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -
 
 def mounts_below(directory: str) -> list[str]:
     """Mount points at or below `directory` in this namespace, innermost first."""
+    points = [point for _, point in reversed(_mounts())]
+    return [one for one in points if one == directory or one.startswith(directory + "/")]
+
+
+def _mounts() -> list[tuple[str, str]]:
+    """Type and mount point of each mount of this namespace, in the order in which they were made."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        points = [_unescape(line.split(" ", 5)[4]) for line in table]
-    return [one for one in reversed(points) if one == directory or one.startswith(directory + "/")]
+        lines = [line.split(" ") for line in table]
+    return [(line[line.index("-", 6) + 1], _unescape(line[4])) for line in lines]
 
 
 def remove_directory(directory: Path, *, last: str = "") -> None:

@@ -49,7 +49,7 @@ def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
     ignore_probes()
     lockfile.write_holder(lock, lockfile.Holder(UUID=assignment.container_uuid, PID=os.getpid()))
     if os.geteuid() == 0:
-        linux.leave_mount_namespace()
+        linux.leave_mount_namespace(Path(assignment.run_directory))
     return asyncio.run(_run(assignment, engines))
 
 

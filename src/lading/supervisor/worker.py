@@ -41,11 +41,11 @@ _PAGE = resource.getpagesize()
 _logger = logging.getLogger("lading.supervisor")
 
 
-def work(connection: socket.socket, *, engines: EngineMaker) -> int:
-    """Serve containers until there is a reason to end; the exit code of the process."""
+def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> int:
+    """Serve containers, with run directories below `run_root`, until there is a reason to end; the exit code."""
     ignore_probes()
     if os.geteuid() == 0:
-        linux.leave_mount_namespace()
+        linux.leave_mount_namespace(run_root)
     return asyncio.run(serve(connection, engines))
 
 

@@ -261,7 +261,7 @@ class Zygote:
     # Children.
 
     def _hire(self, connection: socket.socket) -> int:
-        return self._fork(lambda: work(connection, engines=self.engines))
+        return self._fork(lambda: work(connection, self.run_root, engines=self.engines))
 
     def _fork(self, do: Callable[[], int]) -> int:
         pid = os.fork()

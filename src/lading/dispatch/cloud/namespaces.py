@@ -30,6 +30,9 @@ _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "freezer", "devices
 _INIT = """set -e
 mount --make-rprivate /
 mount -t proc proc /proc
+while read -r _ point kind _; do
+    case $kind in fuse|fuse.*) umount -l "$(printf %b "$point")" || true ;; esac
+done </proc/self/mounts
 {cgroups}
 mount --bind /tmp /tmp
 mount -o remount,bind,ro /
