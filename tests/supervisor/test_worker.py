@@ -147,12 +147,14 @@ async def test_what_is_no_assignment_ends_the_process(place: Place) -> None:
         assert await place.task == 1
 
 
-def test_the_process_leaves_the_mount_namespace_and_ends_with_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[bool] = []
-    monkeypatch.setattr(linux, "leave_mount_namespace", lambda: left.append(True))
+def test_the_process_leaves_the_mount_namespace_and_ends_with_its_parent(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    left: list[Path] = []
+    monkeypatch.setattr(linux, "leave_mount_namespace", left.append)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.close()
     with theirs:
-        assert work(theirs, engines=lambda name, settings: StubEngine(settings)) == 0
-    assert left == [True]
+        assert work(theirs, tmp_path, engines=lambda name, settings: StubEngine(settings)) == 0
+    assert left == [tmp_path]
