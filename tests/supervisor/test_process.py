@@ -53,7 +53,7 @@ def test_the_run_directory_goes_with_the_process(bench: Bench, monkeypatch: pyte
     bench.add("true")
     told = bench.assignment()
     lock = lockfile.acquire(bench.run_directory)
-    monkeypatch.setattr(linux, "leave_mount_namespace", lambda: None)
+    monkeypatch.setattr(linux, "leave_mount_namespace", lambda _: None)
     assert run_one(told, lock, engines=lambda name, settings: StubEngine(settings)) == 1
     lockfile.release(lock)
     assert not bench.run_directory.exists()
@@ -64,7 +64,7 @@ def test_a_run_directory_that_stays_is_no_crash(bench: Bench, monkeypatch: pytes
         raise OSError(16, "busy")
 
     lock = lockfile.acquire(bench.run_directory)
-    monkeypatch.setattr(linux, "leave_mount_namespace", lambda: None)
+    monkeypatch.setattr(linux, "leave_mount_namespace", lambda _: None)
     monkeypatch.setattr(linux, "remove_directory", refuse)
     assert run_one(bench.assignment(), lock, engines=lambda name, settings: StubEngine(settings)) == 1
     holder = lockfile.read_holder(bench.run_directory)
