@@ -44,8 +44,9 @@ simulate: ## Play SEEDS seeded dramas of 500 steps in a model of the whole, and 
 	@scripts/setup.sh test
 	@$(BIN)/python -m lading.testing.simulation --seeds $(SEEDS)
 
-chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm
+chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm; an API dead for two minutes
 	@scripts/setup.sh test
+	$(BIN)/pytest -q -m long tests/system/test_bad_luck.py
 	@$(BIN)/python -m tests.system.chaos
 
 hpc: ## Kill daemons, sshd, ranks, conductors and supervisors of MPI clusters, and cut their network
