@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
@@ -19,9 +18,10 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from lading.client.events import Event, Reconnected
-from lading.client.transport import Body, Response, StreamedResponse, WebSocket
+from lading.client.transport import Response
 from lading.core.container import TRANSITIONS, State
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.testing.exchanges import ExchangesOnly
 from lading.testing.pulse import Pulse
 
 TOKEN = "zzzzz-gj3su-dispatcher00000"
@@ -56,7 +56,7 @@ class Watch(Protocol):
         """A container was locked, and the answer that said so was lost."""
 
 
-class FakeContainers:
+class FakeContainers(ExchangesOnly):
     """Implements `Transport` for dispatchers; supervisors use `run`, `finish` and `abandon`."""
 
     def __init__(
@@ -203,21 +203,6 @@ class FakeContainers:
         finally:
             self._pulse.beat()
         return Response(200, {}, msgspec.json.encode(answer))
-
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: Body = b"", timeout: float = 0.0
-    ) -> AbstractAsyncContextManager[StreamedResponse]:
-        """Not offered."""
-        raise Unavailable(f"the fake server has no streams: {method} {path} {headers} {body!r} {timeout}")
-
-    def websocket(
-        self, path: str, *, headers: Mapping[str, str], timeout: float = 0.0
-    ) -> AbstractAsyncContextManager[WebSocket]:
-        """Not offered: take `events`."""
-        raise Unavailable(f"the fake server has no websocket: {path} {headers} {timeout}")
-
-    async def close(self) -> None:
-        """Nothing to drop."""
 
     async def _answer_late(self, where: list[str], patience: float) -> None:
         """What was asked for is done; the answer may be lost."""

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from signal import Signals
 from typing import Any
 
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.client.retry import NO_RETRY
-from lading.client.transport import Body, Response, StreamedResponse, WebSocket
-from lading.core.errors import LadingError, Unavailable
+from lading.client.transport import Response
+from lading.core.errors import LadingError
 from lading.core.sizing import GIB, Resources
 from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
 from lading.dispatch.run import run
 from lading.dispatch.settings import Settings
+from lading.testing.exchanges import ExchangesOnly
 from lading.testing.simulation.host import Host
 from lading.testing.simulation.server import Server, fault
 from lading.testing.simulation.traffic import Stream, Traffic
@@ -25,7 +25,7 @@ SETTINGS = Settings(kill_patience=60.0, min_retry=1.0, refusal_pause=60.0)
 CAPACITY = Resources(4, GIB)
 
 
-class Line:
+class Line(ExchangesOnly):
     """Implements `Transport` and the events of one dispatcher."""
 
     def __init__(self, name: str, token: str, server: Server, traffic: Traffic) -> None:
@@ -83,21 +83,6 @@ class Line:
     def _take(self, item: object) -> None:
         if isinstance(item, Event):
             self._inbox.put_nowait(item)
-
-    def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: Body = b"", timeout: float = 0.0
-    ) -> AbstractAsyncContextManager[StreamedResponse]:
-        """Not offered."""
-        raise Unavailable(f"no streams here: {method} {path} {headers} {body!r} {timeout}")
-
-    def websocket(
-        self, path: str, *, headers: Mapping[str, str], timeout: float = 0.0
-    ) -> AbstractAsyncContextManager[WebSocket]:
-        """Not offered: take `events`."""
-        raise Unavailable(f"no websocket here: {path} {headers} {timeout}")
-
-    async def close(self) -> None:
-        """Nothing to drop."""
 
 
 class HostFleet:
