@@ -1,4 +1,4 @@
-"""An engine's service for a test session: started in a directory of its own, waited for, ended, its leavings removed."""
+"""An engine's service for a test session: started in a directory of its own, awaited, ended, its leavings removed."""
 
 from __future__ import annotations
 
