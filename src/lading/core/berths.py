@@ -102,6 +102,17 @@ def _taste(room: Room, image: str) -> tuple[bool, str]:
     return image not in room.images, room.id
 
 
+def lacking(need: Resources, room: Room, types: Mapping[str, InstanceType]) -> float:
+    """The share of a room's whole that must become free for `need` to fit, the most of any resource; 0.0 if it fits."""
+    return max(0.0, (need - room.free).share_of(types[room.type].resources))
+
+
+def free_share(room: Room, types: Mapping[str, InstanceType]) -> float:
+    """The share of a room that is free, of what is taken most."""
+    whole = types[room.type].resources
+    return 1.0 - (whole - room.free).share_of(whole)
+
+
 def least(rooms: Mapping[Signature, Mapping[str, None]], need: Resources) -> Signature | None:
     """Of those where a need fits the one with the least left; None when there is none."""
     best: tuple[tuple[int, int, int, int], Signature] | None = None

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from heapq import heapify, heappop, heapreplace
 
-from lading.core.berths import ANY, Room, Signature, keep, lay_out, least
+from lading.core.berths import ANY, Room, Signature, free_share, keep, lacking, lay_out, least
 from lading.core.cloudlimits import Limits
 from lading.core.instances import InstanceType, Shape, eligible, machines
 from lading.core.sizing import Resources, total
@@ -508,20 +508,13 @@ class Planner:
         able = [room for room in self._rooms.values() if room.ready and room.open]
         right = [room for room in able if room.type in names]
         if right:
-            best = min(right, key=lambda room: (max(0.0, self._lacking(shape.need, room)), room.id))
+            best = min(right, key=lambda room: (lacking(shape.need, room, self._types), room.id))
         elif able:
-            best = min(able, key=lambda room: (-self._free_share(room), room.id))
+            best = min(able, key=lambda room: (-free_share(room, self._types), room.id))
         else:
             return
         self._unlist(best)
         self._guard = uuid, frozenset((best.id,))
-
-    def _lacking(self, need: Resources, room: Room) -> float:
-        return (need - room.free).share_of(self._types[room.type].resources)
-
-    def _free_share(self, room: Room) -> float:
-        whole = self._types[room.type].resources
-        return 1.0 - (whole - room.free).share_of(whole)
 
     def _unguard(self, uuid: str = "") -> None:
         """Keep a room for nobody any more; not if it is kept for another than `uuid`."""
