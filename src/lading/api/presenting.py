@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lading.api.services import Services
-from lading.api.shape import show, show_row
+from lading.api.shape import show_all, show_row
 from lading.core import ids
 from lading.core.access import PUBLIC, Principal
 from lading.core.permissions import Level
@@ -29,13 +29,16 @@ async def present(
     *,
     distinct: bool = False,
 ) -> list[Record]:
-    """Rows of one type as answers: `names`, or all visible fields. Rows made distinct have what was selected only."""
+    """Rows of one type as answers: `names`, or all visible fields. Rows made distinct have what was selected only.
+
+    The rows have the same fields; they are given away, as they may become the answers.
+    """
     wanted = kind.visible if names is None else names
     if kind in (USERS, GROUPS) and not distinct:
         await _decorate(tx, services, principal, kind, rows)
     if distinct:
         return [show_row(kind, row, wanted, distinct=True) for row in rows]
-    shown = [show(kind, row, wanted) for row in rows]
+    shown = show_all(kind, rows, wanted)
     if kind is USERS and not principal.is_admin:
         shown = [
             one if row["uuid"] == principal.user_uuid else {name: one[name] for name in one if name in PUBLIC}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from lading.core.records import COLLECTIONS, GROUPS, LINKS, LOGS, USERS, kind_of
@@ -64,6 +64,20 @@ def show(kind: RecordType, record: Record, names: tuple[str, ...] | None = None)
     shown["kind"] = kind.kind
     shown["etag"] = etag(record)
     return shown
+
+
+def show_all(kind: RecordType, rows: Sequence[Record], names: tuple[str, ...]) -> list[Record]:
+    """As `show` for each of some rows, which have the same fields and are nobody else's: they may become the answer."""
+    if not rows or kind.plural in _DERIVED:
+        return [show(kind, row, names) for row in rows]
+    surplus = rows[0].keys() - set(names)
+    for row in rows:
+        tag = etag(row)
+        for name in surplus:
+            del row[name]
+        row["kind"] = kind.kind
+        row["etag"] = tag
+    return list(rows)
 
 
 def only(shown: Record, names: tuple[str, ...]) -> Record:
