@@ -37,7 +37,7 @@ SLOWER = 2.0
 _LIMIT = 300.0
 _SECONDS = 5.0
 _AT_ONCE = 10
-_LOW, _HIGH = 5, -10
+_LOW, _HIGH = 5, -20
 _PAUSE = 0.01
 _FEWEST = 300
 

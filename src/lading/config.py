@@ -51,6 +51,13 @@ class API:
     MaxGatewayTunnels: int = key(
         4096, "Most tunnels that the gateways of containers may have to one server at once.", private=True
     )
+    MinSessionRate: int = key(
+        8 * MIB,
+        "Bytes a second that sessions and published ports of containers keep, all together, when a server slows them"
+        " down to answer calls in time; 0 never slows them down.",
+        private=True,
+        unit="bytes",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -269,3 +269,12 @@ async def test_a_large_body_of_a_stranger_is_not_read(it: World) -> None:
     chunked = {"transfer-encoding": "chunked"}
     assert (await it.request("POST", "collections", raw=large, token="unknown", headers=chunked)).status == 401
     assert (await it.request("POST", "collections", raw=large, headers=length)).status == 200
+
+
+async def test_sessions_are_told_of_calls(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They give way while somebody calls, whatever the answer is."""
+    told: list[str] = []
+    monkeypatch.setattr(it.app.services.turns, "note_call", lambda: told.append("call"))
+    await it.request("GET", "users/current")
+    await it.request("GET", "nothing")
+    assert told == ["call"] * 2

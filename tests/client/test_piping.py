@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from lading.client.pacing import Pacer
 from lading.client.piping import PIECE, Pipe, Turns, join, read_head
 from lading.core import httphead
 from lading.core.errors import Malformed, Unavailable
@@ -117,3 +118,28 @@ async def test_bytes_that_take_turns_all_arrive() -> None:
         assert await other[1].reader.read() == b""
         await other[1].close()
     assert await asyncio.gather(*joined) == [len(data)] * 3
+
+
+async def test_a_stream_that_moves_much_gives_way_to_calls_and_loses_nothing() -> None:
+    """The clock stands still but for the pauses, in which the time goes by that the rate asks for."""
+    now, paused = 0.0, 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now, paused
+        now, paused = now + seconds, paused + seconds
+        await asyncio.sleep(0)
+
+    turns = Turns(pacer=Pacer(1e6, clock=lambda: now, sleep=sleep, account=lambda: (now, 0)))
+    turns.note_call()
+    client, near = await pair()
+    far, server = await pair()
+    joined = asyncio.create_task(join(near, far, turns))
+    data = os.urandom(2 << 20)
+    client.writer.write(data)
+    assert await server.reader.readexactly(len(data)) == data
+    # A mebibyte is free, and the first rate is twice the least.
+    assert 0.4 < paused < 1.2
+    await client.close()
+    assert await joined == len(data)
+    await server.close()
+    Turns().note_call()

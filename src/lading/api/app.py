@@ -32,6 +32,8 @@ from lading.api.sites import PREFIX, make_sites
 from lading.api.statuses import OwnStatuses, SharedStatuses
 from lading.api.tunnels import Tunnels
 from lading.api.websocket import serve_websocket
+from lading.client.pacing import Pacer
+from lading.client.piping import Turns
 from lading.config import Config
 from lading.core.access import Principal, check_active, check_scope, covers
 from lading.core.errors import (
@@ -114,8 +116,14 @@ def make_app(
             vocabulary=load_vocabulary(config.API.VocabularyPath),
             certificate=certificate,
             tunnels=Tunnels(most=config.API.MaxGatewayTunnels),
+            turns=_make_turns(config),
         )
     )
+
+
+def _make_turns(config: Config) -> Turns:
+    least = config.API.MinSessionRate
+    return Turns(pacer=Pacer(least) if least > 0 else None)
 
 
 class Application:
@@ -170,6 +178,7 @@ class Application:
         request_id = headers.get("x-request-id", "")
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
             request_id = make_request_id(self.services.entropy(20))
+        self.services.turns.note_call()
         try:
             async with asyncio.timeout(self.services.config.API.RequestTimeout):
                 answer = await self._answer(scope, headers, request_id, receive)

@@ -279,7 +279,7 @@ def _check(gateway: Gateway, answer: Head) -> None:
 
 
 async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
-    writer, more = pipe.writer, True
+    writer, more, stream = pipe.writer, True, exchange.turns.stream()
     with contextlib.suppress(OSError):
         while more:
             message = await exchange.receive()
@@ -288,7 +288,8 @@ async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
                 return
             data, more = message.get("body", b""), bool(message.get("more_body"))
             if data:
-                writer.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+                async with stream.turn(len(data)):
+                    writer.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
             if not more and chunked:
                 writer.write(b"0\r\n\r\n")
             await writer.drain()
@@ -310,10 +311,11 @@ async def _answer(pipe: Pipe, answer: Head, exchange: _Exchange, rules: _Rules) 
         fields.append((b"set-cookie", rules.cookie.encode()))
     await exchange.send({"type": "http.response.start", "status": answer.status, "headers": fields})
     body: AsyncGenerator[bytes] = read_body(pipe, answer, method=exchange.scope["method"])
+    stream = exchange.turns.stream()
     async with aclosing(body) as pieces:
         async for piece in pieces:
             # A caller that does not read keeps nobody else waiting: it is sent to after the turn.
-            async with exchange.turns.one(len(piece)):
+            async with stream.turn(len(piece)):
                 pass
             await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
     await exchange.send({"type": "http.response.body", "body": b""})

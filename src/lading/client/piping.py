@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from lading.client.pacing import PacedStream, Pacer
 from lading.core import httphead
 from lading.core.errors import Malformed, Unavailable
 
@@ -46,13 +47,24 @@ class Turns:
 
     There is one turn in a pass of the loop, so what else is ready waits for one piece and not for one of each
     connection. Turns that have taken a millisecond are followed by as long a pause: then all connections together use
-    no more than about half of a processor. Small pieces, as somebody types them, take no turn.
+    no more than about half of a processor. Small pieces, as somebody types them, take no turn. With a `pacer`, streams
+    that move much wait for it first.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
+    def __init__(self, clock: Callable[[], float] = time.thread_time, pacer: Pacer | None = None) -> None:
         self._clock = clock
+        self._pacer = pacer
         self._line = asyncio.Lock()
         self._busy = 0.0
+
+    def note_call(self) -> None:
+        """Somebody waits for the answer to a call, beside all that is passed on."""
+        if self._pacer is not None:
+            self._pacer.note_call()
+
+    def stream(self) -> Stream:
+        """The turns of one stream in one direction."""
+        return Stream(self, self._pacer.stream() if self._pacer is not None else None)
 
     @asynccontextmanager
     async def one(self, size: int) -> AsyncIterator[None]:
@@ -71,6 +83,22 @@ class Turns:
             await asyncio.sleep(pause)
 
 
+class Stream:
+    """The turns of one stream in one direction."""
+
+    def __init__(self, turns: Turns, paced: PacedStream | None) -> None:
+        self._turns = turns
+        self._paced = paced
+
+    @asynccontextmanager
+    async def turn(self, size: int) -> AsyncIterator[None]:
+        """The turn in which so many bytes may be passed on."""
+        if self._paced is not None:
+            await self._paced.admit(size)
+        async with self._turns.one(size):
+            yield
+
+
 async def join(one: Pipe, other: Pipe, turns: Turns | None = None) -> int:
     """Carry bytes both ways until either side ends, then close both; how many were carried."""
     moved = [0, 0]
@@ -87,14 +115,15 @@ async def join(one: Pipe, other: Pipe, turns: Turns | None = None) -> int:
 
 
 async def _carry(source: Pipe, target: Pipe, moved: list[int], which: int, turns: Turns | None) -> None:
+    stream = turns.stream() if turns is not None else None
     # A connection that breaks has ended.
     with contextlib.suppress(OSError):
-        while data := await source.reader.read(CHUNK if turns is None else PIECE):
+        while data := await source.reader.read(CHUNK if stream is None else PIECE):
             moved[which] += len(data)
-            if turns is None:
+            if stream is None:
                 target.writer.write(data)
             else:
-                async with turns.one(len(data)):
+                async with stream.turn(len(data)):
                     target.writer.write(data)
             await target.writer.drain()
 

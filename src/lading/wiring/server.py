@@ -56,7 +56,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 _BACKLOG = 1024
 _DRAIN = 10
-_PRIORITY = -10
+_PRIORITY = -20
 
 
 class VolumeBlocks:
