@@ -48,15 +48,9 @@ class API:
     RequestTimeout: float = key(300.0, "Time after which a request is given up.", unit="seconds")
     VocabularyPath: str = key("", "JSON file with the vocabulary of properties; none is no rules.", private=True)
     MaxTokenLifetime: float = key(0.0, "Longest life of a token that a user makes; 0 is unlimited.", unit="seconds")
-    MaxGatewayTunnels: int = key(
-        4096, "Most tunnels that the gateways of containers may have to one server at once.", private=True
-    )
+    MaxGatewayTunnels: int = key(4096, "Most tunnels from containers to one server at once.", private=True)
     MinSessionRate: int = key(
-        8 * MIB,
-        "Bytes a second that sessions and published ports of containers keep, all together, when a server slows them"
-        " down to answer calls in time; 0 never slows them down.",
-        private=True,
-        unit="bytes",
+        8 * MIB, "Bytes a second left to all sessions beside calls; 0: as many as ever.", private=True, unit="bytes"
     )
 
 
@@ -113,9 +107,7 @@ class SLURM:
         " --partition=%P --time=%W.",
         private=True,
     )
-    SbatchGPUArgumentsList: list[str] = key(
-        ["--gpus=%G"], "Further arguments for containers that need GPUs.", private=True
-    )
+    SbatchGPUArgumentsList: list[str] = key(["--gpus=%G"], "Further arguments for containers with GPUs.", private=True)
     SbatchEnvironmentVariables: dict[str, str] = key({}, "Environment of every job.", private=True)
     PrioritySpread: int = key(10, "Distance of the nice values that keep waiting jobs in order.", private=True)
     PollPeriod: float = key(
