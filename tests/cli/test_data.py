@@ -37,6 +37,20 @@ def test_what_is_there_is_not_sent_again(site: Site, here: Path) -> None:
     assert [one["name"][:1] for one in listed if one["portable_data_hash"] == pdh] == ["o", "d"]
 
 
+def test_how_and_where_it_is_kept(site: Site, here: Path) -> None:
+    pdh = _put(site, here, "kept\n")
+    project = site.call(site.world.ok("POST", "groups", {"group": {"group_class": "project", "name": "kept"}}))["uuid"]
+    wish = ("--copies", "2", "--storage-class", "default", "--project", project)
+    made = json.loads(site.lading("put", "--json", *wish, "d").stdout)
+    record = site.call(site.world.ok("GET", f"collections/{made['uuid']}"))
+    assert (record["portable_data_hash"], record["owner_uuid"], made["was_there"]) == (pdh, project, False)
+    assert (record["replication_desired"], record["storage_classes_desired"]) == (2, ["default"])
+    again = json.loads(site.lading("put", "--json", *wish, "d").stdout)
+    assert again == {**made, "was_there": True}
+    refused = site.lading("put", "--storage-class=nosuch", "d", code=1).stderr
+    assert "no volume can be written for the storage classes nosuch" in refused
+
+
 def test_several_paths_by_their_names(site: Site, here: Path) -> None:
     pdh = _put(site, here, "several\n")
     assert site.lading("ls", pdh).stdout.split() == ["8", "B", "a.txt", "1", "B", "sub/"]

@@ -46,6 +46,12 @@ def run(data: Path, *arguments: str, code: int = 0) -> str:
     return done.output
 
 
+def test_the_directory_is_that_of_the_environment(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LADING_DATA", str(data))
+    done = CliRunner().invoke(cli, ["admin", "volumes", "--json"])
+    assert json.loads(done.output)["volumes"][0]["blocks"] == 2
+
+
 def test_the_volumes(data: Path) -> None:
     shown = run(data, "volumes")
     assert "-nyw5e-000000000000000  Directory  ok " in shown

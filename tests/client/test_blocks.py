@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.client import blocks
-from lading.client.blocks import BlockCache, BlockClient, hash_block
+from lading.client.blocks import BlockCache, BlockClient, Keeping, hash_block
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Response, StreamedResponse
 from lading.core import locator
@@ -103,6 +103,23 @@ async def test_what_comes_is_checked() -> None:
 async def test_what_the_store_says_it_kept_is_checked() -> None:
     with pytest.raises(Corrupt, match="says it kept"):
         await Liar(b"37b51d194a7513e45b56f6524f2d51f2+3\n").client().put(b"foo")
+
+
+async def test_what_is_to_be_kept_in_a_way_is_refused_when_it_is_not(store: BlockStore) -> None:
+    twice = store.client.keeping(Keeping(copies=2, classes=("default",)))
+    assert await twice.get(await twice.put(b"foo")) == b"foo"
+    few = f"{FOO}\\+3: kept in fewer than 2 copies"
+    once = {"x-keep-replicas-stored": "1", "x-keep-storage-classes-confirmed": "default=1, fast=0"}
+    answer = Response(200, once, f"{FOO}+3".encode())
+    for keeping, reason in (
+        (Keeping(copies=2), few),
+        (Keeping(copies=2, classes=("default",)), f"{few} in class default"),
+        (Keeping(classes=("fast",)), "fewer than 1 copies in class fast"),
+    ):
+        with pytest.raises(Full, match=reason):
+            keeping.check(answer, f"{FOO}+3")
+    Keeping(classes=("default",)).check(answer, f"{FOO}+3")
+    assert Keeping().headers() == {}
 
 
 async def test_hash_block() -> None:

@@ -13,7 +13,6 @@ import click
 from lading.cli import display, storage
 from lading.wiring.directory import DataDirectory, default_data_directory
 
-_data = click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept.")
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 
@@ -28,7 +27,7 @@ for command in (storage.volumes, storage.gc, storage.scrub):
 
 @admin.command()
 @_file
-@_data
+@storage.DATA
 @click.option("--without-blocks", is_flag=True, help="Leave the blocks out: they are kept safe in another way.")
 @display.json_option
 def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -> None:
@@ -70,7 +69,7 @@ def restore(file: Path, data: Path, as_json: bool) -> None:
 
 @admin.command(name="dispatcher-token")
 @_file
-@_data
+@storage.DATA
 @display.json_option
 def dispatcher_token(file: Path, data: Path | None, as_json: bool) -> None:
     """Make a token for one more dispatcher; write it with the server's address and certificate to FILE.
@@ -88,7 +87,7 @@ def dispatcher_token(file: Path, data: Path | None, as_json: bool) -> None:
 
 
 @admin.command("move-records")
-@_data
+@storage.DATA
 @display.json_option
 def move_records(data: Path | None, as_json: bool) -> None:
     """Move the records from SQLite to the empty PostgreSQL database that config.yml names. Stop 'lading up' first."""

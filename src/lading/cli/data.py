@@ -12,6 +12,7 @@ import click
 
 from lading.cli import deposits, display, references
 from lading.cli.session import Session, with_session
+from lading.client.blocks import Keeping
 from lading.client.collections import download_file, read_file
 from lading.client.downloads import fetch
 from lading.client.environment import cache_directory
@@ -39,8 +40,18 @@ class _Span(click.ParamType[tuple[int, int | None]]):
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(exists=True, path_type=Path))
 @click.option("--name", help="Name of the collection.  [default: that of the first PATH]")
+@click.option("--project", metavar="UUID", help="Project that the collection goes into.  [default: yours]")
+@click.option("--storage-class", "classes", multiple=True, metavar="NAME", help="Class of volumes to keep it in.")
+@click.option("--copies", type=click.IntRange(1), help="Copies to keep, in each of these classes.")
 @display.json_option
-def put(paths: tuple[Path, ...], name: str | None, as_json: bool) -> None:
+def put(
+    paths: tuple[Path, ...],
+    name: str | None,
+    project: str | None,
+    classes: tuple[str, ...],
+    copies: int | None,
+    as_json: bool,
+) -> None:
     """Store files and directories as one collection, and print its portable data hash.
 
     Of a single directory the content is stored, of several paths each under its own name. What is stored already is
@@ -49,7 +60,10 @@ def put(paths: tuple[Path, ...], name: str | None, as_json: bool) -> None:
     label = deposits.label_of(paths[0])
 
     async def action(session: Session) -> deposits.Deposit:
-        return await deposits.deposit(session, deposits.arrange(paths), name=name, label=label, is_quiet=as_json)
+        sources, keeping = deposits.arrange(paths), Keeping(copies=copies, classes=tuple(dict.fromkeys(classes)))
+        return await deposits.deposit(
+            session, sources, name=name, label=label, keeping=keeping, project=project, is_quiet=as_json
+        )
 
     stored = with_session(action)
     if as_json:

@@ -13,13 +13,15 @@ from pathlib import Path
 
 from lading.cli.display import progress
 from lading.cli.session import Session
+from lading.client.blocks import ANYHOW, Keeping
 from lading.client.environment import cache_directory
 from lading.client.journal import Journal, journal_path
 from lading.client.uploads import Upload
 from lading.core import filetree, manifest
 from lading.core.errors import Invalid, NotFound
 
-_FIELDS = ("uuid", "portable_data_hash", "name", "file_count", "file_size_total")
+_WISHES = ("storage_classes_desired", "replication_desired")
+_FIELDS = ("uuid", "portable_data_hash", "name", "file_count", "file_size_total", "owner_uuid", *_WISHES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +37,27 @@ class Deposit:
 
 
 async def deposit(
-    session: Session, sources: Mapping[str, Path], *, name: str | None = None, label: str, is_quiet: bool = False
+    session: Session,
+    sources: Mapping[str, Path],
+    *,
+    name: str | None = None,
+    label: str,
+    keeping: Keeping = ANYHOW,
+    project: str | None = None,
+    is_quiet: bool = False,
 ) -> Deposit:
     """The collection of these files and directories (by their path in it), stored now unless it is there.
 
-    With a `name`, a collection of that name. Raises Invalid naming what cannot be read.
+    With a `name` or a `project`, one of that name, or in that project. With wishes for `keeping`, one that has the
+    same; whatever is stored is put again then, so that the store makes the copies. Raises Invalid naming what cannot be
+    read, and as `BlockClient.put`.
     """
-    texts = (session.api.token, *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())))
+    wishes = _wishes(keeping)
+    texts = (
+        session.api.token,
+        *(f"{wish}={wishes[wish]}" for wish in sorted(wishes)),
+        *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
+    )
     with Journal(journal_path(cache_directory(os.environ), *texts)) as journal:
         upload = Upload(sources, journal=journal)
         await upload.look()
@@ -50,20 +66,32 @@ async def deposit(
         found = await session.api.list(
             "collections", filters=[["portable_data_hash", "=", pdh]], order=["created_at asc"], select=_FIELDS
         )
-        same = [record for record in found if name is None or record["name"] == name]
+        same = [
+            record
+            for record in found
+            if name in (None, record["name"])
+            and project in (None, record["owner_uuid"])
+            and all(record[wish] == value for wish, value in wishes.items())
+        ]
         if same:
             return _deposit(same[0], was_there=True)
-        if found:
+        if found and not wishes:
             text = (await session.api.get("collections", pdh))["manifest_text"]
         else:
-            stored = await _stored_before(session, journal.collection)
+            stored = {} if wishes else await _stored_before(session, journal.collection)
             with progress(f"Storing {label}", is_quiet=is_quiet) as report:
-                text = await upload.send(session.blocks, stored=stored, progress=report)
-        record = await session.api.create(
-            "collections", {"name": name or label, "manifest_text": text}, ensure_unique_name=True
-        )
+                text = await upload.send(session.blocks.keeping(keeping), stored=stored, progress=report)
+        owner = {} if project is None else {"owner_uuid": project}
+        fields = {"name": name or label, "manifest_text": text, **owner, **wishes}
+        record = await session.api.create("collections", fields, ensure_unique_name=True)
         journal.note_collection(record["uuid"], upload.keys)
-        return _deposit(record, was_there=bool(found))
+        return _deposit(record, was_there=bool(found) and not wishes)
+
+
+def _wishes(keeping: Keeping) -> dict[str, object]:
+    """The fields of a collection that is to be kept in this way."""
+    values = zip(_WISHES, (list(keeping.classes), keeping.copies), strict=True)
+    return {field: value for field, value in values if value}
 
 
 async def _stored_before(session: Session, uuid: str) -> dict[str, str]:

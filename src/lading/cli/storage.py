@@ -24,11 +24,16 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _SHOWN = 30
-_data = click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept.")
+DATA = click.option(
+    "--data",
+    envvar="LADING_DATA",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where everything is kept.  [default: $LADING_DATA, which the 'env' of 'lading up' sets, else as 'lading up']",
+)
 
 
 @click.command()
-@_data
+@DATA
 @click.option("--count/--no-count", default=True, help="Count the blocks, by going through every index.")
 @display.json_option
 def volumes(data: Path | None, count: bool, as_json: bool) -> None:
@@ -46,7 +51,7 @@ def volumes(data: Path | None, count: bool, as_json: bool) -> None:
 
 
 @click.command()
-@_data
+@DATA
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--all", "show_all", is_flag=True, help="List every step.")
 @display.json_option
@@ -68,7 +73,7 @@ def gc(data: Path | None, dry_run: bool, show_all: bool, as_json: bool) -> None:
 
 
 @click.command()
-@_data
+@DATA
 @click.option("--volume", default="", help="Check one volume only; its uuid.")
 @click.option("--rate", metavar="SIZE", help="Most bytes a second, e.g. 50MiB; without it, as fast as it goes.")
 @display.json_option

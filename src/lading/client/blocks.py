@@ -12,6 +12,8 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
 
 from lading.client.api import error_of
 from lading.client.fileparts import FilePart, shorter
@@ -19,7 +21,7 @@ from lading.client.receiving import Receiving, Sink, Unusual
 from lading.client.retry import Retries, RetryPolicy, Sleep
 from lading.client.transport import Response, Transport
 from lading.core import locator as locators
-from lading.core.errors import Corrupt, TooLarge, Unavailable
+from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
 
 _IN_THREAD = 1 << 18
 _BATCH = 1 << 22
@@ -28,11 +30,38 @@ _WRITTEN = 1 << 16
 _TIMEOUT = 300.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """How what is put is to be kept: so many copies in each of these classes; None and () leave it to the store."""
+
+    copies: int | None = None
+    classes: tuple[str, ...] = ()
+
+    def headers(self) -> dict[str, str]:
+        """What asks the store for that."""
+        copies = {} if self.copies is None else {"X-Keep-Desired-Replicas": str(self.copies)}
+        return {**copies, "X-Keep-Storage-Classes": ", ".join(self.classes)} if self.classes else copies
+
+    def check(self, answer: Response, block: str) -> None:
+        """Raises Full, naming the block, when it is kept in fewer copies than that."""
+        wanted = self.copies or 1
+        if not self.classes and self.copies and int(answer.headers.get("x-keep-replicas-stored", "0")) < wanted:
+            raise Full(f"{block}: kept in fewer than {wanted} copies; see 'lading admin volumes'")
+        named = answer.headers.get("x-keep-storage-classes-confirmed", "")
+        confirmed = dict(one.split("=") for one in named.split(", ") if "=" in one)
+        for name in self.classes:
+            if int(confirmed.get(name, "0")) < wanted:
+                raise Full(f"{block}: kept in fewer than {wanted} copies in class {name}; see 'lading admin volumes'")
+
+
+ANYHOW: Final = Keeping()
+
+
 class BlockClient:
     """Puts and gets blocks with one token over one transport, which it does not own.
 
     `trusting`: nothing on the way to the store can spoil bytes (a socket of this machine), so what is put is hashed by
-    the store alone.
+    the store alone. `keeping`: how it is to be kept.
     """
 
     def __init__(
@@ -41,14 +70,30 @@ class BlockClient:
         token: str,
         *,
         trusting: bool = False,
+        keeping: Keeping = ANYHOW,
         retry: RetryPolicy | None = None,
         sleep: Sleep = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
         self._transport = transport
+        self._token = token
         self._trusting = trusting
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._keeping = keeping
+        self._headers = {"Authorization": f"Bearer {token}", **keeping.headers()}
         self._retries = Retries(policy=retry or RetryPolicy(), sleep=sleep, chance=chance)
+
+    def keeping(self, keeping: Keeping) -> BlockClient:
+        """One like it, for what is to be kept in this way."""
+        retries = self._retries
+        return BlockClient(
+            self._transport,
+            self._token,
+            trusting=self._trusting,
+            keeping=keeping,
+            retry=retries.policy,
+            sleep=retries.sleep,
+            chance=retries.chance,
+        )
 
     async def put(self, data: bytes | bytearray) -> str:
         """Store at most 64 MiB durably; the signed locator.
@@ -61,7 +106,7 @@ class BlockClient:
 
         async def attempt() -> str:
             answer = await self._exchange("PUT" if digest else "POST", f"/{digest}", data)
-            return _stored(answer, digest, len(data))
+            return self._stored(answer, digest, len(data))
 
         return await self._retries.run(attempt)
 
@@ -82,7 +127,7 @@ class BlockClient:
                 answer = Response(sent.status, sent.headers, await sent.read())
             if answer.status >= 400:
                 raise error_of(answer, f"{method} /{digest}")
-            return _stored(answer, digest, length)
+            return self._stored(answer, digest, length)
 
         return await self._retries.run(attempt)
 
@@ -153,6 +198,14 @@ class BlockClient:
                     batch = bytearray()
         await sink(memoryview(batch))
 
+    def _stored(self, answer: Response, digest: str, length: int) -> str:
+        """The locator in the answer; `digest` is "" when the store alone has hashed the block."""
+        stored = locators.parse(answer.body.decode(errors="replace").strip())
+        if (digest and stored.hash != digest) or stored.size != length:
+            raise Corrupt(f"{digest}+{length}: the store says it kept {stored.bare}")
+        self._keeping.check(answer, stored.bare)
+        return str(stored)
+
     async def _exchange(self, method: str, path: str, body: bytes | bytearray) -> Response:
         answer = await self._transport.request(method, path, headers=self._headers, body=body, timeout=_TIMEOUT)
         if answer.status >= 400:
@@ -213,14 +266,6 @@ def _write_at(descriptor: int, view: memoryview, place: int) -> None:
         # The kernel takes memory for its cache by the piece: large pieces are seldom at hand, and dear to make.
         written = os.pwrite(descriptor, view[:_WRITTEN], place)
         view, place = view[written:], place + written
-
-
-def _stored(answer: Response, digest: str, length: int) -> str:
-    """The locator in the answer; `digest` is "" when the store alone has hashed the block."""
-    stored = locators.parse(answer.body.decode(errors="replace").strip())
-    if (digest and stored.hash != digest) or stored.size != length:
-        raise Corrupt(f"{digest}+{length}: the store says it kept {stored.bare}")
-    return str(stored)
 
 
 def _md5_of_part(descriptor: int, start: int, length: int) -> str:
