@@ -147,7 +147,12 @@ async def test_a_websocket(cluster: Cluster, desk: Desk, access: str) -> None:
     url = f"https://{cluster.address}/services/{uuid}-{PORT}/live"
     trusted = ssl.create_default_context(cafile=str(cluster.data / "tls.crt"))
     headers = {"Authorization": f"Bearer {cluster.environment['ARVADOS_API_TOKEN']}"} if access == "private" else {}
+    name = f"{uuid}-{PORT}.containers.test"
     async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
+        by_host = f"https://{cluster.address}/live"
+        async with session.ws_connect(by_host, headers={**headers, "Host": name}, ssl=False) as socket:
+            await socket.send_str("by host")
+            assert (await socket.receive()).data == "by host"
         if access == "private":
             with pytest.raises(aiohttp.WSServerHandshakeError, match="401"):
                 await session.ws_connect(url, ssl=trusted)

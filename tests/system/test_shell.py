@@ -1,4 +1,4 @@
-"""Sessions with real OpenSSH in real containers: native and docker, directly, through the tunnel, and on Slurm."""
+"""Sessions with real OpenSSH in real containers: on every engine, directly, through the tunnel, and on Slurm."""
 
 from __future__ import annotations
 
@@ -21,11 +21,16 @@ from pathlib import Path
 
 import pytest
 
+from bench.sessions import entered
+from lading.client.environment import find_server
+from lading.core import sessions
 from lading.testing.slurm import SlurmCluster, running_slurm
+from lading.wiring.directory import DataDirectory
 from tests.reality import need_program, need_root
 from tests.system.cluster import LADING, Cluster, running_cluster
 from tests.system.desk import Desk, desk_of
 from tests.system.docker_daemon import DockerDaemon
+from tests.system.podman_service import PodmanService
 
 pytestmark = pytest.mark.system
 PROGRAMS = ("sh", "bash", "sleep", "cat", "env", "stty", "tty", "python3", "/usr/lib/openssh/sftp-server", "scp")
@@ -44,7 +49,7 @@ PATIENCE = 180.0
     # `make shell` runs all of them.
     params=[
         "native",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("native-tunnel", "docker", "docker-tunnel")),
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("native-tunnel", "docker", "docker-tunnel", "podman")),
         *(pytest.param(one, marks=pytest.mark.long) for one in ("native-slurm", "docker-slurm")),
     ],
 )
@@ -59,6 +64,9 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     if engine == "docker":
         daemon: DockerDaemon = request.getfixturevalue("docker_daemon")
         config += f"  DockerSocket: {daemon.socket}\n"
+    if engine == "podman":
+        service: PodmanService = request.getfixturevalue("podman_service")
+        config += f"  PodmanSocket: {service.socket}\n"
     root = tmp_path_factory.mktemp("shell")
     with contextlib.ExitStack() as stack:
         around: Mapping[str, str] = {}
@@ -84,9 +92,9 @@ def _slurm(directory: Path) -> contextlib.AbstractContextManager[SlurmCluster]:
 
 @pytest.fixture
 async def desk(cluster: Cluster) -> AsyncIterator[Desk]:
-    async with desk_of(cluster) as made:
+    async with desk_of(cluster, limit=PATIENCE) as made:
         yield made
-    async with desk_of(cluster) as made:
+    async with desk_of(cluster, limit=PATIENCE) as made:
         # What a test leaves would take room from the next one.
         for one in await made.client.list("container_requests", filters=[["state", "=", "Committed"]]):
             await made.cancel(one["uuid"])
@@ -140,6 +148,11 @@ async def test_a_command_scp_and_what_is_written_down(cluster: Cluster, desk: De
     given, back = tmp_path / "given", tmp_path / "back"
     given.write_bytes(os.urandom(5_000_000))
     options = await asyncio.to_thread(room.proxy)
+    plain = subprocess.run(
+        ["ssh", *options, "root@x", "cat; exit 9"], env=cluster.environment, input=b"plain", capture_output=True,
+        timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (plain.stdout, plain.stderr, plain.returncode) == (b"plain", b"", 9)
     for more in ([], ["-O"]):
         for pair in ((str(given), "root@x:/tmp/copy"), ("root@x:/tmp/copy", str(back))):
             await asyncio.to_thread(_run, ["scp", "-q", *more, *options, *pair], cluster)
@@ -153,7 +166,7 @@ async def test_a_command_scp_and_what_is_written_down(cluster: Cluster, desk: De
     assert container["interactive_session_started"] is True
     filters = [["object_uuid", "=", container["uuid"]], ["event_type", "=", "shell_end"]]
     # An end is written down when both sides have ended.
-    while len(rows := await desk.client.list("logs", filters=filters)) < 7:
+    while len(rows := await desk.client.list("logs", filters=filters)) < 8:
         await asyncio.sleep(0.05)
     assert all(row["properties"]["seconds"] > 0 for row in rows)
     user = await desk.client.get("users", "current")
@@ -251,14 +264,46 @@ async def test_no_token_is_in_a_log_or_a_process_list(cluster: Cluster, desk: De
         assert process.stdout is not None
         assert process.stdin is not None
         assert await asyncio.to_thread(process.stdout.readline) == b"in\n"
-        secret = cluster.environment["ARVADOS_API_TOKEN"].rpartition("/")[2]
+        secrets = DataDirectory(cluster.data).secrets()
+        hidden = (
+            cluster.environment["ARVADOS_API_TOKEN"].rpartition("/")[2],
+            secrets.system_root_token,
+            sessions.container_key(secrets.system_root_token, (await desk.container(room.uuid))["uuid"]),
+        )
         lines = _command_lines()
         assert any("--connect" in line for line in lines)
-        assert not any(secret in line or "ARVADOS_API_TOKEN" in line for line in lines)
+        assert not any(secret in line for line in lines for secret in (*hidden, "ARVADOS_API_TOKEN"))
         process.stdin.close()
         await asyncio.to_thread(process.wait, PATIENCE)
-    for log in (cluster.data / "log").glob("*.log"):
-        assert secret not in log.read_text()
+    logs = [*(cluster.data / "log").glob("*.log"), *(cluster.data / "live").glob("*/*")]
+    assert len(logs) > 2
+    for log in logs:
+        assert not any(secret.encode() in log.read_bytes() for secret in hidden), log
+    await desk.cancel(room.uuid)
+
+
+@pytest.mark.long
+async def test_many_at_once_lose_nothing_while_somebody_calls(cluster: Cluster, desk: Desk) -> None:
+    """Twenty sessions, of which four send and read so much that they give way to calls."""
+    room = await enter(cluster, desk)
+    container, data = (await desk.container(room.uuid))["uuid"], os.urandom(4 << 20)
+    server = find_server(cluster.environment, Path("/nonexistent"))
+
+    async def call() -> None:
+        while True:
+            await desk.client.get("users", "current")
+
+    async with contextlib.AsyncExitStack() as stack:
+        held = [await stack.enter_async_context(entered(server, container)) for _ in range(20)]
+        waiting = [await one.create_process("cat", encoding=None) for one in held[4:]]
+        calling = asyncio.create_task(call())
+        done = await asyncio.gather(*(one.run("cat", input=data, encoding=None) for one in held[:4]))
+        calling.cancel()
+        for process in waiting:
+            process.stdin.write(b"typed")
+            process.stdin.write_eof()
+            assert await process.stdout.read() == b"typed"
+    assert all(one.stdout == data for one in done)
     await desk.cancel(room.uuid)
 
 
