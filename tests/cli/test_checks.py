@@ -34,6 +34,7 @@ def machine(tmp_path: Path) -> Machine:
         which=lambda name: f"/usr/bin/{name}",
         library=lambda name: f"lib{name}.so.3",
         version=(3, 11, 2),
+        python_is_optimised=lambda: True,
         docker_answers=lambda path: True,
         port_is_free=lambda address: True,
     )
@@ -47,6 +48,30 @@ def test_a_machine_that_has_everything(machine: Machine) -> None:
     checks = examine(machine)
     assert [check for check in checks if check.verdict is not Verdict.OK and check.name != "disk"] == []
     assert can_run(checks)
+
+
+def test_a_slow_python_is_told_of_and_does(machine: Machine) -> None:
+    slow = replace(machine, python_is_optimised=lambda: False)
+    assert _find(slow, "python").verdict is Verdict.WARNING
+    assert "--enable-optimizations" in _find(slow, "python").mend
+    assert can_run(examine(slow))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "arguments", "optimised"),
+    [
+        ("/usr", "", True),
+        ("/opt/python", "'--enable-shared' '--enable-optimizations'", True),
+        ("/opt/python", None, True),
+        ("/opt/python", "'--enable-shared'", False),
+    ],
+)
+def test_how_python_was_built(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, arguments: str | None, optimised: bool
+) -> None:
+    monkeypatch.setattr("sys.base_prefix", prefix)
+    monkeypatch.setattr("sysconfig.get_config_var", {"CONFIG_ARGS": arguments}.get)
+    assert Machine(data=Path("data"), user=0).python_is_optimised() == optimised
 
 
 def test_either_engine_is_enough(machine: Machine) -> None:

@@ -11,6 +11,7 @@ import shutil
 import socket
 import stat
 import sys
+import sysconfig
 from collections.abc import Callable, Sequence
 from ctypes.util import find_library
 from dataclasses import dataclass
@@ -51,6 +52,9 @@ class Machine:
     which: Callable[[str], str | None] = shutil.which
     library: Callable[[str], str | None] = find_library
     version: tuple[int, ...] = sys.version_info[:3]
+    python_is_optimised: Callable[[], bool] = lambda: _is_optimised(
+        sys.base_prefix, sysconfig.get_config_var("CONFIG_ARGS")
+    )
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
 
@@ -71,14 +75,18 @@ def can_run(checks: Sequence[Check]) -> bool:
     """Whether one of the engines has all it needs."""
     verdicts = {check.name: check.verdict for check in checks}
     native = all(verdicts[name] is not Verdict.MISSING for name in ("root", "crun", "overlay", "namespaces"))
-    return verdicts["python"] is Verdict.OK and (native or verdicts["docker"] is Verdict.OK)
+    return verdicts["python"] is not Verdict.MISSING and (native or verdicts["docker"] is Verdict.OK)
 
 
 def _python(machine: Machine) -> Check:
     text = ".".join(map(str, machine.version))
-    if machine.version >= (3, 11):
-        return Check(name="python", verdict=Verdict.OK, found=text)
-    return Check(name="python", verdict=Verdict.MISSING, found=text, mend="apt install python3.11")
+    if machine.version < (3, 11):
+        return Check(name="python", verdict=Verdict.MISSING, found=text, mend="apt install python3.11")
+    if not machine.python_is_optimised():
+        found = f"{text}, built without optimisation: all of Lading takes up to half as long again"
+        mend = "install it with a Python built with --enable-optimizations, such as the system's"
+        return Check(name="python", verdict=Verdict.WARNING, found=found, mend=mend)
+    return Check(name="python", verdict=Verdict.OK, found=text)
 
 
 def _root(machine: Machine) -> Check:
@@ -210,6 +218,11 @@ _CHECKS = (
     _disk,
     _port,
 )
+
+
+def _is_optimised(prefix: str, arguments: str | None) -> bool:
+    # Debian's is, and does not say so; where nothing is known, as of an embedded Python, nothing is held against it.
+    return prefix == "/usr" or arguments is None or "--enable-optimizations" in arguments
 
 
 def _answers(path: Path) -> bool:
