@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import stat
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -168,9 +169,31 @@ def test_nothing_is_written_outside(tmp_path: Path) -> None:
     with tarfile.open(made, "w") as opened:
         for name in ("../x", "away/y"):
             opened.addfile(tarfile.TarInfo(name), io.BytesIO())
-        link = tarfile.TarInfo("link")
-        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-        opened.addfile(link)
+        for name, kind, target in (
+            ("link", tarfile.SYMTYPE, "/etc/passwd"),
+            ("same", tarfile.LNKTYPE, "../a.tar"),
+            ("pipe", tarfile.FIFOTYPE, ""),
+        ):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, target
+            opened.addfile(member)
     said = unpack(made, tmp_path / "out", 2)
-    assert [one.partition(" is left out")[0] for one in said] == ["rank 2: ../x", "rank 2: away/y", "rank 2: link"]
+    assert [one.partition(" is left out")[0] for one in said] == [
+        "rank 2: ../x", "rank 2: away/y", "rank 2: link", "rank 2: same", "rank 2: pipe",
+    ]  # fmt: skip
     assert {one.name for one in tmp_path.iterdir()} == {"out", "a.tar"}
+
+
+def test_what_belongs_there_is_written_with_plain_rights(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    made = tmp_path / "a.tar"
+    with tarfile.open(made, "w") as opened:
+        file = tarfile.TarInfo("file")
+        file.mode, file.uid = 0o4777, 12345
+        opened.addfile(file)
+        link = tarfile.TarInfo("link")
+        link.type, link.linkname = tarfile.SYMTYPE, "file"
+        opened.addfile(link)
+    assert unpack(made, tmp_path / "out", 2) == []
+    found = (tmp_path / "out/link").stat()
+    assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o755, os.geteuid())

@@ -157,15 +157,38 @@ def unpack(archive: Path, directory: Path, rank: int) -> list[str]:
     """
     left: list[str] = []
     with tarfile.open(archive) as opened:
+        # Python 3.11.3 and older have no filters, newer ones want one to be named.
+        opened.extraction_filter = lambda member, _: member
         for member in opened:
             place = directory / member.name
             if os.path.lexists(place) and not (member.isdir() and place.is_dir() and not place.is_symlink()):
                 continue
-            try:
-                opened.extract(member, directory, set_attrs=not member.isdir(), filter="data")
-            except tarfile.FilterError as error:
-                left.append(f"rank {rank}: {member.name} is left out: {error}")
+            fault = _fault(member, directory)
+            if fault:
+                left.append(f"rank {rank}: {member.name} is left out: {fault}")
+                continue
+            member.mode &= 0o755
+            member.uid, member.gid = os.geteuid(), os.getegid()
+            opened.extract(member, directory, set_attrs=not member.isdir(), numeric_owner=True)
     return left
+
+
+def _fault(member: tarfile.TarInfo, directory: Path) -> str:
+    """Why a member has no place below a directory; "" where it has one."""
+    if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
+        return "it is no file, directory or link"
+    place = directory / member.name
+    if not _is_below(place, directory):
+        return "it leads out of the output"
+    if member.issym() and not _is_below(place.parent / member.linkname, directory):
+        return f"it is a link to {member.linkname}, out of the output"
+    if member.islnk() and not _is_below(directory / member.linkname, directory):
+        return f"it is the same file as {member.linkname}, out of the output"
+    return ""
+
+
+def _is_below(place: Path, directory: Path) -> bool:
+    return Path(os.path.realpath(place)).is_relative_to(os.path.realpath(directory))
 
 
 def read_identity(given: Mapping[str, str]) -> Identity:

@@ -97,7 +97,7 @@ async def _serve(
         for keeper in keepers:
             keeper.cancel()
         await asyncio.gather(*keepers, return_exceptions=True)
-    except* Unavailable as failures:
+    except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     finally:
         for service in reversed(services):

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import ast
 import subprocess
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,7 @@ def test_the_same_files_give_the_same_archive(made: Runner) -> None:
 
 
 def test_it_runs_where_there_is_nothing_of_ours(made: Runner, tmp_path: Path) -> None:
-    with tarfile.open(made.path) as archive:
-        archive.extractall(tmp_path, filter="fully_trusted")
+    subprocess.run(["tar", "-xzf", made.path, "-C", tmp_path], check=True)
     script = (
         "import sys, os, lading.supervisor.zygote, lading.client.mount.launch\n"
         "from lading.supervisor.engines import find_engines\n"

@@ -29,7 +29,6 @@ from lading.core.errors import (
     Forbidden,
     Full,
     Invalid,
-    LadingError,
     Malformed,
     NotFound,
     Unauthenticated,
@@ -178,7 +177,7 @@ class Registry:
             async with asyncio.TaskGroup() as group:
                 for layer in layers.values():
                     group.create_task(one(layer), name=f"layer {layer.digest[:19]}")
-        except* LadingError as several:
+        except BaseExceptionGroup as several:
             raise several.exceptions[0] from None
         return fetched
 

@@ -35,8 +35,13 @@ _LAUNCHER = """#!/bin/sh
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 LD_LIBRARY_PATH=$here/lib exec "$here/bin/{name}" "$@"
 """
-# What is started from here must find neither our libraries nor our interpreter but through the launcher.
-_START = "import os, sys; os.environ.pop('LD_LIBRARY_PATH', None); sys.executable = sys.prefix + '/bin/python'\n"
+# What is started from here must find neither our libraries nor our interpreter but through the launcher. The
+# interpreters of distributions look for packages elsewhere.
+_START = """import os, site, sys
+os.environ.pop("LD_LIBRARY_PATH", None)
+sys.executable = sys.prefix + "/bin/python"
+site.addsitedir(os.path.join(os.path.dirname(os.__file__), "site-packages"), set(map(os.path.normcase, sys.path)))
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ def _members() -> dict[str, Path | bytes]:
         found[f"{library}/{name}"] = path
     for name, path in _packages():
         found[f"{library}/site-packages/{name}"] = path
-    found[f"{library}/site-packages/lading-runner.pth"] = _START.encode()
+    found[f"{library}/sitecustomize.py"] = _START.encode()
     entries = metadata.distribution("lading").read_text("entry_points.txt") or ""
     info = f"{library}/site-packages/lading-{metadata.version('lading')}.dist-info"
     found[f"{info}/METADATA"] = f"Metadata-Version: 2.1\nName: lading\nVersion: {metadata.version('lading')}\n".encode()
