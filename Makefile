@@ -35,9 +35,9 @@ fuzz: ## On each database 20,000 generated calls by the OpenAPI document, and 5,
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.fuzz
 
-cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner, and the whole day of tests/system
+cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner, and the whole day of tests/system; half an hour
 	@scripts/setup.sh test
-	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py
+	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py
 
 SEEDS ?= 10000
 simulate: ## Play SEEDS seeded dramas of 500 steps in a model of the whole, and find three planted bugs

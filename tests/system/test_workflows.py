@@ -38,6 +38,20 @@ steps:
       inputs: []
       outputs: []
 """
+PART = """\
+cwlVersion: v1.2
+class: Workflow
+$namespaces: {arv: "http://arvados.org/cwl#"}
+requirements: {SubworkflowFeatureRequirement: {}}
+inputs: {file: File}
+outputs: {result: {type: File, outputSource: part/result}}
+steps:
+  part:
+    run: CHAIN
+    hints: {"arv:SeparateRunner": {}}
+    in: {file: file}
+    out: [result]
+"""
 RUNNER = "arvados-cwl-runner"
 
 
@@ -87,6 +101,18 @@ def test_a_registered_workflow_runs_with_all_that_was_asked(tools: Tools, api: A
         assert "./usage_report.html" in logs
     summary = tools.run("crunchstat-summary", "--container", submitted)
     assert summary.count("# Elapsed time") == 3, "the runner and its two steps"
+
+
+def test_a_part_with_a_runner_of_its_own_is_reused_as_one(tools: Tools, api: Api, tmp_path: Path) -> None:
+    (tmp_path / "whole.cwl").write_text(PART.replace("CHAIN", CHAIN[0]))
+    submit = (RUNNER, "--submit", "--quiet", str(tmp_path / "whole.cwl"), CHAIN[1])
+    result = json.loads(tools.run(*submit))
+    before = api.requests()
+    assert json.loads(tools.run(*submit)) == result
+    new = {one["name"]: one for one in api.list("container_requests") if one["uuid"] not in before}
+    assert sorted(new) == ["part", "whole.cwl"]
+    container = api.get(f"containers/{new['part']['container_uuid']}")
+    assert container["created_at"] < new["whole.cwl"]["created_at"]
 
 
 @pytest.mark.parametrize("way", ["--local", "--submit"])
