@@ -36,6 +36,14 @@ async def test_current(it: World) -> None:
     assert (await it.ok("GET", f"{PATH}/current", token=narrow["api_token"]))["scopes"] == []
 
 
+async def test_they_are_found_by_their_scopes(it: World) -> None:
+    scopes = [f"GET /arvados/v1/{path}" for path in ("collections/x", "collections/x/", "keep_services/accessible")]
+    made = await it.ok("POST", PATH, {"scopes": scopes})
+    await it.ok("POST", PATH, {"scopes": scopes[:2]})
+    found = await it.ok("GET", PATH, params={"filters": [["scopes", "=", scopes]]})
+    assert [one["uuid"] for one in found["items"]] == [made["uuid"]]
+
+
 async def test_users_make_tokens_for_themselves(it: World) -> None:
     token = await it.user("u")
     mine = await it.ok("POST", PATH, {}, token=token)
