@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core import filetree, manifest
-from lading.core.assemble import assemble, subtree
+from lading.core.assemble import are_apart, assemble, subtree
 
 BLOCK = "d41d8cd98f00b204e9800998ecf8427e+0"
 ONE = f". {BLOCK} 0:0:a.txt\n./sub {BLOCK} 0:0:b.txt\n"
@@ -49,3 +49,14 @@ def test_the_result_is_a_manifest(files: dict[str, filetree.File], directory: st
 def test_names_may_have_what_other_programs_take_for_ends_of_lines() -> None:
     odd = f". {BLOCK} 0:0:a\u2028b\x85c\n./s\u2029t {BLOCK} 0:0:d\n"
     assert subtree(assemble("", [(odd, "in")], keep="in"), "in") == odd
+
+
+def test_numbers_of_pieces_that_are_apart_add_up() -> None:
+    clash = f"./log\\040for\\040y {BLOCK} 0:0:c.txt\n"
+    pieces = [(ONE, ""), (ONE, "log for x"), (clash, "log for y")]
+    assert are_apart(pieces, below="log for ")
+    assert manifest.counts(assemble("", pieces, keep="log for ")) == (5, 0)
+    assert not are_apart([(ONE, ""), (ONE, "")], below="log for ")
+    assert not are_apart([(ONE, ""), (ONE, "other")], below="log for ")
+    assert not are_apart([(ONE, "log for x"), (ONE, "log for x/sub")], below="log for ")
+    assert not are_apart([(clash, ""), (ONE, "log for x")], below="log for ")

@@ -89,6 +89,23 @@ async def test_no_index_is_left_that_another_has_taken_the_place_of(older: Datab
     assert {name for name in found if not name.startswith(apart)} == wanted
 
 
+async def test_nested_values_are_checked_as_in_a_new_database(older: Database, postgres: PostgresServer) -> None:
+    new = await PostgresDatabase.open(await postgres.fresh(), seal=make_seal())
+    checks = []
+    for one in (older, new) if older.shared else ():
+        await schema.prepare(one, now="now")
+        async with one.reading() as tx:
+            checks.append(await tx.fetch(_CHECKS))
+    await new.close()
+    assert not older.shared or checks[0] == checks[1] != []
+
+
+_CHECKS = (
+    "SELECT conname::text, replace(pg_get_constraintdef(oid), ' NOT VALID', '') FROM pg_constraint"
+    " WHERE contypid = to_regtype('lading_json')"
+)
+
+
 def _tokens(found: dict[str, list[Record]]) -> set[str]:
     """What a runtime token may be: sealed or not before, it is readable now."""
     uuids = {row["uuid"] for row in found["api_client_authorizations"]}

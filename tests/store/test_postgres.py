@@ -268,3 +268,18 @@ async def test_what_is_wrong_with_the_configuration_is_named(postgres: PostgresS
         await PostgresDatabase.open({**good, "dbname": "absent"}, seal=make_seal())
     with pytest.raises(Unavailable, match="cannot be reached"):
         await PostgresDatabase.open({**good, "port": 1}, seal=make_seal())
+
+
+async def test_nested_values_are_checked(postgres: PostgresServer) -> None:
+    await emptied(postgres)
+    database = await opened(postgres)
+    sql = "INSERT INTO collections (uuid, properties) VALUES (?, ?)"
+    for text in ("{", '{"k": "\\u0000"}', "[1,]"):
+        with pytest.raises(Invalid):
+            async with database.writing() as tx:
+                await tx.execute(sql, ("refused", text))
+    async with database.writing() as tx:
+        for uuid, text in (("plain", '{"k": [1, "é"]}'), ("escaped", '{"k": "\\u0001"}')):
+            await tx.execute(sql, (uuid, text))
+        assert {row[0] for row in await tx.fetch("SELECT uuid FROM collections")} == {"plain", "escaped"}
+    await database.close()

@@ -23,7 +23,8 @@ LISTENED: Final = ("is_trashed", "name", "owner_uuid", "portable_data_hash", "re
 async def created(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
     """A record was made."""
     new = _logged(services, kind, record)
-    await _write(tx, services, record, "create", user_uuid, {"new_etag": etag(record), "new_attributes": new})
+    properties = {"new_etag": etag(record), "new_attributes": new}
+    await _write(tx, services, record, "create", user_uuid, properties, at=record["modified_at"])
 
 
 async def deleted(tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str) -> None:
@@ -72,8 +73,11 @@ async def _write(
     event_type: str,
     user_uuid: str,
     properties: Record,
+    *,
+    at: str = "",
 ) -> None:
-    row = await _store(tx, services, record, event_type, f"{event_type} of {record['uuid']}", user_uuid, properties)
+    summary = f"{event_type} of {record['uuid']}"
+    row = await _store(tx, services, record, event_type, summary, user_uuid, properties, at=at)
     if is_event(row):
         tell(tx, services, row)
 
@@ -86,8 +90,10 @@ async def _store(
     summary: str,
     user_uuid: str,
     properties: Record,
+    *,
+    at: str = "",
 ) -> Record:
-    now = services.now()
+    now = at or services.now()
     row: Record = {
         "uuid": services.new_uuid(Infix.LOG),
         "owner_uuid": user_uuid,

@@ -13,7 +13,7 @@ from lading.api import audit
 from lading.api.collections import distinct_name
 from lading.api.services import Services
 from lading.core import manifest
-from lading.core.assemble import assemble
+from lading.core.assemble import are_apart, assemble
 from lading.core.finalise import LOG_DIRECTORY, CollectionPlan
 from lading.core.ids import Infix
 from lading.core.records import COLLECTIONS
@@ -34,6 +34,7 @@ async def keep(
     names = dict.fromkeys((plan.owner_uuid, plan.name) for plan in plans if plan.uuid not in old)
     known, taken = await contents.for_keeping(tx, hashes, names)
     kept: list[str | None] = []
+    now = services.now()
     for plan in plans:
         former = old.get(plan.uuid or "")
         content = _content(plan, known, former["manifest_text"] if former else "")
@@ -42,7 +43,7 @@ async def keep(
         elif former is not None:
             kept.append(await _renew(tx, services, former, content, user_uuid))
         else:
-            kept.append(await _make(tx, services, plan, content, taken, user_uuid))
+            kept.append(await _make(tx, services, plan, content, taken, user_uuid, now))
     return kept
 
 
@@ -70,8 +71,9 @@ async def _make(
     content: Record,
     taken: set[tuple[str, str]],
     user_uuid: str,
+    now: str,
 ) -> str:
-    uuid, now = services.new_uuid(Infix.COLLECTION), services.now()
+    uuid = services.new_uuid(Infix.COLLECTION)
     free = (plan.owner_uuid, plan.name) not in taken
     record: Record = {
         **COLLECTIONS.defaults,
@@ -108,7 +110,11 @@ def _content(plan: CollectionPlan, known: _Contents, existing: str) -> Record | 
             "file_size_total": size,
         }
     text = assemble(existing, pieces, keep=LOG_DIRECTORY)
-    files, size = manifest.counts(text)
+    if not existing and are_apart(pieces, below=LOG_DIRECTORY):
+        parts = [known[piece.pdh] for piece in plan.pieces]
+        files, size = manifest.check_total(sum(part[1] for part in parts), sum(part[2] for part in parts))
+    else:
+        files, size = manifest.counts(text)
     return {
         "manifest_text": text,
         "portable_data_hash": manifest.portable_data_hash(text),

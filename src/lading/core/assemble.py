@@ -6,7 +6,7 @@ Streams move by their first word alone, so that big logs cost no parsing. Texts 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lading.core.manifest import escape
 
@@ -25,6 +25,19 @@ def assemble(existing: str, pieces: Iterable[tuple[str, str]], *, keep: str) -> 
     for prefix, text in placed:
         kept += [f"{prefix}{line[1:]}" for line in _lines(text)]
     return "".join(sorted(kept, key=lambda line: line.partition(" ")[0]))
+
+
+def are_apart(pieces: Sequence[tuple[str, str]], *, below: str) -> bool:
+    """Whether no file of one piece can meet one of another, so that their numbers and sizes add up.
+
+    At most one piece is at the top, and has nothing there whose name starts with `below`, as those of the others do.
+    """
+    directories = [directory for _, directory in pieces]
+    if len(set(directories)) < len(directories):
+        return False
+    if not all(one.startswith(below) and "/" not in one for one in directories if one):
+        return False
+    return not any(escape(below) in text for text, directory in pieces if not directory)
 
 
 def subtree(text: str, directory: str) -> str:

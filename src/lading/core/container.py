@@ -23,6 +23,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
+from lading.core.alteration import filled
 from lading.core.errors import Failure
 from lading.core.jsonvalue import EMPTY_OBJECT_DIGEST, JsonObject
 
@@ -132,8 +133,7 @@ class Container:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Container:
         """The container in a row; unknown columns are ignored, null or missing ones take their default."""
-        known = {name: record[name] for name in FIELDS if record.get(name) is not None}
-        return cls(**{**known, "state": State(known.get("state", INITIAL))})
+        return filled(cls, record, state=State(record.get("state") or INITIAL))
 
     def to_record(self) -> JsonObject:
         """Every attribute, hidden ones too, ready to be stored."""

@@ -81,7 +81,11 @@ def make_ordered_uuid(cluster: str, infix: str, entropy: bytes, *, milliseconds:
     and are written anyway, however many there are. 178 years pass before the first eight characters begin again; the
     other seven are random.
     """
-    return f"{cluster}-{infix}-{_beginning(milliseconds // _PERIOD)}{encode(entropy, 7)}"
+    number, first = divmod(int.from_bytes(entropy, "big"), len(_PAIRS))
+    number, second = divmod(number, len(_PAIRS))
+    number, third = divmod(number, len(_PAIRS))
+    ending = f"{_PAIRS[first]}{_PAIRS[second]}{_PAIRS[third]}{ALPHABET[number % 36]}"
+    return f"{cluster}-{infix}-{_beginning(milliseconds // _PERIOD)}{ending}"
 
 
 @lru_cache(4)

@@ -32,7 +32,7 @@ from typing import Any
 
 from lading.core import container as containers
 from lading.core import mounts
-from lading.core.alteration import altered
+from lading.core.alteration import altered, filled
 from lading.core.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
 from lading.core.errors import IllegalTransition, Invalid
 from lading.core.jsonvalue import Json, JsonObject, canonical, same, same_or_empty
@@ -171,10 +171,8 @@ class ContainerRequest:
 
         A null priority stays null.
         """
-        known = {name: record[name] for name in FIELDS if record.get(name) is not None}
-        if "priority" in record:
-            known["priority"] = record["priority"]
-        return cls(**{**known, "state": State(known.get("state", State.UNCOMMITTED))})
+        given = {"priority": record["priority"]} if "priority" in record else {}
+        return filled(cls, record, state=State(record.get("state") or State.UNCOMMITTED), **given)
 
     def to_record(self) -> JsonObject:
         """Every attribute, hidden ones too, ready to be stored."""

@@ -24,6 +24,11 @@ _HOLDER: Final = (
     " AND c.is_trashed = 0 AND c.current_version_uuid = c.uuid LIMIT 1"
 )
 
+_ANY_WITH_HASH: Final = (
+    "SELECT c.portable_data_hash, CAST(NULL AS TEXT), c.manifest_text, c.file_count, c.file_size_total"
+    " FROM collections c WHERE c.portable_data_hash = ? LIMIT 1"
+)
+
 
 async def names_taken(tx: Transaction, owner_uuid: str, names: Collection[str], *, besides: str = "") -> set[str]:
     """Those of some names that another present collection of the owner has."""
@@ -65,15 +70,8 @@ async def for_keeping(
     Manifest, number of files and size by hash, of any collection that has it, in the trash or not; and which of some
     (owner, name) present collections have.
     """
-    asked: list[str] = []
-    values: list[str] = []
-    if hashes:
-        asked.append(
-            f"WITH wanted (pdh) AS (VALUES {', '.join('(?)' for _ in hashes)}) SELECT c.portable_data_hash, NULL,"
-            " c.manifest_text, c.file_count, c.file_size_total FROM wanted JOIN collections c ON c.uuid ="
-            " (SELECT f.uuid FROM collections f WHERE f.portable_data_hash = wanted.pdh LIMIT 1)"
-        )
-        values += hashes
+    asked = [_ANY_WITH_HASH] * len(hashes)
+    values = [*hashes]
     if names:
         asked.append(
             f"WITH named (owner, name) AS (VALUES {', '.join('(?, ?)' for _ in names)}) SELECT named.owner, named.name,"

@@ -33,6 +33,8 @@ class Dialect(Protocol):
     """Statements, repeatable, that make what the others rely on."""
     unmeasured: Sequence[str]
     """Changes of a column of texts after which queries are not planned by the values that it has had."""
+    rechecked: Sequence[str]
+    """Statements after which nested values are checked as `preamble` has them checked in a new database."""
 
     def column_type(self, type: str) -> str:
         """The column type for a `core.schema.Type`, or for "number": an integer that the database counts up."""

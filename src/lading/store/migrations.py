@@ -105,6 +105,12 @@ async def leave_states_unmeasured(tx: Transaction, dialect: Dialect) -> None:
             await tx.execute(f"ALTER TABLE {kind.plural} ALTER COLUMN state {one}")
 
 
+async def _recheck_nested_values(tx: Transaction, dialect: Dialect) -> None:
+    """The check that they are JSON cost more than storing them."""
+    for one in dialect.rechecked:
+        await tx.execute(one)
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
@@ -115,6 +121,7 @@ MIGRATIONS: Final = (
     Migration(7, "inputs of containers", _fill_inputs),
     Migration(8, "one index for both keys", _drop_indexes_of_single_keys),
     Migration(9, "states without statistics", leave_states_unmeasured),
+    Migration(10, "a quicker check of nested values", _recheck_nested_values),
 )
 VERSION: Final = MIGRATIONS[-1].number
 

@@ -43,6 +43,7 @@ class SqliteDialect:
 
     preamble: Sequence[str] = ()
     unmeasured: Sequence[str] = ()
+    rechecked: Sequence[str] = ()
 
     def column_type(self, type: str) -> str:
         """Numbers are numbers, everything else text."""
