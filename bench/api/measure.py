@@ -75,6 +75,7 @@ def _measured(place: Place, parts: Collection[str], profile: Path | None) -> lis
     figures: list[Figure] = []
     with api(place, profile and profile / place.name) as server, on_core(CLIENT_CORE):
         for part in parts:
+            place.warm()
             figures += _run(PARTS[part](place, server))
         peak = server.peak()
     memory = Figure(

@@ -20,7 +20,7 @@ import socket
 import sqlite3
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -89,6 +89,17 @@ class Place:
         connection.close()
         return [str(row[3]) for row in rows]
 
+    def warm(self) -> None:
+        """Read the database once, so that it is not the disk that is measured; some machines soon forget it."""
+        files = (
+            [self.directory.database] if self.server is None else (self.server.root / "data" / "base").rglob("[0-9]*")
+        )
+        for path in files:
+            if path.is_file():
+                with path.open("rb", buffering=0) as file:
+                    while file.read(1 << 24):
+                        pass
+
     def sweep(self) -> None:
         """Take away what a run has added."""
         statements = _added(self.site)
@@ -117,7 +128,6 @@ def sqlite_place(count: int) -> Iterator[Place]:
         _fill(root, site, lambda: filling.fill_sqlite(_emptied(directory), site, _seal(directory), count))
         place = Place(directory, site, count)
         place.sweep()
-        _warm([directory.database])
         yield place
 
 
@@ -133,17 +143,7 @@ def postgres_place(count: int) -> Iterator[Place]:
             _fill(home, site, lambda: _fill_emptied(server, site, _seal(directory), count))
             place = Place(directory, site, count, server)
             place.sweep()
-            _warm((home / "data" / "base").rglob("[0-9]*"))
             yield place
-
-
-def _warm(paths: Iterable[Path]) -> None:
-    """Read files once, so that it is not the disk that is measured."""
-    for path in paths:
-        if path.is_file():
-            with path.open("rb", buffering=0) as file:
-                while file.read(1 << 24):
-                    pass
 
 
 def has_postgres() -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from lading.api.shape import etag, needed, only, show, show_row
+import msgspec
+
+from lading.api.shape import etag, is_plain, needed, only, show, show_all, show_row, show_texts
 from lading.core.records import COLLECTIONS, LINKS, LOGS, REQUESTS, USERS
 
 COMMON = {"uuid": "zzzzz-o0j2j-000000000000000", "modified_at": "m"}
@@ -41,3 +43,14 @@ def test_etags_change_with_the_record() -> None:
 def test_what_was_selected_of_an_answer() -> None:
     shown = {"uuid": "u", "name": "n", "kind": "k", "etag": "e", "state": "s"}
     assert only(shown, ("name", "nothing")) == {"name": "n", "kind": "k", "etag": "e"}
+
+
+def test_rows_and_texts_are_shown_alike() -> None:
+    row = {"uuid": COMMON["uuid"], "modified_at": "m", "name": "n"}
+    shown = show(REQUESTS, row, ("uuid", "name"))
+    assert show_all(REQUESTS, [dict(row)], ("uuid", "name")) == [shown]
+    texts = [('"uuid":"zzzzz-o0j2j-000000000000000","name":"n"', row["uuid"], "m")]
+    assert msgspec.json.decode(msgspec.json.encode(show_texts(REQUESTS, texts))) == [shown]
+    assert show_all(LINKS, [], ("uuid",)) == msgspec.json.decode(show_texts(LINKS, [])) == []
+    assert is_plain(REQUESTS)
+    assert not is_plain(LINKS)

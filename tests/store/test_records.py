@@ -39,3 +39,18 @@ async def test_nested_values_of_a_page_may_stay_texts(database: Database) -> Non
         rows = await records.search(tx, database.dialect, LINKS, query, raw=True)
     assert plain == [{"uuid": "a", "properties": {"k": [1, None]}}]
     assert msgspec.json.encode(rows) == msgspec.json.encode(plain)
+
+
+async def test_a_page_may_be_made_of_texts(database: Database) -> None:
+    plain = {"uuid": "a", "modified_at": "1", "cost": 0.1 + 0.2, "priority": 1 << 60, "service": True}
+    odd = {"uuid": "b", "modified_at": "2", "cwd": '"\\%s\n\x01é\u2028', "command": ["%d", "é"], "progress": 1e-9}
+    async with database.writing() as tx:
+        for row in (plain, odd, {"uuid": "c", "modified_at": "3", "state": "Locked", "mounts": {"/": {"k": None}}}):
+            await records.insert(tx, CONTAINERS, row)
+        for query in (Query(), Query(select=("cost", "cwd", "service")), Query(select=("progress",)), Query(limit=1)):
+            texts = await records.search_texts(tx, database.dialect, CONTAINERS, query)
+            if texts is not None:
+                found = [msgspec.json.decode(f"{{{text}}}") for text, _, _ in texts]
+                assert found == await records.search(tx, database.dialect, CONTAINERS, query)
+                assert [(uuid, at) for _, uuid, at in texts] == [("a", "1"), ("b", "2"), ("c", "3")][: query.limit]
+            assert (texts is None) == (database.shared or query.select == ("progress",))

@@ -11,7 +11,7 @@ from lading.api.guard import check_writable, find_readable
 from lading.api.inclusion import find_included
 from lading.api.presenting import present, present_one
 from lading.api.services import Services
-from lading.api.shape import needed, show
+from lading.api.shape import is_plain, needed, show, show_texts
 from lading.core import access, attributes
 from lading.core.access import Principal
 from lading.core.errors import Conflict
@@ -29,8 +29,13 @@ async def list_records(call: Call, kind: RecordType, where: Sequence[Expression]
     database = call.services.database
     async with database.reading() as tx:
         query = await narrowed(tx, kind, query, call.caller)
-        rows = await records.search(tx, database.dialect, kind, query, raw=True) if query.limit else []
         available = await records.count(tx, database.dialect, kind, query) if query.count else None
+        if is_plain(kind) and query.limit and not query.include and not query.distinct:
+            texts = await records.search_texts(tx, database.dialect, kind, query)
+            if texts is not None:
+                body = envelope(kind, query, [], available)
+                return Answer(body={**body, "items": show_texts(kind, texts)})
+        rows = await records.search(tx, database.dialect, kind, query, raw=True) if query.limit else []
         included = await find_included(tx, call, rows, query.include) if query.include else []
         names = query.select if query.select is not None else kind.listed
         items = await present(tx, call.services, call.caller, kind, rows, names, distinct=query.distinct)

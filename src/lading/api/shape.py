@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
+
+from msgspec import Raw
 
 from lading.core.records import COLLECTIONS, GROUPS, LINKS, LOGS, USERS, kind_of
 from lading.core.schema import JSON, Record, RecordType
@@ -49,7 +51,11 @@ def needed(kind: RecordType, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def etag(record: Record) -> str:
     """A text that changes whenever the record does."""
-    return hashlib.md5(f"{record['modified_at']}{record['uuid']}".encode(), usedforsecurity=False).hexdigest()[:25]
+    return _etag(record["modified_at"], record["uuid"])
+
+
+def _etag(modified_at: str, uuid: str) -> str:
+    return hashlib.md5(f"{modified_at}{uuid}".encode(), usedforsecurity=False).hexdigest()[:25]
 
 
 def show(kind: RecordType, record: Record, names: tuple[str, ...] | None = None) -> Record:
@@ -68,7 +74,7 @@ def show(kind: RecordType, record: Record, names: tuple[str, ...] | None = None)
 
 def show_all(kind: RecordType, rows: Sequence[Record], names: tuple[str, ...]) -> list[Record]:
     """As `show` for each of some rows, which have the same fields and are nobody else's: they may become the answer."""
-    if not rows or kind.plural in _DERIVED:
+    if not rows or not is_plain(kind):
         return [show(kind, row, names) for row in rows]
     surplus = rows[0].keys() - set(names)
     for row in rows:
@@ -78,6 +84,20 @@ def show_all(kind: RecordType, rows: Sequence[Record], names: tuple[str, ...]) -
         row["kind"] = kind.kind
         row["etag"] = tag
     return list(rows)
+
+
+def is_plain(kind: RecordType) -> bool:
+    """Whether its records are shown as they are stored, with their kind and etag."""
+    return kind.plural not in _DERIVED
+
+
+def show_texts(kind: RecordType, texts: Iterable[tuple[str, str, str]]) -> Raw:
+    """A list of plain records, each from its members in a text, its uuid and `modified_at`."""
+    items = (
+        f'{{{members},"kind":"{kind.kind}","etag":"{_etag(modified_at, uuid)}"}}'
+        for members, uuid, modified_at in texts
+    )
+    return Raw(f"[{','.join(items)}]")
 
 
 def only(shown: Record, names: tuple[str, ...]) -> Record:

@@ -36,8 +36,9 @@ def filled(kind: type[_Value], record: Mapping[str, Any], /, **attributes: objec
 
     Nothing is checked. Raises TypeError when one without a default is missing.
     """
-    names, _ = _parts(kind)
-    values = [default() if (value := record.get(name)) is None else value for name, default in _defaults(kind)]
+    names, _ = _parts(kind)  # type: ignore[arg-type]
+    defaults = _defaults(kind)  # type: ignore[arg-type]
+    values = [default() if (value := record.get(name)) is None else value for name, default in defaults]
     made = _built(kind, names.values(), values)
     for name, part in attributes.items():
         names[name](made, part)

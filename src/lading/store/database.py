@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from lading.core.errors import Unavailable
+from lading.core.schema import Field
 from lading.store.seal import Seal
 
 Value: TypeAlias = str | int | float | bytes | None
@@ -57,6 +58,13 @@ class Dialect(Protocol):
 
     def order(self, column: str, *, descending: bool = False) -> str:
         """A sort key: texts by their bytes, nulls before everything."""
+        ...
+
+    def members(self, fields: Sequence[Field]) -> str:
+        """An expression for the members of a JSON object with some columns that hold no fractions, as text.
+
+        "" where the values of the columns are had as quickly.
+        """
         ...
 
     def columns(self) -> str:

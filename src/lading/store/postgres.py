@@ -19,6 +19,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Se
 from contextlib import asynccontextmanager
 
 from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.core.schema import Field
 from lading.store.database import Deferred, Dialect, Interrupted, Row, Value
 from lading.store.grouping import Batches, Group, settle
 from lading.store.placeholders import Placeholders
@@ -112,6 +113,10 @@ class PostgresDialect:
     def order(self, column: str, *, descending: bool = False) -> str:
         """Nulls come first here, as in SQLite; indexes are made so."""
         return f"{column} DESC NULLS LAST" if descending else f"{column} ASC NULLS FIRST"
+
+    def members(self, fields: Sequence[Field]) -> str:  # noqa: ARG002 - whatever they are
+        """Its driver gives values quickly."""
+        return ""
 
     def columns(self) -> str:
         """Names of a table's columns."""
