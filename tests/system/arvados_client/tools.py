@@ -24,13 +24,13 @@ class Tools:
     home: Path
     variables: dict[str, str] = field(default_factory=dict)
 
-    def run(self, name: str, *arguments: str, timeout: float = 300, check: bool = True) -> str:
+    def run(self, name: str, *arguments: str, timeout: float = 900, check: bool = True) -> str:
         """What the program prints on standard output; it must succeed, unless told otherwise."""
         done = self.result(name, *arguments, timeout=timeout)
         assert not check or done.returncode == 0, f"{name} {' '.join(arguments)}: {done.stderr[-4000:]}"
         return done.stdout
 
-    def result(self, name: str, *arguments: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+    def result(self, name: str, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
         return subprocess.run(
             self._command(name, *arguments),
