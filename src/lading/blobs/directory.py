@@ -35,6 +35,7 @@ from lading.blobs.bypass import LARGE, Bypass, ReadBefore, read_past_cache
 from lading.blobs.draft import FileDraft
 from lading.blobs.loan import Loan
 from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, read_parameters
+from lading.client.allocation import spread_directories
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 
 _PREFIX = 3
@@ -67,8 +68,10 @@ class DirectoryVolume:
         self._synced: set[str] = set()
         self._read_before = ReadBefore()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"volume {directory.name}")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        spread_directories(directory)
         for folder in (self._aside, self._bin, self._damaged):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
         _remove_leftovers(self._aside)
         found = directory.stat()
         self._device = f"directory {found.st_dev:x}-{found.st_ino:x}"

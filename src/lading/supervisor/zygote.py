@@ -63,6 +63,7 @@ from typing import Any
 import msgspec
 
 from lading import telemetry
+from lading.client.allocation import spread_directories
 from lading.core import ids
 from lading.core.errors import LadingError
 from lading.supervisor import assignment, lockfile, outpost
@@ -304,6 +305,8 @@ def main(arguments: list[str] | None = None) -> int:
     telemetry.configure()
     ignore_probes()
     os.set_inheritable(given.fd, False)
+    given.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    spread_directories(given.run)
     engines = find_engines()
     engines.preload()
     asyncio.run(rehearse())

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import msgspec
 
+from lading.client.allocation import spread_directories
 from lading.client.borrowing import lent_beside
 from lading.config import Config, load
 from lading.core import ids
@@ -123,6 +124,8 @@ class DataDirectory:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             for path in (self.blocks, self.run, self.cache, self.live):
                 path.mkdir(mode=0o700, exist_ok=True)
+            for path in (self.run, self.live):
+                spread_directories(path)
         except OSError as error:
             raise Invalid(f"{self.root}: cannot keep data there: {error.strerror}; choose another --data") from error
 
