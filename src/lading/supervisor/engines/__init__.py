@@ -262,10 +262,15 @@ class Engines:
         return factory(settings)
 
     def preload(self) -> None:
-        """Import the engine that `auto` stands for, so that a process forked from this one need not."""
+        """Import the engine that `auto` stands for, so that a process forked from this one need not.
+
+        A factory may have a method `warm` that does what else can be done once for all of them.
+        """
         chosen = self.found.get(choose_engine())
         if chosen is not None:
-            chosen.load()
+            warm = getattr(chosen.load(), "warm", None)
+            if warm is not None:
+                warm()
 
 
 def find_engines() -> Engines:

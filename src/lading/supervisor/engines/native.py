@@ -36,6 +36,7 @@ from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.engines import Bind, EngineSettings, Exec, Execution, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
 from lading.supervisor.engines.gang import GangFiles
+from lading.supervisor.engines.program import SealedProgram
 from lading.supervisor.layers import LayerStore, Unpacked
 from lading.supervisor.machine import mount_table
 
@@ -47,6 +48,7 @@ _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts")
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 _CHECK_TIME = 10.0
 _Answer = TypeVar("_Answer")
+_sealed = SealedProgram(_PROGRAM)
 
 
 class NativeEngine:
@@ -67,6 +69,11 @@ class NativeEngine:
         self._is_held = False
         self._gang: GangFiles | None = None
         self.notes: list[str] = []
+
+    @staticmethod
+    def warm() -> None:
+        """Have crun in memory for all that are forked from this process."""
+        _sealed.seal()
 
     @property
     def pid(self) -> int | None:
@@ -262,12 +269,14 @@ class NativeEngine:
     def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
         command = [*self._crun_command(), "--log", str(self._log), "run", "--bundle", str(bundle), self._uuid]
         environment = {"PATH": imagelayout.DEFAULT_PATH}
+        program = _sealed.descriptor
+        path = f"/proc/self/fd/{program}" if program >= 0 else _PROGRAM
         if not self._cgroup.takes_threads:
-            return self._popen(spec, [*self._joining(), *command], environment=environment)
+            return self._popen(spec, [*self._joining(), path, *command[1:]], environment=environment, program=program)
 
         def start() -> subprocess.Popen[bytes]:
             self._cgroup.join()
-            return self._popen(spec, command, environment=environment)
+            return self._popen(spec, command, path, environment=environment, program=program)
 
         return _in_thread_of_its_own(start)
 
@@ -275,17 +284,26 @@ class NativeEngine:
         files = self._cgroup.join_files
         return ["/bin/sh", "-c", _JOIN, "sh", *files, "--"] if files else []
 
-    def _popen(self, spec: Spec, command: list[str], *, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    def _popen(
+        self,
+        spec: Spec,
+        command: list[str],
+        executable: str | None = None,
+        *,
+        environment: dict[str, str],
+        program: int = -1,
+    ) -> subprocess.Popen[bytes]:
         null = subprocess.DEVNULL
         return subprocess.Popen(
             command,
+            executable=executable,
             stdin=spec.stdin if spec.stdin >= 0 else null,
             stdout=spec.stdout if spec.stdout >= 0 else null,
             stderr=spec.stderr if spec.stderr >= 0 else null,
             env=environment,
             cwd="/",
             pass_fds=[
-                *([spec.notices] if spec.notices >= 0 else ()),
+                *(one for one in (program, spec.notices) if one >= 0),
                 *(spec.spread.descriptors if spec.spread else ()),
             ],
         )
