@@ -148,3 +148,21 @@ def test_a_gang_needs_what_all_its_containers_do(queue: Queue) -> None:
     assert record is not None
     assert record.need == Resources(3, 30)
     assert record.order.nodes == 3
+
+
+def test_a_lock_of_our_own_is_told_by_its_answer(queue: Queue) -> None:
+    with queue.locking("u"):
+        assert queue.advance("u", old="Queued", new="Locked")
+        assert queue.waiting
+    assert not queue.advance("u", old="Queued", new="Locked"), "somebody else's"
+
+
+def test_entries_of_others_are_kept_when_one_changes(queue: Queue) -> None:
+    queue.merge([item(uuid=uuid, state="Queued") for uuid in "ab"], ticket=queue.ticket(), now=0.0)
+    before = {entry.uuid: entry for entry in queue.entries()}
+    queue.merge([item(uuid="b", state="Queued", priority=7)], ticket=queue.ticket(), now=0.0)
+    after = {entry.uuid: entry for entry in queue.entries()}
+    assert after["a"] is before["a"]
+    assert after["b"].priority == 7
+    queue.merge([item(uuid="a", state="Locked")], ticket=queue.ticket(), now=0.0)
+    assert [entry.uuid for entry in queue.entries()] == ["u", "b"]

@@ -54,13 +54,14 @@ class Actions:
         self._diary.note(uuid, Decision.RUN, f"Decided to run it on {where}.")
         try:
             body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
-            answer = await self._client.action("containers", uuid, "lock", body=body)
+            with self._queue.locking(uuid):
+                answer = await self._client.action("containers", uuid, "lock", body=body)
+                self._queue.answer(answer)
         except (RequestError, Conflict) as error:
             event(_logger, "lock lost", container=uuid, why=error)
             self._diary.note(uuid, Decision.LOCK_FAILED, f"Could not be locked: {error}")
             raise LockLost(f"Not started: {error}") from error
         token = answer.get("supervisor_token")
-        self._queue.answer(answer)
         if not token:
             raise ExecutionError("The server gave no supervisor token with the lock; is it older than this dispatcher?")
         try:

@@ -125,6 +125,8 @@ class Queue:
         self._fetches: set[int] = set()
         self._forgotten: dict[str, int] = {}
         self._entries: tuple[tuple[Entry, ...], tuple[Entry, ...]] | None = None
+        self._made: dict[str, Entry | None] = {}
+        self._locking: set[str] = set()
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -151,7 +153,9 @@ class Queue:
 
     def _sorted_out(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
         if self._entries is None:
-            sized = [(entry, one) for one in self._waiting.values() if (entry := one.entry) is not None]
+            # Most of those that wait are as they were.
+            made = self._made = {uuid: self._made.get(uuid) or one.entry for uuid, one in self._waiting.items()}
+            sized = [(entry, one) for uuid, one in self._waiting.items() if (entry := made[uuid]) is not None]
             self._entries = (
                 tuple(entry for entry, record in sized if not record.supervises),
                 tuple(entry for entry, record in sized if record.supervises),
@@ -198,6 +202,15 @@ class Queue:
             oldest = min(self._fetches, default=self._version)
             self._forgotten = {uuid: version for uuid, version in self._forgotten.items() if version > oldest}
 
+    @contextmanager
+    def locking(self, uuid: str) -> Iterator[None]:
+        """While a lock of our own is asked for: the answer tells more than the event, which often comes before it."""
+        self._locking.add(uuid)
+        try:
+            yield
+        finally:
+            self._locking.discard(uuid)
+
     def merge(
         self, items: Iterable[Mapping[str, object]], *, ticket: int, now: float, asked: Collection[str] = ()
     ) -> None:
@@ -241,6 +254,8 @@ class Queue:
         state = State(new)
         if record is None:
             return state is not State.QUEUED
+        if state is State.LOCKED and uuid in self._locking:
+            return True
         if _RANK[state] > _RANK[record.state]:
             self._store(replace(record, state=state))
             return True
@@ -263,12 +278,17 @@ class Queue:
 
     def _store(self, record: Record) -> None:
         self._drop(record.uuid)
-        (self._waiting if record.waiting else self._others)[record.uuid] = record
+        if record.waiting:
+            self._waiting[record.uuid] = record
+            self._entries = None
+        else:
+            self._others[record.uuid] = record
 
     def _drop(self, uuid: str) -> None:
-        self._waiting.pop(uuid, None)
+        if self._waiting.pop(uuid, None) is not None:
+            self._made.pop(uuid, None)
+            self._entries = None
         self._others.pop(uuid, None)
-        self._entries = None
 
 
 def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float, plans_disk: bool) -> Record:
