@@ -195,7 +195,8 @@ def _converse(room: Room) -> int:
         until = time.monotonic() + PATIENCE
         while b"41 101" not in _type(ours, b"stty size; echo en''d\n", b"end\r\n"):
             assert time.monotonic() < until
-        _type(ours, b"echo st''arted; sleep 1000\n", b"started\r\n")
+        # Said by what is to be interrupted: a shell that is about to start it would take the signal for itself.
+        _type(ours, b"sh -c 'echo st\"\"arted; exec sleep 1000'\n", b"started\r\n")
         _type(ours, b"\x03", b"^C")
         _type(ours, b"echo ba''ck\n", b"back\r\n")
         os.write(ours, b"exit 23\n")
