@@ -80,8 +80,8 @@ class Pacer:
             self._late += max(0.0, self._clock() - due - _GRAIN)
 
     def _look(self, now: float) -> None:
-        seconds = now - self._since
-        if seconds < congestion.PERIOD:
+        seconds, called = now - self._since, now - self._called < congestion.RECENT
+        if seconds < congestion.PERIOD and self._pace.is_bound >= called:
             return
         found = self._account()
         waited, turns = found if found is not None else (self._late, 0)
@@ -90,7 +90,7 @@ class Pacer:
             waited=waited - self._before[0],
             turns=turns - self._before[1],
             moved=self._moved,
-            called=now - self._called < congestion.RECENT,
+            called=called,
         )
         self._pace = congestion.observe(self._pace, seen, least=self._least)
         self._since, self._before, self._moved = now, (waited, turns), 0

@@ -6,8 +6,9 @@ them, when it has something to do, is what its callers feel. Rules:
 
 - While nobody calls there is no bound.
 - While somebody does, all streams that move much have one rate together. In each period in which the process waited
-  for longer than a hundredth of it, the rate is lowered by three tenths, but not below what is configured. In every
-  other one in which the rate was made use of it is raised, by `STEP` for each second.
+  for longer than a hundredth of it, the rate is halved, but not below what is configured. In every other one in which
+  the rate was made use of it is raised, by `STEP` for each second: so at 20 MB/s about one period in twenty is one
+  with a wait, and hardly one call in a hundred meets it.
 - The rate is remembered from one time to the next: it was borne last. So is nothing that was measured without a bound.
 - A stream may pass a mebibyte at once, and so much a second for ever that somebody who types and reads never waits;
   only the one that wants more takes part (`Allowance`).
@@ -27,8 +28,8 @@ TARGET = 0.01
 """Part of the time for which the process may wait."""
 TURN = 20e-6
 """Seconds that being given a processor takes when nobody else wants it."""
-LOWER = 0.7
-STEP = 10e6
+LOWER = 0.5
+STEP = 5e6
 USED = 0.5
 BURST = 0.002
 SPARE = float(1 << 20)
