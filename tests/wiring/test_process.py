@@ -54,7 +54,7 @@ print(*struct.unpack("=IIQiIQQQ", told.raw))
 """
     if number is not None:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-        assert done.stdout.split()[1:] in (["0", "0", "19", "0", turn, "0", "0"] for turn in ("0", "100000"))
+        assert done.stdout.split()[1:] in (["0", "0", "19", "0", turn, "0", "0"] for turn in ("0", "1300000"))
 
 
 def test_ready_is_said_once_through_the_pipe() -> None:
