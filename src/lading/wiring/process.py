@@ -52,8 +52,8 @@ def _take_short_turns() -> None:
     """Have a processor for a little less at a time than others have, and that at once when there is something to do.
 
     Linux since 6.12 breaks a turn off only for whoever takes a shorter one ("EEVDF Scheduler" in its documentation);
-    everybody else waits for its end, which is noticed every 4 ms. Usual turns are 1.4 ms with two processors, 2.8 ms with
-    eight. One that is over in the middle of a call may well be followed by those of all others.
+    everybody else waits for its end, which is noticed every 4 ms. Usual turns are 1.4 ms with two processors.
+    One that is over in the middle of a call may well be followed by those of all others.
     """
     number = _SETTING_ATTRIBUTES.get(platform.machine())
     if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
