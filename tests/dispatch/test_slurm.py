@@ -52,6 +52,11 @@ def order(uuid: str, wanted: int = 1, **more: object) -> Assignment:
     return Assignment(uuid=uuid, worker="Slurm", token=f"secret of {uuid}", order=made)
 
 
+def _asked(slurm: FakeSlurm) -> int:
+    """How often it was asked about a job."""
+    return sum(call[0] == "squeue" and "--states=all" in call for call in slurm.calls)
+
+
 def alive(fleet: SlurmFleet, uuid: str = ONE) -> bool:
     return fleet.view().processes[uuid].alive
 
@@ -143,6 +148,45 @@ async def test_a_submission_without_answer_is_found_by_the_next_look() -> None:
         await until(fleet, lambda: bool(fleet.view().processes[ONE].note))
         with pytest.raises(Conflict):
             await fleet.start(order(ONE))
+
+
+async def test_a_submission_that_slurm_has_no_time_for_is_made_again() -> None:
+    slurm = FakeSlurm()
+    async with fleet_of(slurm, longest_pause=60.0) as fleet:
+        slurm.failing = {"sbatch": "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"}
+        start = asyncio.create_task(fleet.start(order(ONE)))
+        await slurm.pulse.wait_for(lambda: any(call[0] == "sbatch" for call in slurm.calls))
+        slurm.failing = {}
+        await start
+    assert len(slurm.jobs) == 1
+
+
+async def test_a_job_that_a_look_does_not_show_lives_until_slurm_says_that_it_does_not() -> None:
+    slurm = FakeSlurm()
+    async with fleet_of(slurm) as fleet:
+        await fleet.start(order(ONE))
+        slurm.hidden = {"1"}
+        slurm.failing = {"squeue --jobs": "slurm_load_jobs error: Socket timed out on send/recv operation"}
+        for failing in (slurm.failing, {}):
+            slurm.failing, asked = failing, _asked(slurm)
+            await slurm.pulse.wait_for(lambda asked=asked: _asked(slurm) > asked + 2)  # type: ignore[misc]
+            assert alive(fleet)
+        slurm.end(slurm.of(ONE))
+        await until(fleet, lambda: not alive(fleet))
+
+
+async def test_what_slurm_does_not_do_for_order_ends_nothing() -> None:
+    slurm = FakeSlurm(failing={"scancel": "scancel: error: something new"})
+    async with fleet_of(slurm) as fleet:
+        await fleet.start(order(ONE))
+        first = slurm.of(ONE)
+        await slurm(["sbatch", *first.arguments], text=slurm.scripts[0].encode(), timeout=1.0)
+        slurm.failing["sinfo"] = "sinfo: error: something new"
+        await slurm.pulse.wait_for(lambda: sum(call[0] == "scancel" for call in slurm.calls) > 2)
+        assert fleet.view().workers
+        del slurm.failing["scancel"]
+        await slurm.pulse.wait_for(lambda: slurm.of(ONE).state == "CANCELLED")
+        assert alive(fleet)
 
 
 async def test_one_look_serves_all_jobs() -> None:

@@ -41,7 +41,8 @@ async def test_sbatch_gives_the_id() -> None:
         ("sbatch: error: Unable to contact slurm controller (connect failure)", Unavailable),
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying.", Unavailable),
         ("sbatch: error: Batch job submission failed: Job violates accounting/QOS policy", Unavailable),
-        ("", Refused),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", OutcomeUnknown),
+        ("", OutcomeUnknown),
     ],
 )  # fmt: skip
 async def test_failures_of_sbatch(err: str, kind: type[Exception]) -> None:
@@ -74,6 +75,13 @@ async def test_questions() -> None:
     assert "--jobs=3,4" in run.calls[2][0]
     with pytest.raises(Unavailable, match="squeue: no message"):
         await slurm(1)[0].squeue()
+
+
+async def test_jobs_that_slurm_has_forgotten_are_none() -> None:
+    forgotten = "slurm_load_jobs error: Invalid job id specified"
+    assert await slurm(1, err=forgotten)[0].ended(["3"]) == ""
+    with pytest.raises(Unavailable, match="connect failure"):
+        await slurm(1, err="slurm_load_jobs error: connect failure")[0].ended(["3"])
 
 
 async def test_a_program_gets_only_a_small_environment(monkeypatch: pytest.MonkeyPatch) -> None:

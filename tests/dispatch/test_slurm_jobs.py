@@ -35,10 +35,23 @@ def test_a_submitted_job_lives_until_a_later_look_does_not_show_it(jobs: Jobs) -
     early = jobs.begin_look()
     jobs.submitting(TWO)
     jobs.submitted(TWO, "8")
-    assert [job.uuid for job in jobs.observe([], early)] == [ONE]
+    jobs.observe([], early)
     assert (alive(jobs), alive(jobs, TWO)) == (False, True)
     jobs.observe([], jobs.begin_look())
     assert not alive(jobs, TWO)
+
+
+def test_what_a_look_does_not_show_can_be_asked_about_first(jobs: Jobs) -> None:
+    jobs.submitting(TWO)
+    jobs.submitted(TWO, "8")
+    look = jobs.begin_look()
+    cut = rows("7", [ONE])
+    cut += read_squeue("8|n|10|90|RUNNING|None|0|n1|lading zzzzz-gj3su-0")
+    assert [job.uuid for job in jobs.missing(cut, look)] == [TWO]
+    jobs.observe(cut, look, kept={TWO})
+    assert (alive(jobs), alive(jobs, TWO)) == (True, True)
+    jobs.observe([], look + 1, kept={TWO})
+    assert (alive(jobs), alive(jobs, TWO)) == (False, True)
 
 
 def test_an_id_that_slurm_gives_again_is_the_new_jobs(jobs: Jobs) -> None:
@@ -60,12 +73,14 @@ def test_a_look_that_began_before_the_answer_proves_nothing() -> None:
     assert alive(jobs)
 
 
-def test_an_unsure_submission_is_decided_by_the_next_look() -> None:
+def test_an_unsure_submission_is_decided_by_the_look_that_shows_it_or_two_that_do_not() -> None:
     jobs = Jobs(TOKEN)
     for uuid in (ONE, TWO):
         jobs.submitting(uuid)
         jobs.unsure(uuid)
     assert alive(jobs)
+    jobs.observe(rows("7", [ONE]), jobs.begin_look())
+    assert (alive(jobs), alive(jobs, TWO)) == (True, True)
     jobs.observe(rows("7", [ONE]), jobs.begin_look())
     assert (alive(jobs), alive(jobs, TWO)) == (True, False)
     job = jobs.get(ONE)
@@ -90,8 +105,11 @@ def test_jobs_of_an_earlier_dispatcher_are_found_again() -> None:
 @pytest.mark.parametrize("again", [rows("7", [ONE], "PENDING"), rows("7", [ONE], restarts=1)])
 def test_a_job_that_slurm_queued_again_has_ended(jobs: Jobs, again: list[Row]) -> None:
     jobs.observe(rows("7", [ONE]), jobs.begin_look())
-    (ended,) = jobs.observe(again, jobs.begin_look())
+    jobs.observe(again, jobs.begin_look())
+    ended = jobs.get(ONE)
+    assert ended is not None
     assert ended.lost
+    assert not ended.alive
     assert ended.failure is Failure.NODE
     assert "not run twice" in jobs.processes()[ONE].fate
     jobs.observe(rows("7", [ONE], restarts=1), jobs.begin_look())

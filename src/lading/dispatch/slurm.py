@@ -4,7 +4,7 @@
   when some node can hold it, and Slurm finds the moment.
 - One look at the queue (`squeue`) in each interval tells about all jobs, whatever their number. A look that takes long
   makes the interval longer; while Slurm does not answer, looks get rarer, nothing is locked, and what was alive counts
-  as alive.
+  as alive. What had been locked already waits a little for it to answer: each lock is an attempt, and they are counted.
 - Containers that are alike and arrive together become one job array.
 - Waiting jobs are kept in the order of the containers' priorities by their nice values, all with one `scontrol`.
 - Cancelling asks the supervisor to end by TERM to the job's script alone; a job that still waits is cancelled at once.
@@ -31,7 +31,7 @@ from lading.dispatch.gathering import Gathering
 from lading.dispatch.slurm_arguments import DEFAULT_ARGUMENTS, Templates
 from lading.dispatch.slurm_commands import OutcomeUnknown, Refused, Slurm, run_program
 from lading.dispatch.slurm_jobs import Job, Jobs
-from lading.dispatch.slurm_rows import Phase, Shape, comment, read_sinfo, read_squeue
+from lading.dispatch.slurm_rows import Phase, Row, Shape, comment, read_sinfo, read_squeue
 from lading.dispatch.slurm_script import Site, Task, write
 from lading.telemetry import event
 
@@ -59,6 +59,11 @@ class SlurmSettings:
     spread: int = DEFAULT_SPREAD
     most_waiting: int = 1000
     array_size: int = 1
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which a submission waits for a Slurm that does not answer."""
+        return 4.0 * self.longest_pause
 
     def pause_after(self, took: float, *, failures: int) -> float:
         """Seconds between two looks: as many as the last one took, twice as many for each failure in a row."""
@@ -110,7 +115,7 @@ class SlurmFleet:
         self._jobs = Jobs(settings.token)
         self._shapes: tuple[Shape, ...] = ()
         self._known = False
-        self._well = False
+        self._well = asyncio.Event()
         self._heeded: Look = _nobody
         self._change = asyncio.Event()
         self._look_now = asyncio.Event()
@@ -138,7 +143,7 @@ class SlurmFleet:
 
     def view(self) -> FleetView:
         """What is known now."""
-        workers = tuple(_worker(shape) for shape in self._shapes) if self._well else ()
+        workers = tuple(_worker(shape) for shape in self._shapes) if self._well.is_set() else ()
         waiting = self._jobs.count(Phase.WAITING)
         most = max(0, self._settings.most_waiting - waiting)
         return FleetView(known=self._known, workers=workers, processes=self._jobs.processes(), most=most)
@@ -154,8 +159,6 @@ class SlurmFleet:
         """Submit a job, alone or in an array. Raises Conflict, Unavailable, Refused."""
         if self._jobs.get(assignment.uuid) is not None:
             raise Conflict(f"{assignment.uuid}: it has a job in Slurm already")
-        if not self._well:
-            raise Unavailable("Slurm does not answer; looking again in a moment.")
         self._jobs.submitting(assignment.uuid)
         try:
             await self._starts.ask(assignment)
@@ -198,16 +201,31 @@ class SlurmFleet:
         array = [f"--array=0-{len(uuids) - 1}"] if len(uuids) > 1 else []
         mark = f"--comment={comment(self._settings.token, uuids)}"
         try:
-            job = await self._slurm.sbatch(["--output=/dev/null", "--chdir=/", *arguments, *array, mark], script)
+            job = await self._sbatch(["--output=/dev/null", "--chdir=/", *arguments, *array, mark], script)
         except (Refused, Unavailable) as error:
             unsure = isinstance(error, OutcomeUnknown)
             for uuid in uuids:
                 (self._jobs.unsure if unsure else self._jobs.refused)(uuid)
-            self._ail(error)
             raise
         for index, uuid in enumerate(uuids):
             self._jobs.submitted(uuid, f"{job}_{index}" if array else job)
         event(_logger, "job submitted", job=job, containers=len(uuids), first=uuids[0])
+
+    async def _sbatch(self, arguments: Sequence[str], script: bytes) -> str:
+        """Submit, and again after failures that pass. Raises Refused, Unavailable, OutcomeUnknown."""
+        until = asyncio.get_running_loop().time() + self._settings.patience
+        while True:
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._well.wait()
+            except TimeoutError:
+                raise Unavailable("Slurm does not answer; looking again in a moment.") from None
+            try:
+                return await self._slurm.sbatch(arguments, script)
+            except Unavailable as error:
+                self._ail(error)
+                if isinstance(error, OutcomeUnknown):
+                    raise
 
     def _is_spread(self, order: Order) -> bool:
         able = (one for one in map(_worker, self._shapes) if one.takes(order.partitions))
@@ -225,8 +243,8 @@ class SlurmFleet:
 
     def _ail(self, error: LadingError) -> None:
         """Slurm does not answer: nothing is handed to it before it has been seen well again."""
-        if isinstance(error, Unavailable) and self._well:
-            self._well = False
+        if isinstance(error, Unavailable) and self._well.is_set():
+            self._well.clear()
             event(_logger, "Slurm does not answer", why=error)
             self._change.set()
 
@@ -265,33 +283,58 @@ class SlurmFleet:
     async def _look(self) -> None:
         number = self._jobs.begin_look()
         rows = read_squeue(await self._slurm.squeue())
-        ended = self._jobs.observe(rows, number)
-        await self._learn_fates(ended)
+        if not self._known:
+            # Nothing would be missed yet that an answer cut short leaves out.
+            rows += read_squeue(await self._slurm.squeue())
+        missing = [job for job in self._jobs.missing(rows, number) if not self._is_final(job.uuid)]
+        fates = await self._ask_about(missing)
+        kept = () if fates is not None else {job.uuid for job in missing}
+        alive = [row for row in fates or () if row.phase is not Phase.ENDED]
+        self._jobs.observe((*rows, *alive), number, kept=kept)
+        self._jobs.explain(fates or ())
         await self._see_shapes()
+        self._known = True
+        self._well.set()
+        self._change.set()
+        try:
+            await self._tidy()
+        except LadingError as error:
+            # The next look shows again what is to be done.
+            event(_logger, "jobs not put in order", why=error)
+
+    async def _tidy(self) -> None:
         strays = self._jobs.take_strays()
         if strays:
             await self._slurm.scancel(strays)
-        self._known = self._well = True
-        self._change.set()
         changes = self._jobs.changes(self._heeded, spread=self._settings.spread)
         if changes:
             await self._slurm.renice(changes)
 
-    async def _learn_fates(self, ended: Sequence[Job]) -> None:
-        """Ask why jobs ended whose records do not say how the container ended."""
-        unexplained = [job.id for job in ended if job.id and not job.fate and not self._is_final(job.uuid)]
-        if unexplained:
-            try:
-                self._jobs.explain(read_squeue(await self._slurm.ended(unexplained)))
-            except Unavailable as error:
-                # It is only a matter of words.
-                event(_logger, "Slurm does not say why jobs ended", why=error)
+    async def _ask_about(self, jobs: Sequence[Job]) -> list[Row] | None:
+        """What became of jobs that the queue does not show, though their containers have not ended; None if unknown.
+
+        A container is ended or run again for it: no single answer of `squeue`, cut or old, is enough for that.
+        """
+        if not jobs:
+            return []
+        try:
+            return read_squeue(await self._slurm.ended([job.id for job in jobs]))
+        except Unavailable as error:
+            event(_logger, "Slurm does not say what became of jobs", why=error)
+            return None
 
     async def _see_shapes(self) -> None:
         now = asyncio.get_running_loop().time()
-        if self._shapes_due <= now or not self._well:
-            self._shapes = read_sinfo(await self._slurm.sinfo())
-            self._shapes_due = now + self._settings.sinfo_period
+        if self._shapes_due <= now or not self._well.is_set():
+            try:
+                self._shapes = read_sinfo(await self._slurm.sinfo())
+            except Unavailable as error:
+                if not self._shapes:
+                    raise
+                # What the nodes were is good enough, and the next look asks again.
+                event(_logger, "Slurm does not say what its nodes are", why=error)
+            else:
+                self._shapes_due = now + self._settings.sinfo_period
 
     def _is_final(self, uuid: str) -> bool:
         interest = self._heeded(uuid)

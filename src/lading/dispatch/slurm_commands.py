@@ -38,6 +38,14 @@ _AWAY = (
     "violates accounting",
     "unable to allocate resources",
 )
+_UNSURE = (
+    "socket timed out",
+    "zero bytes were transmitted",
+    "transport endpoint",
+    "communication shutdown",
+    "unexpected message received",
+)
+"""The request was sent, and what came of it was lost on the way back."""
 _GONE = ("invalid job id", "already completing or completed", "job has already finished")
 _INHERITED = ("PATH", "HOME", "LANG", "SLURM_CONF", "USER", "LOGNAME", "TZ", "LD_LIBRARY_PATH")
 
@@ -83,10 +91,13 @@ class Slurm:
         return await self._ask(("squeue", "--all", "--noheader", f"--Format={SQUEUE_FORMAT}"))
 
     async def ended(self, jobs: Sequence[str]) -> str:
-        """The same about these jobs, ended or not, as long as Slurm remembers them. Raises Unavailable."""
+        """The same about these jobs, ended or not; nothing of those that Slurm has forgotten. Raises Unavailable."""
         bases = sorted({job.partition("_")[0] for job in jobs})
         names = f"--jobs={','.join(bases)}"
-        return await self._ask(("squeue", "--all", "--noheader", "--states=all", names, f"--Format={SQUEUE_FORMAT}"))
+        arguments = ("squeue", "--all", "--noheader", "--states=all", names, f"--Format={SQUEUE_FORMAT}")
+        done = await self._run(arguments, text=b"", timeout=self._timeout)
+        # A single one that it has forgotten is an error of its own.
+        return "" if any(sign in done.err.lower() for sign in _GONE) else _output(done, "squeue")
 
     async def sinfo(self) -> str:
         """The kinds of nodes. Raises Unavailable."""
@@ -96,6 +107,8 @@ class Slurm:
         """Submit a job; its id. Raises Refused, Unavailable, OutcomeUnknown when there may be a job or not."""
         async with self._turn:
             done = await self._run(("sbatch", "--parsable", *arguments), text=script, timeout=self._timeout)
+        if done.code and (not done.err.strip() or any(sign in done.err.lower() for sign in _UNSURE)):
+            raise OutcomeUnknown(f"sbatch: {_last_line(done.err)}")
         _check(done, "sbatch")
         job = done.out.strip().partition(";")[0]
         if not job.isdecimal():
@@ -118,10 +131,7 @@ class Slurm:
             _check(done, "scontrol")
 
     async def _ask(self, arguments: Sequence[str]) -> str:
-        done = await self._run(arguments, text=b"", timeout=self._timeout)
-        if done.code:
-            raise Unavailable(f"{arguments[0]}: {_last_line(done.err)}")
-        return done.out
+        return _output(await self._run(arguments, text=b"", timeout=self._timeout), arguments[0])
 
 
 async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) -> Done:
@@ -151,6 +161,12 @@ async def run_program(arguments: Sequence[str], *, text: bytes, timeout: float) 
                 process.kill()
             await process.wait()
     return Done(process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+def _output(done: Done, program: str) -> str:
+    if done.code:
+        raise Unavailable(f"{program}: {_last_line(done.err)}")
+    return done.out
 
 
 def _check(done: Done, program: str) -> None:

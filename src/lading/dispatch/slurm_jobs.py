@@ -2,9 +2,10 @@
 
 Rules:
 
-- A job that was submitted is alive until a look at the queue that *began* after the submission does not show it.
-  A failed look says nothing.
-- While it is not known whether a submission succeeded, the job counts as alive; the next look decides.
+- A job that was submitted is alive until a look at the queue that *began* after the submission does not show it, and
+  Slurm, asked about that job by its id, does not show it alive either. A failed look says nothing.
+- While it is not known whether a submission succeeded, the job counts as alive; the next look that shows it decides, or
+  the next two that do not.
 - A job that Slurm lost and queued again (same id) counts as ended: its first run may still be alive on a node that
   Slurm cannot see, and the job's script runs nothing the second time. What is left of it is cancelled by `clean`.
 - What has ended stays so: late rows about it are ignored. But a `slurmctld` that was killed may give an id again: the
@@ -14,7 +15,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -66,6 +67,8 @@ class Job:
     fate: str = ""
     failure: Failure = Failure.INFRASTRUCTURE
     pending: bool = False
+    doubted: bool = False
+    """It has no id, and one look has not shown it."""
 
     @property
     def alive(self) -> bool:
@@ -139,8 +142,15 @@ class Jobs:
             self._jobs[uuid] = replace(job, id=job.id or id, pending=False, since=self._look)
             self._over.discard(id)
 
-    def observe(self, rows: Iterable[Row], look: int) -> list[Job]:
-        """Learn from a look at the queue. Returns the jobs that it showed to have ended."""
+    def missing(self, rows: Iterable[Row], look: int) -> list[Job]:
+        """The jobs that have ended if it is true what this look shows."""
+        # The end of a row that is cut off says whose it is.
+        shown = {row.job for row in rows if owner(row, token=self._token) is not None}
+        alive = (job for job in self._jobs.values() if job.alive and job.id and not job.pending)
+        return [job for job in alive if job.since < look and job.id not in shown]
+
+    def observe(self, rows: Iterable[Row], look: int, *, kept: Collection[str] = ()) -> None:
+        """Learn from a look at the queue, which says nothing about the containers `kept`."""
         seen: dict[str, Row] = {}
         named = set()
         for row in rows:
@@ -152,14 +162,10 @@ class Jobs:
                 self._choose(seen, uuid, row)
         # What Slurm has forgotten need not be remembered here.
         self._over &= named
-        ended = []
         for uuid in (*self._jobs, *(uuid for uuid in seen if uuid not in self._jobs)):
             before = self._jobs.get(uuid) or Job(uuid=uuid)
-            after = self._step(before, seen.get(uuid), look)
-            self._jobs[uuid] = after
-            if before.alive and not after.alive:
-                ended.append(after)
-        return ended
+            if uuid in seen or uuid not in kept:
+                self._jobs[uuid] = self._step(before, seen.get(uuid), look)
 
     def finish(self, ids: Iterable[str]) -> bool:
         """Learn from the completion hook that these jobs have ended. Returns whether any was alive."""
@@ -229,7 +235,9 @@ class Jobs:
         if not job.alive:
             return job
         if row is None:
-            return job if job.pending or job.since >= look else replace(job, phase=Phase.ENDED)
+            if job.pending or job.since >= look:
+                return job
+            return replace(job, phase=Phase.ENDED) if job.id or job.doubted else replace(job, doubted=True)
         if row.restarts or (job.phase is Phase.RUNNING and row.phase is Phase.WAITING):
             fate = f"Slurm job {row.job}: its node failed or it was sent back to Slurm's queue; it is not run twice."
             return replace(job, id=row.job, phase=Phase.ENDED, lost=True, fate=fate, failure=Failure.NODE)

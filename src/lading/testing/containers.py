@@ -119,6 +119,10 @@ class FakeContainers(ExchangesOnly):
         """Whether all have ended."""
         return not self._live
 
+    def left(self) -> list[str]:
+        """Those that have not ended."""
+        return list(self._live)
+
     async def until(self, uuid: str, *states: State) -> None:
         """Wait until a container is in one of these states."""
         await self.wait_for(lambda: self.state(uuid) in states)
