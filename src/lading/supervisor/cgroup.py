@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -26,6 +27,8 @@ LEAST_RAM = 16 << 20
 MOST_PROCESSES = 32_768
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "io")
 _KILL_TIME = 10.0
+_BARE = 2
+"""Links of a directory without subdirectories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Hierarchy:
     roots: Mapping[str, Path]
 
 
+@lru_cache(maxsize=4)
 def find_hierarchy(mounts: str, *, read: bool = True) -> Hierarchy:
     """The controllers in the text of /proc/mounts; none at all when there are none that count.
 
@@ -70,6 +74,7 @@ class Cgroup:
         self._hierarchy = hierarchy
         self._paths = {controller: root / PARENT / name for controller, root in hierarchy.roots.items()}
         self._folders = list(dict.fromkeys(self._paths.values()))
+        self._parents = [folder.parent for folder in self._folders]
 
     @property
     def join_files(self) -> list[str]:
@@ -133,9 +138,8 @@ class Cgroup:
                     folder.rmdir()
         except OSError:
             return False
-        for folder in self._folders:
-            with contextlib.suppress(OSError):
-                folder.parent.rmdir()
+        for parent in self._parents:
+            _remove_last(parent)
         return True
 
     def remove(self) -> list[int]:
@@ -164,8 +168,7 @@ class Cgroup:
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.001)
-        with contextlib.suppress(OSError):
-            folder.parent.rmdir()
+        _remove_last(folder.parent)
 
     def _make_folder(self, folder: Path) -> None:
         # Another supervisor that ends may take the common parent away in between.
@@ -222,3 +225,10 @@ def _table(text: str) -> dict[str, int]:
     """Lines of `name number`."""
     pairs = (line.split() for line in text.splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _remove_last(parent: Path) -> None:
+    """Remove the common parent of groups when none is left in it; to try takes the lock of all groups."""
+    with contextlib.suppress(OSError):
+        if parent.stat().st_nlink <= _BARE:
+            parent.rmdir()

@@ -7,6 +7,7 @@ of the machine needs no journal, so nothing is synced.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -57,8 +58,11 @@ class Journal:
 
     def write(self, step: str, mark: Mark) -> None:
         """Add a line."""
-        with self._path.open("ab") as file:
-            file.write(msgspec.json.encode(Line(step, mark)) + b"\n")
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.write(descriptor, msgspec.json.encode(Line(step, mark)) + b"\n")
+        finally:
+            os.close(descriptor)
 
 
 def read_journal(run_directory: Path) -> tuple[Opening, list[Line]] | None:

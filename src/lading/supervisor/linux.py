@@ -12,6 +12,7 @@ import ctypes
 import os
 import shutil
 import signal
+import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ _MOST_ELEMENTS = 100
 _SMALL = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
+_ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
 _SYSTEM = (Path("/proc"), Path("/sys"), Path("/dev"))
 
 
@@ -95,14 +97,14 @@ def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -
 
 def mounts_below(directory: str) -> list[str]:
     """Mount points at or below `directory` in this namespace, innermost first."""
-    points = [point for _, point in reversed(_mounts())]
+    points = [point for _, point in reversed(_mounts(_escape(directory)))]
     return [one for one in points if one == directory or one.startswith(directory + "/")]
 
 
-def _mounts() -> list[tuple[str, str]]:
-    """Type and mount point of each mount of this namespace, in the order in which they were made."""
+def _mounts(word: str = "") -> list[tuple[str, str]]:
+    """Type and mount point of each mount of this namespace whose line has `word`, in the order they were made."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        lines = [line.split(" ") for line in table]
+        lines = [line.split(" ") for line in table.read().split("\n") if line and word in line]
     return [(line[line.index("-", 6) + 1], _unescape(line[4])) for line in lines]
 
 
@@ -124,7 +126,7 @@ def remove_directory(directory: Path, *, last: str = "") -> None:
 def remove_plain(place: Path) -> None:
     """Remove a file or a directory in which nothing is mounted. Nothing there is no error. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink()
+        shutil.rmtree(place) if stat.S_ISDIR(place.lstat().st_mode) else place.unlink()
 
 
 def is_running(pid: int) -> bool:
@@ -198,8 +200,15 @@ def read_inside(root: Path, path: str) -> str:
 
 
 def _unescape(text: str) -> str:
-    for code, char in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
-        text = text.replace(code, char)
+    if "\\" in text:
+        for code, char in _ESCAPES:
+            text = text.replace(code, char)
+    return text
+
+
+def _escape(text: str) -> str:
+    for code, char in reversed(_ESCAPES):
+        text = text.replace(char, code)
     return text
 
 

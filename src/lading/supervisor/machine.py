@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 _BUNDLES = (
@@ -25,12 +26,17 @@ def describe_machine(scratch: Path) -> bytes:
     """The content of node-info.txt: kernel, processors, memory, space and inodes of the scratch file system."""
     blocks = (
         ("Host Information", " ".join(os.uname())),
-        ("CPU Information", _read("/proc/cpuinfo")),
+        ("CPU Information", _processors()),
         ("Memory Information", _read("/proc/meminfo")),
         ("Disk Space", _space(("/", str(scratch)))),
         ("Disk INodes", _inodes(("/", str(scratch)))),
     )
     return "\n".join(f"{title}\n{text.rstrip()}\n" for title, text in blocks).encode()
+
+
+@cache
+def _processors() -> str:
+    return _read("/proc/cpuinfo")
 
 
 def mount_table() -> str:

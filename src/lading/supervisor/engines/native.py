@@ -21,7 +21,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -362,12 +361,22 @@ class NativeEngine:
 
 def _in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
     """Do some work in a thread that ends with it: a shell that joins a cgroup and becomes crun costs an exec more."""
-    with ThreadPoolExecutor(1) as pool:
-        number, answer = pool.submit(lambda: (threading.get_native_id(), work())).result()
-    # It has done its work, but as long as the kernel has it the cgroup seems to hold this whole process.
-    while Path(f"/proc/self/task/{number}").exists():
-        os.sched_yield()
-    return answer
+    answers: list[_Answer] = []
+    faults: list[OSError] = []
+
+    def do() -> None:
+        try:
+            answers.append(work())
+        except OSError as error:
+            faults.append(error)
+
+    # As long as the kernel has it the cgroup seems to hold this whole process (`Cgroup.processes`).
+    thread = threading.Thread(target=do, name="start")
+    thread.start()
+    thread.join()
+    for fault in faults:
+        raise fault
+    return answers[0]
 
 
 def _account(user: str, rootfs: Path) -> Account:
