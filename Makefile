@@ -40,10 +40,10 @@ cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner
 	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py
 
 SEEDS ?= 10000
-simulate: ## Play SEEDS seeded dramas of 500 steps in a model of the whole, find three planted bugs; 4 times 10,000 Slurm jobs
+simulate: ## Play SEEDS seeded dramas of 500 steps in a model of the whole, find three planted bugs; 4 times 1,000 Slurm jobs
 	@scripts/setup.sh test
 	@$(BIN)/python -m lading.testing.simulation --seeds $(SEEDS)
-	@$(BIN)/python -m lading.testing.slurm_drama --seeds 4
+	@$(BIN)/python -m lading.testing.slurm_drama --seeds 4 --jobs 1000
 
 chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm; an API dead for two minutes
 	@scripts/setup.sh test

@@ -161,6 +161,17 @@ async def test_a_submission_that_slurm_has_no_time_for_is_made_again() -> None:
     assert len(slurm.jobs) == 1
 
 
+async def test_one_command_that_fails_does_not_stop_the_others_several_in_a_row_do() -> None:
+    slurm = FakeSlurm()
+    async with fleet_of(slurm, poll_period=3600.0, longest_pause=3600.0) as fleet:
+        slurm.failing = {"sbatch": "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"}
+        start = asyncio.create_task(fleet.start(order(ONE)))
+        await until(fleet, lambda: not fleet.view().workers)
+        assert sum(call[0] == "sbatch" for call in slurm.calls) == 3
+        start.cancel()
+        await asyncio.gather(start, return_exceptions=True)
+
+
 async def test_a_job_that_a_look_does_not_show_lives_until_slurm_says_that_it_does_not() -> None:
     slurm = FakeSlurm()
     async with fleet_of(slurm) as fleet:

@@ -38,6 +38,8 @@ from lading.telemetry import event
 _logger = logging.getLogger("lading.dispatch")
 _SUBMISSIONS = 3
 _BUCKET = 50
+_ILL = 3
+"""Commands that fail in a row before Slurm is taken not to be there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,7 @@ class SlurmFleet:
         self._shapes: tuple[Shape, ...] = ()
         self._known = False
         self._well = asyncio.Event()
+        self._failures = 0
         self._heeded: Look = _nobody
         self._change = asyncio.Event()
         self._look_now = asyncio.Event()
@@ -221,11 +224,14 @@ class SlurmFleet:
             except TimeoutError:
                 raise Unavailable("Slurm does not answer; looking again in a moment.") from None
             try:
-                return await self._slurm.sbatch(arguments, script)
+                job = await self._slurm.sbatch(arguments, script)
             except Unavailable as error:
                 self._ail(error)
                 if isinstance(error, OutcomeUnknown):
                     raise
+            else:
+                self._failures = 0
+                return job
 
     def _is_spread(self, order: Order) -> bool:
         able = (one for one in map(_worker, self._shapes) if one.takes(order.partitions))
@@ -242,8 +248,9 @@ class SlurmFleet:
             await self._slurm.scancel(jobs, "--batch", f"--signal={name}", f"--state={state}")
 
     def _ail(self, error: LadingError) -> None:
-        """Slurm does not answer: nothing is handed to it before it has been seen well again."""
-        if isinstance(error, Unavailable) and self._well.is_set():
+        """A command failed: after several in a row nothing is handed to Slurm before it has been seen well again."""
+        self._failures += isinstance(error, Unavailable)
+        if self._failures >= _ILL and self._well.is_set():
             self._well.clear()
             event(_logger, "Slurm does not answer", why=error)
             self._change.set()
@@ -294,6 +301,7 @@ class SlurmFleet:
         self._jobs.explain(fates or ())
         await self._see_shapes()
         self._known = True
+        self._failures = 0
         self._well.set()
         self._change.set()
         try:
