@@ -47,7 +47,7 @@ async def counted(database: Database) -> dict[str, int]:
     found = {}
     async with database.reading() as tx:
         for kind in RECORDS:
-            if await tx.fetch(database.dialect.columns(), (kind.plural,)):
+            if await tx.fetch(database.dialect.columns, (kind.plural,)):
                 found[kind.plural] = int((await tx.fetch(f"SELECT count(*) FROM {kind.plural}"))[0][0] or 0)
     return found
 

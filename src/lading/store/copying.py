@@ -45,7 +45,7 @@ async def copy_records(
                 raise Conflict(f"the PostgreSQL database has {table} already; make a new, empty one")
         total = sum([await _count(old, table) for table in TABLES])
         for table in TABLES:
-            names = [str(row[0]) for row in await old.fetch(source.dialect.columns(), (table,))]
+            names = [str(row[0]) for row in await old.fetch(source.dialect.columns, (table,))]
             copied[table] = 0
             async for rows in _batches(old, table, names):
                 await _insert(new, table, names, rows)

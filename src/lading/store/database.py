@@ -36,6 +36,8 @@ class Dialect(Protocol):
     """Changes of a column of texts after which queries are not planned by the values that it has had."""
     rechecked: Sequence[str]
     """Statements after which nested values are checked as `preamble` has them checked in a new database."""
+    columns: str
+    """A query with one placeholder, a table's name, that gives the names of its columns."""
 
     def column_type(self, type: str) -> str:
         """The column type for a `core.schema.Type`, or for "number": an integer that the database counts up."""
@@ -65,10 +67,6 @@ class Dialect(Protocol):
 
         "" where the values of the columns are had as quickly.
         """
-        ...
-
-    def columns(self) -> str:
-        """A query with one placeholder, a table's name, that gives the names of its columns."""
         ...
 
 

@@ -129,7 +129,7 @@ VERSION: Final = MIGRATIONS[-1].number
 async def check(tx: Transaction, dialect: Dialect) -> int | None:
     """The version of the database, None when it is new. Raises Invalid when it is from a later release."""
     await tx.execute(_TABLE)
-    if "name" not in {row[0] for row in await tx.fetch(dialect.columns(), ("schema_versions",))}:
+    if "name" not in {row[0] for row in await tx.fetch(dialect.columns, ("schema_versions",))}:
         await tx.execute("ALTER TABLE schema_versions ADD COLUMN name TEXT")
     found = (await tx.fetch("SELECT max(version) FROM schema_versions"))[0][0]
     if not isinstance(found, int):

@@ -55,6 +55,7 @@ DO $$ BEGIN
 EXCEPTION WHEN duplicate_object THEN NULL;
 END $$
 """
+_COLUMNS = "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped"
 _EACH = """
 CREATE OR REPLACE FUNCTION lading_each(document text)
 RETURNS TABLE (key text, fullkey text, type text, value text, number numeric)
@@ -84,6 +85,7 @@ class PostgresDialect:
     """SQL as PostgreSQL says it."""
 
     preamble: Sequence[str] = (_JSON, _EACH)
+    columns: str = _COLUMNS
     # A type that is set anew takes the statistics with it, and leaves the rows as they are.
     unmeasured: Sequence[str] = ("SET STATISTICS 0", f"TYPE {_TEXT}")
     # What is stored has passed a stricter check.
@@ -117,12 +119,6 @@ class PostgresDialect:
     def members(self, fields: Sequence[Field]) -> str:  # noqa: ARG002 - whatever they are
         """Its driver gives values quickly."""
         return ""
-
-    def columns(self) -> str:
-        """Names of a table's columns."""
-        return (
-            "SELECT attname::text FROM pg_attribute WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped"
-        )
 
 
 class _Transaction:

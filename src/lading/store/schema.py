@@ -38,7 +38,7 @@ async def prepare(database: Database, *, now: str) -> None:
 
 
 async def _prepare_table(tx: Transaction, dialect: Dialect, kind: RecordType) -> None:
-    present = {row[0] for row in await tx.fetch(dialect.columns(), (kind.plural,))}
+    present = {row[0] for row in await tx.fetch(dialect.columns, (kind.plural,))}
     if not present:
         await tx.execute(create_table(dialect, kind))
     for one in kind.columns:

@@ -43,6 +43,7 @@ class SqliteDialect:
     """SQL as SQLite says it."""
 
     preamble: Sequence[str] = ()
+    columns: str = "SELECT name FROM pragma_table_info(?)"
     unmeasured: Sequence[str] = ()
     rechecked: Sequence[str] = ()
 
@@ -70,10 +71,6 @@ class SqliteDialect:
         """Made in SQLite: each value that is handed out costs more than what is done with it."""
         form = ",".join(f'"{one.name}":%s' for one in fields)
         return f"printf('{form}', {', '.join(map(_as_json, fields))})"
-
-    def columns(self) -> str:
-        """Names of a table's columns."""
-        return "SELECT name FROM pragma_table_info(?)"
 
 
 def _as_json(one: Field) -> str:
