@@ -128,6 +128,20 @@ async def test_a_session_is_passed_on_and_written_down(it: World, tmp_path: Path
         assert it.admin not in str([begun, ended])
 
 
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_what_somebody_was_inside_of_is_reused_only_where_that_is_wanted(tmp_path: Path, allowed: bool) -> None:
+    given = {"ShellAccess": {"ReuseAfterShell": allowed}}
+    async with world(tmp_path, Containers=given) as it, entered(it, tmp_path) as (_, uuid, _, _):
+        assert (await it.submit())["container_uuid"] == uuid
+        caller = Caller()
+        session = asyncio.create_task(caller.call(it, f"connect/{uuid}/ssh", {}, token=it.admin))
+        await asyncio.wait_for(caller.taken.wait(), PATIENCE)
+        assert ((await it.submit())["container_uuid"] == uuid) is allowed
+        assert caller.pipe is not None
+        await caller.pipe.close()
+        await asyncio.wait_for(session, PATIENCE)
+
+
 async def test_a_probe_opens_nothing(it: World, tmp_path: Path) -> None:
     async with entered(it, tmp_path) as (_, uuid, gateway, _):
         assert await call(it, f"connect/{uuid}/ssh", {"probe": "true"}, upgrade="") == (200, f'{{"uuid":"{uuid}"}}')

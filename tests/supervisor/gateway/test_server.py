@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from lading.core import sessions
 from lading.core.sessions import AUTHORIZATION_RESPONSE
@@ -87,3 +89,9 @@ async def test_closing_ends_sessions(tmp_path: Path) -> None:
         await asyncio.wait_for(pipe.reader.read(), 20)
         await pipe.close()
     assert gateway.said[-1] == "a session in the container has ended"
+
+
+def test_each_identity_is_a_new_key_on_an_elliptic_curve() -> None:
+    made = [x509.load_der_x509_certificate(make_identity(CONTAINER)[1]).public_key() for _ in range(2)]
+    assert all(isinstance(key, ec.EllipticCurvePublicKey) for key in made)
+    assert made[0] != made[1]
