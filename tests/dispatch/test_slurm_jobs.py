@@ -116,6 +116,19 @@ def test_a_job_that_slurm_queued_again_has_ended(jobs: Jobs, again: list[Row]) -
     assert not alive(jobs)
 
 
+def test_what_slurm_has_not_noticed_for_long_is_cancelled(jobs: Jobs) -> None:
+    jobs.finish(["7"])
+    jobs.drop(ONE)
+    for _ in range(9):
+        jobs.observe(rows("7", [ONE]), jobs.begin_look())
+        assert jobs.take_strays() == []
+    jobs.observe(rows("7", [ONE], "COMPLETING"), jobs.begin_look())
+    assert jobs.take_strays() == []
+    for _ in range(2):
+        jobs.observe(rows("7", [ONE]), jobs.begin_look())
+    assert (jobs.take_strays(), jobs.get(ONE)) == (["7"], None)
+
+
 def test_what_is_over_stays_over(jobs: Jobs) -> None:
     assert jobs.finish(["7", "99"])
     assert not jobs.finish(["7"])

@@ -11,6 +11,8 @@ Rules:
 - What has ended stays so: late rows about it are ignored. But a `slurmctld` that was killed may give an id again: the
   answer to a submission says that the id is the new job's.
 - A further job for a container that has one is a stray, from a submission that had been given up, and is cancelled.
+- So is one whose end Slurm has not noticed ten looks after it was known here, by its hook: a killed `slurmctld`
+  forgets the ends of its last moments, and keeps the place of what has ended.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ _MEANINGS: Mapping[str, str] = MappingProxyType(
     }
 )
 _BUCKET = 50
+_UNNOTICED = 10
+"""Looks after which a job that has ended is no longer to be shown as running."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +103,7 @@ class Jobs:
     def __init__(self, token: str) -> None:
         self._token = token
         self._jobs: dict[str, Job] = {}
-        self._over: set[str] = set()
+        self._over: dict[str, int] = {}
         self._strays: list[str] = []
         self._look = 0
 
@@ -140,7 +144,7 @@ class Jobs:
         job = self._jobs.get(uuid)
         if job is not None:
             self._jobs[uuid] = replace(job, id=job.id or id, pending=False, since=self._look)
-            self._over.discard(id)
+            self._over.pop(id, None)
 
     def missing(self, rows: Iterable[Row], look: int) -> list[Job]:
         """The jobs that have ended if it is true what this look shows."""
@@ -160,8 +164,11 @@ class Jobs:
             named.add(row.job)
             if row.job not in self._over:
                 self._choose(seen, uuid, row)
+            elif row.state != "COMPLETING" and look - self._over[row.job] >= _UNNOTICED:
+                self._strays.append(row.job)
+                self._over[row.job] = look
         # What Slurm has forgotten need not be remembered here.
-        self._over &= named
+        self._over = {job: since for job, since in self._over.items() if job in named}
         for uuid in (*self._jobs, *(uuid for uuid in seen if uuid not in self._jobs)):
             before = self._jobs.get(uuid) or Job(uuid=uuid)
             if uuid in seen or uuid not in kept:
@@ -173,7 +180,7 @@ class Jobs:
         news = [job for job in self._jobs.values() if job.id in found and job.alive]
         for job in news:
             self._jobs[job.uuid] = replace(job, phase=Phase.ENDED)
-            self._over.add(job.id)
+            self._over.setdefault(job.id, self._look)
         return bool(news)
 
     def explain(self, rows: Iterable[Row]) -> None:
@@ -192,7 +199,7 @@ class Jobs:
         """Forget a job that has ended."""
         job = self._jobs.pop(uuid, None)
         if job is not None and job.id:
-            self._over.add(job.id)
+            self._over.setdefault(job.id, self._look)
 
     def take_strays(self) -> list[str]:
         """Jobs that nobody wants, each once."""

@@ -156,7 +156,7 @@ async def through_slurm(
             # Jobs that Slurm killed without the dispatcher's knowledge are cleared up after by the next on their node.
             await asyncio.to_thread(cluster.lading, "run", "--image", "tools:1", "--no-reuse", "--", "sh", "-c", ":")
             outcome.faults += await _left_behind((node / "run",), root / "node")
-            outcome.faults += [f"left in Slurm: {job}" for job in slurm.jobs()]
+            outcome.faults += [f"left in Slurm: {job}" for job in await _left_in(slurm)]
     outcome.faults += [f"left of Slurm: {pid} {_line(pid)}" for pid in slurm.left()]
     return outcome
 
@@ -253,6 +253,14 @@ async def _left_behind(runs: Sequence[Path], root: Path) -> list[str]:
             break
         await asyncio.sleep(0.1)
     return left + [f"left running: {line[:200]}" for line in processes]
+
+
+async def _left_in(slurm: SlurmCluster) -> list[str]:
+    """The jobs that Slurm still has a minute after its daemons were last killed: it learns of ends from its nodes."""
+    until = time.monotonic() + 60.0
+    while (left := slurm.jobs()) and time.monotonic() < until:
+        await asyncio.sleep(1.0)
+    return left
 
 
 def _descendants(pids: Sequence[int]) -> Iterator[int]:
