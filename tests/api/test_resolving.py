@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from lading.api import requests
+from lading.api.resolving import Decision, look_ahead
+from lading.api.services import Services
 from lading.testing.world import WITH_API, World
 
 FILE = f"sha256:{'1' * 64}.tar"
@@ -205,3 +210,37 @@ async def test_satisfy_as_a_parameter_of_drafts(it: World) -> None:
     assert (await it.ok("GET", f"containers/{made.json['container_uuid']}"))["state"] == "Cancelled"
     unready = await it.request("PUT", path, {"runtime_constraints": {}, "satisfy": True})
     assert (unready.status, "must be a positive integer" in unready.error) == (422, True)
+
+
+async def test_what_is_deleted_after_the_look_and_before_the_turn_is_not_reused(
+    it: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = await it.submit("echo", "1")
+    await it.run(done["container_uuid"])
+    old = await it.ok("GET", f"containers/{done['container_uuid']}")
+    assert (await it.submit("echo", "1"))["container_uuid"] == old["uuid"]
+
+    async def look_and_lose(services: Services, *others: Any) -> Decision | None:
+        found = await look_ahead(services, *others)
+        async with services.database.writing() as tx:
+            await tx.execute("DELETE FROM collections WHERE portable_data_hash = ?", (old["output"],))
+        return found
+
+    monkeypatch.setattr(requests, "look_ahead", look_and_lose)
+    made = await it.submit("echo", "1")
+    assert made["state"] == "Committed"
+    assert made["container_uuid"] != old["uuid"]
+
+
+async def test_what_was_asked_for_since_the_look_is_joined(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    async def look_and_wait(services: Services, *others: Any) -> Decision | None:
+        found = await look_ahead(services, *others)
+        if not made:
+            made.append("")
+            made[0] = (await it.submit("echo", "1"))["container_uuid"]
+        return found
+
+    monkeypatch.setattr(requests, "look_ahead", look_and_wait)
+    assert (await it.submit("echo", "1"))["container_uuid"] == made[0]

@@ -8,7 +8,7 @@ from lading.api import audit, depending, generic, guard
 from lading.api.exchange import Answer, Call
 from lading.api.gitmounts import NO_TREES, Trees, look_up
 from lading.api.ledger import Ledger
-from lading.api.resolving import commit
+from lading.api.resolving import commit, look_ahead
 from lading.api.shape import show
 from lading.core import request
 from lading.core.container import Container
@@ -45,20 +45,20 @@ async def create_request(call: Call) -> Answer:
     services, caller = call.services, call.caller
     given = call.attributes(REQUESTS)
     trees = await _look_up(call, given) if satisfy or given.get("state") == request.State.COMMITTED else NO_TREES
+    change, ahead = None, None
+    if not _has_parent(call, given):
+        # What needs no turn is done before it, so that turns are short.
+        change = _satisfied(_new(call, given), services.policy, satisfy=satisfy)
+        ahead = await look_ahead(services, change, caller, trees)
     async with services.database.writing() as tx:
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
-        change = request.create(
-            given,
-            uuid=services.new_uuid(Infix.REQUEST),
-            owner_uuid=caller.user_uuid,
-            user_uuid=caller.user_uuid,
-            now=ledger.now,
-            policy=services.policy,
-            parent=await find_parent(tx, call, given),
-        )
+        if change is None:
+            change = _new(call, given, parent=await find_parent(tx, call, given))
+            change = _satisfied(change, services.policy, satisfy=satisfy)
+        change = request.with_values(change, {"created_at": ledger.now})
         await guard.check_owner(tx, call, change.request.owner_uuid)
         await depending.check(tx, services, caller, change.request, [])
-        change = await commit(ledger, _satisfied(change, services.policy, satisfy=satisfy), caller, trees)
+        change = await commit(ledger, change, caller, trees, ahead)
         record: Record = {**change.request.to_record(), "modified_at": ledger.now}
         await records.add(tx, REQUESTS, record)
         await audit.created(tx, services, REQUESTS, record, user_uuid=caller.user_uuid)
@@ -151,6 +151,24 @@ async def delete_request(call: Call) -> Answer:
             await _let_go(ledger, ContainerRequest.from_record(row))
         await ledger.settle()
     return Answer(body=_shown(row, None))
+
+
+def _new(call: Call, given: Record, *, parent: Parent | None = None) -> request.Change:
+    services, user = call.services, call.caller.user_uuid
+    return request.create(
+        given,
+        uuid=services.new_uuid(Infix.REQUEST),
+        owner_uuid=user,
+        user_uuid=user,
+        now=services.now(),
+        policy=services.policy,
+        parent=parent,
+    )
+
+
+def _has_parent(call: Call, given: Record) -> bool:
+    """Whether a container may have made the request, which is then to be looked up."""
+    return call.caller.container_uuid is not None or given.get("requesting_container_uuid") is not None
 
 
 async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | None:

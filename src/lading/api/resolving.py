@@ -6,6 +6,7 @@ The decision and its reasons are kept as a log row of type "resolve" about the r
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lading.api import audit, guard
@@ -30,7 +31,7 @@ from lading.core import (
 from lading.core.access import Principal
 from lading.core.container import FINAL, Container
 from lading.core.effects import Adopt, Confirm, Resolve
-from lading.core.errors import Conflict, Invalid
+from lading.core.errors import Conflict, Invalid, LadingError
 from lading.core.filters import Column, Compare, Expression, Like, check_filters
 from lading.core.ids import Infix
 from lading.core.images import ImageLink, Term
@@ -43,7 +44,7 @@ from lading.core.trash import is_trashed
 from lading.core.waiting import Standing
 from lading.store import containers, contents, records
 from lading.store import waiting as waits
-from lading.store.database import Transaction
+from lading.store.database import Interrupted, Transaction
 
 _BY_HAND = "the request names this container"
 _OF_DRAFT = "the draft had been given this container"
@@ -58,15 +59,24 @@ class Decision:
     choice: Choice
     possible: bool = True
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is to use a container that has ended, which stays as it is."""
+        return isinstance(self.choice, Reuse) and self.choice.container.state in FINAL
+
 
 async def commit(
-    ledger: Ledger, change: request.Change, principal: Principal, trees: Trees | None = NO_TREES
+    ledger: Ledger,
+    change: request.Change,
+    principal: Principal,
+    trees: Trees | None = NO_TREES,
+    ahead: Decision | None = None,
 ) -> request.Change:
     """The change with a container assigned, and the end of the request if that container has ended already.
 
     Does what the effects of the change ask for. `trees` are its git trees, None while they are looked for: then the
-    request has no container yet. A request whose dependency was broken ends at once. Raises Invalid when the image or
-    an input cannot be read, or nothing can satisfy the request.
+    request has no container yet; `ahead` is what `look_ahead` found. A request whose dependency was broken ends at
+    once. Raises Invalid when the image or an input cannot be read, or nothing can satisfy the request.
     """
     effects = change.effects
     if any(isinstance(one, Resolve | Adopt | Confirm) for one in effects) and await _is_over(ledger, change):
@@ -77,7 +87,7 @@ async def commit(
                 if change.request.state is request.State.COMMITTED:
                     change = request.then(change, request.defer(change.request))
             case Resolve():
-                change = await _resolve(ledger, change, principal, trees or NO_TREES)
+                change = await _resolve(ledger, change, principal, trees or NO_TREES, ahead)
             case Adopt(uuid):
                 change = await _adopt(ledger, change, principal, uuid, trees or NO_TREES, _BY_HAND)
             case Confirm(uuid):
@@ -87,13 +97,39 @@ async def commit(
     return change
 
 
+async def look_ahead(
+    services: Services, change: request.Change, principal: Principal, trees: Trees | None
+) -> Decision | None:
+    """What would be used for a new request, looked up before its turn to write, where others may write meanwhile.
+
+    Turns are what a database shared by several servers has least of. What a request means, and a container that has
+    ended, stay as they are; any other choice is made again in the turn. None where there is nothing to be gained, or
+    what is wrong is better said in the turn.
+    """
+    subject = change.request
+    if not services.database.shared or trees is None or not subject.use_existing:
+        return None
+    if not any(isinstance(one, Resolve) for one in change.effects):
+        return None
+    with suppress(LadingError):
+        async with services.database.reading() as tx:
+            return await decide(tx, services, subject, principal, trees)
+    return None
+
+
 async def decide(
-    tx: Transaction, services: Services, subject: ContainerRequest, principal: Principal, trees: Trees = NO_TREES
+    tx: Transaction,
+    services: Services,
+    subject: ContainerRequest,
+    principal: Principal,
+    trees: Trees = NO_TREES,
+    made_of: Recipe | None = None,
 ) -> Decision:
-    """What would be used for a request now. Raises Invalid."""
-    acting = await acting_for(services, subject, principal)
-    facts = await _facts(tx, services, subject, acting, trees)
-    made_of = recipe.resolve(subject, facts, policy=services.policy)
+    """What would be used for a request now, whose recipe may be known. Raises Invalid."""
+    if made_of is None:
+        acting = await acting_for(services, subject, principal)
+        facts = await _facts(tx, services, subject, acting, trees)
+        made_of = recipe.resolve(subject, facts, policy=services.policy)
     filters = check_filters(subject.filters, CONTAINERS)
     known = await _candidates(tx, services, made_of, filters) if subject.use_existing else []
     choice = reuse.choose(
@@ -151,14 +187,21 @@ async def _is_over(ledger: Ledger, change: request.Change) -> bool:
     return False
 
 
-async def _resolve(ledger: Ledger, change: request.Change, principal: Principal, trees: Trees) -> request.Change:
+async def _resolve(
+    ledger: Ledger, change: request.Change, principal: Principal, trees: Trees, ahead: Decision | None = None
+) -> request.Change:
     services, subject = ledger.services, change.request
-    decision = await decide(ledger.tx, services, subject, principal, trees)
+    if ahead is not None and ahead.is_settled:
+        decision = ahead
+    else:
+        decision = await decide(ledger.tx, services, subject, principal, trees, ahead.recipe if ahead else None)
     if not decision.possible:
         raise Invalid(f"Filters: {UNSATISFIABLE}")
     if isinstance(decision.choice, Reuse):
         container = decision.choice.container
         change = await _attach(ledger, change, container, decision.recipe)
+        if decision is ahead and not (change.request.log_uuid and change.request.output_uuid):
+            raise Interrupted(f"{container.uuid}: its log or output was deleted meanwhile; try again")
     else:
         uuid = services.new_uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))

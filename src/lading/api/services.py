@@ -8,6 +8,7 @@ import hmac
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -103,7 +104,7 @@ class Services:
 
     def container_secret(self, token_uuid: str) -> str:
         """The secret of a token that the server made for a container: it can be told again, yet is not stored."""
-        key = hashlib.sha256(b"container tokens:" + self.config.SystemRootToken.encode()).digest()
+        key = _container_key(self.config.SystemRootToken)
         return ids.encode(
             hmac.digest(key, token_uuid.encode(), "sha256") + hmac.digest(key, token_uuid[::-1].encode(), "sha256"), 50
         )
@@ -122,6 +123,12 @@ class Services:
     def system_user(self) -> str:
         """The system user's uuid."""
         return ids.system_user(self.config.ClusterID)
+
+
+@lru_cache(4)
+def _container_key(root_token: str) -> bytes:
+    """What the secrets of containers' tokens are derived with."""
+    return hashlib.sha256(b"container tokens:" + root_token.encode()).digest()
 
 
 def make_policy(config: Config) -> Policy:
