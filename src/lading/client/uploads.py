@@ -115,13 +115,13 @@ class Upload:
         return filetree.to_manifest(packing.lay_out(paths, self._blocks, found, empty=self._listing.empty))
 
     def _advance(self, progress: Progress | None) -> Callable[[int], None]:
-        done = 0
+        done, size = 0, self._listing.size
 
         def advance(number: int) -> None:
             nonlocal done
             done += sum(part.length for part in self._blocks[number])
             if progress:
-                progress(done, self._listing.size)
+                progress(done, size)
 
         return advance
 
