@@ -61,11 +61,16 @@ def start(sock: socket.socket, request: dict[str, Any], options: argparse.Namesp
     if behave == "late":
         sock.recv(1 << 20)
     told = json.dumps({"op": "ended", "uuid": uuid}).encode()
+    idle = json.dumps({"op": "idle", "uuid": uuid}).encode()
     if behave == "end at once":
         sock.send(told)
+    if behave == "idle at once":
+        sock.send(idle)
     answer(sock, request, op="started", uuid=uuid, pid=pid, fds=(os.pidfd_open(pid),))
     if behave == "end":
         sock.send(told)
+    if behave == "idle":
+        sock.send(idle)
 
 
 def fork(sock: socket.socket, folder: Path, *, tied: bool) -> int:

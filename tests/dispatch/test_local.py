@@ -14,11 +14,11 @@ import pytest
 
 from lading.core.errors import ExecutionError, Unavailable
 from lading.core.sizing import GIB, Resources
-from lading.dispatch.fleet import Assignment, FleetView, Interest, Order
+from lading.dispatch.fleet import Assignment, FleetView, Interest, Order, Process
 from lading.dispatch.local import WORKER, LocalFleet, LocalSettings
 
 PROGRAM = Path(__file__).parents[1] / "contracts" / "warm_parent.py"
-UUID = "zzzzz-dz642-000000000000001"
+UUID, OTHER = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
 ASSIGNMENT = Assignment(uuid=UUID, worker=WORKER, token="secret")
 
 
@@ -45,9 +45,9 @@ async def ready(fleet: LocalFleet) -> None:
     await until(fleet, lambda view: bool(view.workers))
 
 
-async def kill(fleet: LocalFleet) -> None:
-    await fleet.signal(UUID, Signals.SIGKILL)
-    await until(fleet, lambda view: not view.processes[UUID].alive)
+async def kill(fleet: LocalFleet, uuid: str = UUID) -> None:
+    await fleet.signal(uuid, Signals.SIGKILL)
+    await until(fleet, lambda view: not view.processes[uuid].alive)
 
 
 async def test_processes_outlive_the_fleet_and_are_adopted(tmp_path: Path) -> None:
@@ -196,6 +196,38 @@ async def test_an_end_that_is_told_is_one(tmp_path: Path, start: str) -> None:
         await until(fleet, lambda view: not view.processes[UUID].alive)
         await fleet.clean(UUID)
         assert fleet.view().processes == {}
+
+
+@pytest.mark.parametrize("start", ["idle", "idle at once"])
+async def test_what_saves_results_is_shown_as_idle_a_few_at_a_time(tmp_path: Path, start: str) -> None:
+    async with local(tmp_path, start=start, most_idle=1) as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await until(fleet, lambda view: view.processes[UUID].idle)
+        await fleet.start(Assignment(uuid=OTHER, worker=WORKER, token="secret"))
+        assert fleet.view().processes[UUID] == Process(WORKER, idle=True)
+        assert fleet.view().processes[OTHER] == Process(WORKER)
+        await kill(fleet)
+        assert not fleet.view().processes[UUID].idle
+        await until(fleet, lambda view: view.processes[OTHER].idle)
+        await kill(fleet, OTHER)
+
+
+async def test_what_is_idle_leaves_its_share_to_other_dispatchers(tmp_path: Path) -> None:
+    need = Resources(2, 1 << 20)
+    wanted = Assignment(uuid=UUID, worker=WORKER, token="secret", order=Order(need=need))
+    shared: dict[str, Any] = {"shares": tmp_path / "shares", "share_interval": 0.001}
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    async with local(tmp_path / "a", start="idle", **shared) as first, local(tmp_path / "b", **shared) as second:
+        first.heed(lambda _: Interest(wanted=1, final=False, need=need))
+        await ready(first)
+        await first.start(wanted)
+        await until(first, lambda view: view.processes[UUID].idle)
+        await until(second, lambda view: bool(view.workers) and view.workers[0].capacity.vcpus == 2)
+        await second.start(wanted)
+        await kill(first)
+        await kill(second)
 
 
 async def test_dispatchers_of_one_machine_share_it(tmp_path: Path) -> None:

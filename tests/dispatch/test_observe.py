@@ -90,6 +90,17 @@ def test_a_complete_container_occupies_nothing_a_cancelled_one_may(queue: Queue,
     assert set(occupants(queue, view(complete=True, cancelled=True), ledger)) == {"cancelled"}
 
 
+def test_of_what_saves_its_results_the_disk_counts(queue: Queue, ledger: Ledger) -> None:
+    mounts = {"/out": {"kind": "tmp", "capacity": 30}}
+    disks = Queue(token="mine", plans_disk=True)
+    for known in (queue, disks):
+        learn(known, "saving", "Running", mounts=mounts, container_image="")
+    seen = FleetView(known=True, workers=(WORKER,), processes={"saving": Process("w", idle=True)})
+    assert occupants(queue, seen, ledger) == {"saving": Resources()}
+    assert occupants(disks, seen, ledger)["saving"].vcpus == 0
+    assert occupants(disks, seen, ledger)["saving"].disk >= 30
+
+
 def test_a_process_of_unknown_size_fills_its_worker(queue: Queue, ledger: Ledger) -> None:
     assert occupants(queue, view(stranger=True), ledger) == {"stranger": WORKER.capacity}
 

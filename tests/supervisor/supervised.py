@@ -33,6 +33,7 @@ class Bench:
     faults: dict[str, LadingError] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     out_of_memory: bool = False
+    on_idle: Callable[[], None] | None = None
     engine: StubEngine | None = None
     on_engine: Callable[[StubEngine], None] | None = None
 
@@ -67,6 +68,7 @@ class Bench:
             stop=self.stop,
             flush=self.flush,
             reprice=self.reprice,
+            on_idle=self.on_idle,
         )
 
     def _make_engine(self, name: str, settings: EngineSettings) -> Engine:

@@ -12,20 +12,21 @@ from dataclasses import dataclass, field
 import pytest
 
 from lading.supervisor.crew import IDLE, Crew
-from lading.supervisor.worker import DONE
+from lading.supervisor.worker import DONE, FREE
 
 
 @dataclass
 class Yard:
-    """A crew whose workers answer every order with `done`; on the order `die` they end instead."""
+    """A crew whose workers answer every order with `free` and `done`; on the order `die` they end instead."""
 
     now: float = 0.0
     poll: select.poll = field(default_factory=select.poll)
     pids: list[int] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
     crew: Crew = field(init=False)
 
     def __post_init__(self) -> None:
-        self.crew = Crew(hire=self.hire, poll=self.poll, clock=lambda: self.now, most_idle=2)
+        self.crew = Crew(hire=self.hire, on_idle=self.idle.append, poll=self.poll, clock=lambda: self.now, most_idle=2)
 
     def hire(self, theirs: socket.socket) -> int:
         pid = os.fork()
@@ -44,6 +45,7 @@ class Yard:
         if data in (b"", b"die"):
             return False
         os.close(descriptors[0])
+        theirs.send(FREE)
         theirs.send(DONE)
         return True
 
@@ -55,8 +57,13 @@ class Yard:
             os.close(lock)
 
     def hear(self) -> list[str]:
-        """The containers that the next descriptors tell of."""
-        return [found for descriptor, _ in self.poll.poll(10_000) if (found := self.crew.take(descriptor))]
+        """The containers whose end the next descriptors tell of."""
+        told = len(self.idle)
+        while True:
+            found = [uuid for descriptor, _ in self.poll.poll(10_000) if (uuid := self.crew.take(descriptor))]
+            if found or len(self.idle) == told:
+                return found
+            told = len(self.idle)
 
 
 @pytest.fixture
@@ -77,6 +84,7 @@ def test_a_worker_that_is_done_serves_the_next(yard: Yard) -> None:
     assert yard.assign("two") == first
     assert yard.hear() == ["two"]
     assert len(yard.pids) == 1
+    assert yard.idle == ["one", "two"]
 
 
 def test_two_at_a_time_are_two_workers(yard: Yard) -> None:

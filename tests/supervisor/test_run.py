@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -42,6 +43,42 @@ async def test_running_is_reported_before_any_code_of_the_user_starts(bench: Ben
     bench.server.on_call = lambda call: seen.append((call, bench.engine.started.is_set() if bench.engine else None))
     await bench.run()
     assert ("PUT containers", False) in seen
+
+
+async def test_the_room_is_free_once_the_command_has_ended(bench: Bench) -> None:
+    calls: list[list[str]] = []
+    bench.on_idle = lambda: calls.append([*bench.server.calls, *(bench.engine.calls if bench.engine else ())])
+    bench.add("true")
+    assert await bench.run() == 0
+    (before,) = calls
+    assert "run" in before
+    assert "POST finish" not in before
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mounts": {"/out": {"kind": "tmp"}, "/quick": {"kind": "tmp", "device_type": "ram", "capacity": 1 << 20}}},
+        {"scheduling_parameters": {"keep_on_failure": 600}},
+        {"scheduling_parameters": {"nodes": 2}},
+        {"command": ["/nonexistent"]},
+    ],
+)
+async def test_what_still_takes_room_is_not_idle(bench: Bench, changes: dict[str, Any]) -> None:
+    record = bench.add("exit 3", **{"output_path": "/out", **changes})
+    told: list[bool] = []
+    bench.on_idle = lambda: told.append(True)
+    bench.on_engine = lambda engine: setattr(engine, "hold", _hold_until(bench.stop))
+    await bench.run()
+    assert record["state"] in ("Complete", "Cancelled")
+    assert told == []
+
+
+def _hold_until(stop: asyncio.Event) -> Callable[[], Awaitable[None]]:
+    async def hold() -> None:
+        stop.set()
+
+    return hold
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 422])

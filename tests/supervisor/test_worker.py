@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from lading.supervisor import linux, lockfile, worker
-from lading.supervisor.worker import DONE, serve, work
+from lading.supervisor.worker import DONE, FREE, serve, work
 from lading.testing.engine import StubEngine
 from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER
@@ -40,7 +40,13 @@ class Place:
         os.close(lock)
 
     async def said(self) -> bytes:
-        """What it answers, b"" when it has gone."""
+        """What it says of the end, b"" when it has gone."""
+        while (said := await self.hear()) == FREE:
+            pass
+        return said
+
+    async def hear(self) -> bytes:
+        """The next thing that it says."""
         async with asyncio.timeout(PATIENCE):
             return await asyncio.get_running_loop().sock_recv(self.connection, 100)
 
@@ -82,6 +88,16 @@ async def test_one_container_after_the_other(place: Place) -> None:
         counts.append(open_files())
     assert counts[1] == counts[2]
     assert await place.end() == 0
+
+
+async def test_the_end_of_the_command_is_told_before_its_results_are_saved(place: Place) -> None:
+    place.bench.add("true")
+    await place.order()
+    assert await place.hear() == FREE
+    assert await place.hear() == DONE
+    place.bench.add("true", state="Complete")
+    await place.order()
+    assert await place.hear() == DONE
 
 
 async def test_a_signal_is_for_the_container_of_its_time(place: Place) -> None:

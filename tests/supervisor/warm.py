@@ -31,14 +31,14 @@ class Parent:
         """One request and its answer."""
         self.connection.send(json.dumps({"op": op, "id": 7, **fields}).encode())
         message, descriptors = self.answer()
-        while message["op"] == "ended":
+        while message["op"] in ("idle", "ended"):
             message, descriptors = self.answer()
         return message, descriptors
 
     def answer(self) -> tuple[dict[str, Any], list[int]]:
         data, descriptors, _, _ = socket.recv_fds(self.connection, 1 << 18, 250)
         message = json.loads(data)
-        assert message.get("id") == 7 or message["op"] in ("error", "ended")
+        assert message.get("id") == 7 or message["op"] in ("error", "idle", "ended")
         return message, descriptors
 
     def start(self, uuid: str = CONTAINER, **changes: Any) -> tuple[dict[str, Any], list[int]]:

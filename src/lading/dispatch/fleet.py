@@ -56,7 +56,8 @@ class WorkerView:
 class Process:
     """The supervisor of one container. `worker` is "" when it is not known where it runs.
 
-    `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is stopped.
+    `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is stopped. `idle`:
+    its command has ended, and its results are being saved.
     `note`: what the fleet knows about its waiting, as a sentence. `fate`: of one that has ended, what the fleet was
     told about that, as a sentence, and `failure` the class of it. `others`: where its further ranks run, of a gang over
     several workers, one for each.
@@ -69,6 +70,11 @@ class Process:
     fate: str = ""
     failure: Failure = Failure.INFRASTRUCTURE
     others: tuple[str, ...] = ()
+    idle: bool = False
+
+    def takes(self, need: Resources) -> Resources:
+        """How much of what its container needs is taken now: the results are on the disk until they are saved."""
+        return Resources(disk=need.disk) if self.idle else need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

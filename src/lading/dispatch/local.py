@@ -5,6 +5,9 @@ is started again whenever it ends; supervisors live in sessions of their own and
 
 - The warm parent says when a supervisor has ended its container, and a supervisor's pidfd becomes readable the moment
   its process ends: no polling, and no confusion by reused process ids.
+- It also says when a command has ended whose results are still being saved: such a process takes no vcpus and RAM any
+  more, so that another container begins meanwhile. That counts for a few at a time only (`most_idle`), so that there is
+  an end to the number of supervisors however long they save.
 - A process may serve the next container, so signals go through the warm parent, which knows whom it serves. Without a
   warm parent no process gets another container, and its pidfd is as good.
 - After every start of the warm parent its list of run directories is read: live supervisors that are not known yet
@@ -25,6 +28,7 @@ import socket
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,6 +50,7 @@ WORKER = "this machine"
 _MACHINE = "/run/lading"
 # One message to the warm parent holds 256 KiB; a larger record is asked for.
 _MOST_KNOWN = 1 << 16
+_LEAST_IDLE = 4
 _logger = logging.getLogger("lading.dispatch")
 
 
@@ -66,6 +71,8 @@ class LocalSettings:
     shares: Path | None = None
     """Where the dispatchers of this machine say what they give away; None: the capacity is this one's alone."""
     share_interval: float = 0.5
+    most_idle: int = 4
+    """Supervisors that may save results beside those whose containers take the capacity."""
     ready_timeout: float = 60.0
     start_timeout: float = 30.0
     clean_timeout: float = 120.0
@@ -89,6 +96,7 @@ def open_local(site: Site) -> LocalFleet:
             command=(sys.executable, "-m", "lading.supervisor.zygote"),
             run_directory=site.run_directory,
             capacity=capacity,
+            most_idle=max(_LEAST_IDLE, capacity.vcpus),
             gpu=replace(gpu, count=cards),
             partitions=frozenset(local.Partitions),
             shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
@@ -121,6 +129,7 @@ class LocalFleet:
         self._processes: dict[str, Process] = {}
         self._pidfds: dict[str, int] = {}
         self._early: set[str] = set()
+        self._idle: dict[str, None] = {}
         self._known = False
         self._channel: Channel | None = None
         self._change = asyncio.Event()
@@ -167,8 +176,8 @@ class LocalFleet:
 
     def _taken(self) -> Resources:
         """What the containers here take that have not ended."""
-        interests = (self._heeded(uuid) for uuid in self._processes)
-        return total(one.need for one in interests if one is not None and not one.final)
+        interests = ((self._heeded(uuid), process) for uuid, process in self._processes.items())
+        return total(process.takes(one.need) for one, process in interests if one is not None and not one.final)
 
     async def changed(self) -> None:
         """Wait until the view may have changed. Raises what ended the keeping of the warm parent."""
@@ -279,6 +288,7 @@ class LocalFleet:
             finally:
                 self._channel = None
                 self._early.clear()
+                self._idle = {uuid: None for uuid in self._idle if uuid in self._pidfds}
                 self._change.set()
                 channel.close()
                 code = await self._stop(process)
@@ -327,6 +337,9 @@ class LocalFleet:
             else:
                 # Its `started` is on its way to who asked for it.
                 self._early.add(uuid)
+        elif answer.op == "idle":
+            self._idle[uuid] = None
+            self._mark_idle()
         elif answer.op == "started" and len(answer.descriptors) == 1:
             self._adopt(_uuids([answer.message]), answer.descriptors)
         else:
@@ -348,11 +361,21 @@ class LocalFleet:
             if uuid in self._early:
                 self._early.discard(uuid)
                 self._ended(uuid)
+        self._mark_idle()
         self._change.set()
+
+    def _mark_idle(self) -> None:
+        """Show as idle those that said so first, as many as may."""
+        for uuid in islice(self._idle, self._settings.most_idle):
+            if uuid in self._pidfds and not self._processes[uuid].idle:
+                self._processes[uuid] = Process(WORKER, idle=True)
+                self._change.set()
 
     def _ended(self, uuid: str) -> None:
         self._unwatch(uuid)
         self._processes[uuid] = Process(WORKER, alive=False)
+        self._idle.pop(uuid, None)
+        self._mark_idle()
         self._change.set()
 
     def _unwatch(self, uuid: str) -> None:

@@ -38,8 +38,8 @@ def snapshot(
     """What the planner looks at. `busy`: when the API last was busy, and overloaded.
 
     A process counts against its worker until it is cleared away, but not once its record is Complete: then only the
-    supervisor is left, putting things in order. Containers that run workflows are apart from the others, except before
-    a batch system, which shares out its nodes itself.
+    supervisor is left, putting things in order. Of one that is idle only the disk counts. Containers that run workflows
+    are apart from the others, except before a batch system, which shares out its nodes itself.
     """
     queued, supervisors = queue.entries(), queue.supervisors()
     if any(worker.queues for worker in view.workers):
@@ -56,7 +56,7 @@ def snapshot(
     spread = {uuid for uuid, workers_of in placed.items() if len(workers_of) > 1}
     workers = []
     for worker in view.workers:
-        there = tuple(_occupants(worker, (*at.get(worker.id, ()), *at.get("", ())), queue, ledger, spread))
+        there = tuple(_occupants(worker, (*at.get(worker.id, ()), *at.get("", ())), queue, view, ledger, spread))
         apart = () if worker.queues else tuple(one for one in there if _supervises(queue.get(one.uuid)))
         workers.append(
             Worker(
@@ -142,14 +142,20 @@ def _difference(uuid: str, queue: Queue, view: FleetView, ledger: Ledger, *, now
 
 
 def _occupants(
-    worker: WorkerView, uuids: Iterable[str], queue: Queue, ledger: Ledger, spread: Collection[str]
+    worker: WorkerView,
+    uuids: Iterable[str],
+    queue: Queue,
+    view: FleetView,
+    ledger: Ledger,
+    spread: Collection[str],
 ) -> Iterator[Occupant]:
     for uuid in uuids:
         record = queue.get(uuid)
         if not (record and record.state is State.COMPLETE):
             waiting = record is not None and record.state is State.QUEUED
             extra = ledger.given(uuid) if waiting else Resources()
-            need = _need(record, worker)
+            process = view.processes.get(uuid)
+            need = _need(record, worker) if process is None else process.takes(_need(record, worker))
             if record is not None and record.need is not None and uuid in spread:
                 need = rank_need(need, record.nodes)
             yield Occupant(uuid=uuid, need=need + extra, started=ledger.began(uuid))

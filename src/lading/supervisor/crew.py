@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lading.supervisor.worker import DONE
+from lading.supervisor.worker import DONE, FREE
 
 IDLE = 10.0
 """Seconds after which a worker that waits is let go."""
@@ -32,9 +32,13 @@ class Worker:
 
 @dataclass(slots=True)
 class Crew:
-    """The workers that are alive. `hire` makes another one, given its end of a new connection; the pid."""
+    """The workers that are alive. `hire` makes another one, given its end of a new connection; the pid.
+
+    `on_idle` is told of each container whose command has ended while its results are still being saved.
+    """
 
     hire: Callable[[socket.socket], int]
+    on_idle: Callable[[str], None]
     poll: select.poll
     clock: Callable[[], float]
     most_idle: int
@@ -68,9 +72,12 @@ class Crew:
             self._bury(worker)
             return ""
         try:
-            said = worker.connection.recv(len(DONE))
+            said = worker.connection.recv(max(len(DONE), len(FREE)))
         except OSError:
             said = b""
+        if said == FREE:
+            self.on_idle(worker.uuid)
+            return ""
         if said != DONE:
             self._part(worker)
             return ""

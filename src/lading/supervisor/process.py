@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 from lading.client.transport import Transport
@@ -58,11 +59,17 @@ async def _run(assignment: Assignment, engines: EngineMaker) -> int:
 
 
 async def live(
-    assignment: Assignment, signals: Signals, *, engines: EngineMaker, transport: Transport | None = None
+    assignment: Assignment,
+    signals: Signals,
+    *,
+    engines: EngineMaker,
+    transport: Transport | None = None,
+    on_idle: Callable[[], None] | None = None,
 ) -> int:
     """One container from its assignment until its run directory is gone; the exit code for it.
 
-    The run directory stays when something in it cannot be removed. A `transport` that is given stays open.
+    The run directory stays when something in it cannot be removed. A `transport` that is given stays open; `on_idle`
+    is that of `run.supervise`.
     """
     try:
         return await supervise(
@@ -72,6 +79,7 @@ async def live(
             stop=signals.stop,
             flush=signals.flush,
             reprice=signals.reprice,
+            on_idle=on_idle,
         )
     finally:
         try:

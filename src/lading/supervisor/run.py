@@ -85,18 +85,21 @@ async def supervise(
     stop: asyncio.Event | None = None,
     flush: asyncio.Event | None = None,
     reprice: asyncio.Event | None = None,
+    on_idle: Callable[[], None] | None = None,
 ) -> int:
     """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not (dispatch-contract A.1).
 
     The caller holds the lock of the run directory, which is emptied here but for the lock. `stop` is set to cancel
     the container, `flush` to have its log saved now, `reprice` when there may be new prices. A `transport` that is
-    given stays open.
+    given stays open. `on_idle` is called when the command has ended and nothing of it takes processors, RAM or GPUs any
+    more; for some containers never.
     """
     way = transport or open_transport(assignment)
     supervisor = Supervisor(assignment, Session(assignment, way), clock=clock, engines=engines)
     supervisor.stop = stop or supervisor.stop
     supervisor.flush = flush or supervisor.flush
     supervisor.reprice = reprice or supervisor.reprice
+    supervisor.on_idle = on_idle
     try:
         return await supervisor.run()
     finally:
@@ -109,6 +112,7 @@ class Supervisor:
 
     def __init__(self, assignment: Assignment, session: Session, *, clock: Clock, engines: EngineMaker) -> None:
         self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.on_idle: Callable[[], None] | None = None
         self._assignment = assignment
         self._session = session
         self._directory = Path(assignment.run_directory)
@@ -138,7 +142,7 @@ class Supervisor:
         self._engine_fault: ExecutionError | None = None
         self._exit: Exit | None = None
         self._running = self._timed_out = self._stopped = False
-        self._lost = self._unmounted = False
+        self._lost = self._unmounted = self._kept = False
 
     async def run(self) -> int:
         """Go through all steps, report, undo; see `supervise`."""
@@ -325,6 +329,18 @@ class Supervisor:
             if not await pump.finish(_DRAIN):
                 self._log.say("the command has ended but something still holds its output open; the rest is not read")
         self._log.say(f"the command ended with exit code {self._exit.code}{signal_name(self._exit.code)}")
+        self._become_idle()
+
+    def _become_idle(self) -> None:
+        """Let another container have the room, unless something of this one still takes it.
+
+        Files in memory, and the mount's cache, stay until its results are saved. The other ranks of a gang may end
+        later than this one, and what entered a container that was kept may still be there.
+        """
+        uses_memory = self._stage is None or self._stage.is_in_memory or (self._keep is not None and self._keep.is_open)
+        if self.on_idle is not None and not (uses_memory or self._kept or self._nodes > 1):
+            self._cards.release()
+            self.on_idle()
 
     async def _keep_failure(self, ended: Exit) -> None:
         """Keep the container of a command that has failed for as long as its request wants, to be looked into."""
@@ -332,6 +348,7 @@ class Supervisor:
         if ended.code == 0 or not seconds or self.stop.is_set():
             return
         try:
+            self._kept = True
             await self._engine.hold()
             until = (self._clock() + timedelta(seconds=seconds)).strftime("%H:%M:%SZ")
             text = f"the command failed with exit code {ended.code}; its container is kept until {until}: lading shell"
@@ -360,7 +377,6 @@ class Supervisor:
         )
 
     def _spec(self, stage: Stage, given: Given) -> Spec:
-        nodes = read_gang(self._session.container.scheduling_parameters).nodes
         return specify(
             self._session.container,
             stage,
@@ -369,9 +385,13 @@ class Supervisor:
             given=given,
             stdout=stage.stdout if stage.stdout >= 0 else self._pump(STDOUT),
             stderr=stage.stderr if stage.stderr >= 0 else self._pump(STDERR),
-            notices=self._pump(RANKS) if nodes > 1 else -1,
-            spread=self._annexes.open(nodes),
+            notices=self._pump(RANKS) if self._nodes > 1 else -1,
+            spread=self._annexes.open(self._nodes),
         )
+
+    @property
+    def _nodes(self) -> int:
+        return read_gang(self._session.container.scheduling_parameters).nodes
 
     def _describe_machine(self) -> None:
         self._log.put(NODE, describe_machine(self._directory))

@@ -112,6 +112,11 @@ class Stage:
             failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.USER
             raise ExecutionError(f"a mount cannot be made: {error}", failure) from error
 
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether some of it is on a file system in memory."""
+        return any(isinstance(step, MakeDirectory) and step.in_memory for step in self.plan.steps)
+
     def find(self, source: Source) -> Path:
         """The host path of a file or directory. Raises ExecutionError(USER) when a collection does not have it."""
         if isinstance(source, Host):

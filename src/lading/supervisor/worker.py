@@ -8,13 +8,15 @@ Good order: nothing was raised, the run directory is gone (with it every mount a
 task is left over, and the process has not grown. Otherwise it ends, and whoever watches it sees that at once.
 
 Protocol, on a socketpair of type SOCK_SEQPACKET: the parent sends an assignment as JSON, with the locked descriptor of
-its run directory; the worker answers `done` when it has ended in good order and let the lock go. When the parent's end
-closes, the worker ends as soon as it serves no container.
+its run directory; the worker says `free` when the command has ended and only its results are still to be saved, and
+`done` when it has ended in good order and let the lock go. When the parent's end closes, the worker ends as soon as it
+serves no container.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import resource
@@ -29,6 +31,7 @@ from lading.supervisor.process import Signals, ignore_probes, live
 from lading.supervisor.run import EngineMaker
 from lading.supervisor.session import open_transport
 
+FREE = b"free"
 DONE = b"done"
 MESSAGE_SIZE = 1 << 18
 _LIVES = 1000
@@ -61,7 +64,9 @@ async def serve(connection: socket.socket, engines: EngineMaker) -> int:
             told, lock = order
             signals.renew()
             lockfile.write_holder(lock, lockfile.Holder(UUID=told.container_uuid, PID=os.getpid()))
-            code = await live(told, signals, engines=engines, transport=await way.to(told))
+            code = await live(
+                told, signals, engines=engines, transport=await way.to(told), on_idle=lambda: _say_idle(connection)
+            )
             if not await _in_good_order(told):
                 return code
             lockfile.release(lock)
@@ -72,6 +77,12 @@ async def serve(connection: socket.socket, engines: EngineMaker) -> int:
     finally:
         await way.close()
     return 0
+
+
+def _say_idle(connection: socket.socket) -> None:
+    # The parent may be gone; and what it does not hear costs only time.
+    with contextlib.suppress(OSError):
+        connection.send(FREE)
 
 
 class _Way:

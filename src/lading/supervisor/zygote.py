@@ -9,7 +9,9 @@ answers may come in another order than the requests. Descriptors travel as SCM_R
     {"op":"start","id":1,"assignment":{...}}
         {"op":"started","id":1,"uuid":U,"pid":P}                    and one pidfd
         {"op":"refused","id":1,"uuid":U,"error":"one line"}         nothing was started
-        {"op":"ended","uuid":U}                                     later: its supervisor has ended it in good order
+        {"op":"idle","uuid":U}                                      later: its command has ended, its results are saved;
+                                                                    it takes disk only. Not sent for all containers
+        {"op":"ended","uuid":U}                                     its supervisor has ended it in good order
     {"op":"signal","id":2,"uuid":U,"signal":"TERM"}                 TERM INT QUIT USR1 USR2 KILL
         {"op":"signalled","id":2,"uuid":U,"delivered":true}         false: nothing runs under this uuid
     {"op":"list","id":3}
@@ -105,7 +107,13 @@ class Zygote:
     _crew: Crew = field(init=False)
 
     def __post_init__(self) -> None:
-        self._crew = Crew(hire=self._hire, poll=self._poll, clock=time.monotonic, most_idle=2 * (os.cpu_count() or 1))
+        self._crew = Crew(
+            hire=self._hire,
+            on_idle=lambda uuid: self._send({"op": "idle", "uuid": uuid}),
+            poll=self._poll,
+            clock=time.monotonic,
+            most_idle=2 * (os.cpu_count() or 1),
+        )
 
     def serve(self) -> None:
         """Answer requests until the other end closes."""

@@ -154,7 +154,7 @@ class HostFleet:
         for uuid in self._shown.keys() | listed.keys():
             if self._since.get(uuid, 0) <= version:
                 # What is not listed any more ended and took its directory along.
-                shown[uuid] = Process(self._host.name, alive=bool(listed.get(uuid)))
+                shown[uuid] = listed.get(uuid) or Process(self._host.name, alive=False)
         self._shown, self._known = shown, True
         self._change.set()
 

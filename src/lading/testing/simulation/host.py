@@ -4,8 +4,8 @@ A host may also be taken for dead while it lives, as when Slurm loses sight of a
 (`lose`): then a supervisor is left that nobody knows of.
 
 A supervisor goes the way of the real one (`supervisor.run`): read the record, be Running, only then start the command;
-save output and log, write the end, be gone. It tries again while the server cannot be reached. When it is killed, the
-command goes on until the host is told to clear away (`clean`), and the run directory stays.
+be idle, save output and log, write the end, be gone. It tries again while the server cannot be reached. When it is
+killed, the command goes on until the host is told to clear away (`clean`), and the run directory stays.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from lading.core.container import Container, State
 from lading.core.errors import Conflict, LadingError
+from lading.dispatch.fleet import Process
 from lading.testing.simulation.server import Server
 from lading.testing.simulation.traffic import Traffic
 
@@ -48,6 +49,7 @@ class Supervisor:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     command: Command | None = None
     gave_back: bool = False
+    idle: bool = False
 
 
 @dataclass
@@ -128,9 +130,11 @@ class Host:
         """Whether a command of this container lives here."""
         return any(one.uuid == uuid and one.command is not None for one in (*self.runs.values(), *self.ghosts))
 
-    def list(self) -> dict[str, bool]:
-        """Containers with a run directory, and whether their supervisors live."""
-        return {uuid: one.alive for uuid, one in self.runs.items()}
+    def list(self) -> dict[str, Process]:
+        """Containers with a run directory, and how their supervisors are."""
+        return {
+            uuid: Process(self.name, alive=one.alive, idle=one.alive and one.idle) for uuid, one in self.runs.items()
+        }
 
     def _changed(self) -> None:
         self.version += 1
@@ -172,6 +176,8 @@ class Host:
         await self._or_stop(one, self.random.choice((0.0, 1.0, 5.0, 60.0)))
         one.command = None
         command.done = not one.stop.is_set()
+        one.idle = True
+        self._changed()
         end: dict[str, object] = {"state": State.CANCELLED, "log": _name("log", record)}
         await self._ask(one, "save log", lambda: self.server.save(one.uuid, one.token, _name("log", record)))
         if command.done:
