@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,34 @@ async def test_many_commits_share_a_flush(tmp_path: Path, monkeypatch: pytest.Mo
     await asyncio.gather(*(add(database, str(number)) for number in range(50)))
     await database.close()
     assert 1 <= len(flushes) <= 3
+
+
+async def test_who_comes_while_the_disk_is_busy_shares_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = await opened(tmp_path)
+    busy, free = threading.Event(), threading.Event()
+    real = os.fdatasync
+
+    def slow(descriptor: int) -> None:
+        busy.set()
+        free.wait(5)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    said: list[str] = []
+    database._writer.connection.set_trace_callback(said.append)
+    writers = [asyncio.create_task(add(database, "first"))]
+    await asyncio.to_thread(busy.wait, 5)
+    for number in range(3):
+        writers.append(asyncio.create_task(add(database, str(number))))
+        # As long as a commit of its own would take.
+        for _ in range(20):
+            await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(*writers)
+    await database.close()
+    assert said.count("COMMIT") == 2
 
 
 async def test_a_disk_that_fails_is_not_acknowledged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,6 +164,7 @@ class SqliteDatabase:
         self._group: Group | None = None
         self._committer: asyncio.Task[None] | None = None
         self._flusher: asyncio.Task[None] | None = None
+        self._syncing: asyncio.Future[None] | None = None
         self._checkpoint: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._commits = 0
@@ -242,6 +243,9 @@ class SqliteDatabase:
         group.undone()
 
     async def _commit(self, group: Group) -> None:
+        # Nobody would be told sooner: until what was committed before is on disk, others may join.
+        while self._group is group and self._syncing is not None and not self._syncing.done():
+            await asyncio.wait((self._syncing,))
         async with self._turn:
             self._commit_now(group)
 
@@ -269,8 +273,9 @@ class SqliteDatabase:
         loop = asyncio.get_running_loop()
         while self._waiting:
             served, self._waiting = self._waiting, []
+            self._syncing = loop.run_in_executor(self._disk, os.fdatasync, self._log)
             try:
-                await loop.run_in_executor(self._disk, os.fdatasync, self._log)
+                await self._syncing
             except OSError as error:
                 self._fail(served, error)
                 continue
