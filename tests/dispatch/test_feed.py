@@ -129,9 +129,80 @@ async def test_a_full_window_is_refilled_when_it_runs_low() -> None:
     uuids = [fed.server.add() for _ in range(9)]
     await fed.feed.load()
     assert len(fed.queue.waiting) == 4
-    fed.feed.refill()
+    fed.feed.refill(())
     assert not fed.feed._look.is_set()
     for uuid in uuids[:3]:
         fed.queue.forget(uuid)
-    fed.feed.refill()
+    fed.feed.refill(())
     assert fed.feed._look.is_set()
+
+
+def shown(fed: Fed) -> list[str]:
+    return sorted(entry.uuid for entry in fed.queue.entries())
+
+
+async def test_a_new_one_does_not_overtake_those_beyond_the_window() -> None:
+    fed = Fed(Settings(window=2))
+    uuids = [fed.server.add() for _ in range(4)]
+    await fed.feed.load()
+    late, urgent = fed.server.add(), fed.server.add(priority=2)
+    await fed.hear(event(late), event(urgent))
+    await fed.fetch_until_known(urgent)
+    assert shown(fed) == [*uuids[:2], urgent]
+    assert fed.queue.get(late) is None
+    for uuid in (urgent, *uuids[:3]):
+        fed.server.set_state(uuid, State.CANCELLED)
+        fed.queue.forget(uuid)
+    await fed.feed.load()
+    assert shown(fed) == [uuids[3], late]
+
+
+async def test_what_a_later_look_does_not_reach_is_hidden_until_one_does() -> None:
+    fed = Fed(Settings(window=2))
+    uuids = [fed.server.add() for _ in range(3)]
+    await fed.feed.load()
+    urgent = fed.server.add(priority=2)
+    await fed.feed.load()
+    assert shown(fed) == [uuids[0], urgent]
+    assert fed.queue.hides(uuids[1])
+    assert not fed.feed._pending, "nothing that is hidden is fetched again at every look"
+    fed.server.set_state(urgent, State.CANCELLED)
+    fed.queue.forget(urgent)
+    await fed.feed.load()
+    assert shown(fed) == uuids[:2]
+
+
+async def test_a_look_goes_as_far_beyond_as_there_are_some_aside() -> None:
+    fed = Fed(Settings(window=2))
+    uuids = [fed.server.add() for _ in range(6)]
+    await fed.feed.load()
+    fed.feed.refill(uuids[:2])
+    assert fed.feed._look.is_set()
+    fed.feed._look.clear()
+    fed.feed.refill(uuids[:2])
+    assert not fed.feed._look.is_set(), "one is under way"
+    await fed.feed.load()
+    assert shown(fed) == uuids[:4]
+
+
+async def test_ordinary_containers_and_supervisors_do_not_hide_each_other() -> None:
+    fed = Fed(Settings(window=2))
+    workflow = {"supervisor": True}
+    workflows = [fed.server.add(priority=2, scheduling_parameters=workflow) for _ in range(3)]
+    ordinary = [fed.server.add() for _ in range(3)]
+    workflows.append(fed.server.add(scheduling_parameters=workflow))
+    await fed.feed.load()
+    assert not shown(fed)
+    fed.feed.refill(())
+    await fed.feed.load()
+    assert shown(fed) == ordinary[:1]
+    assert [entry.uuid for entry in fed.queue.supervisors()] == workflows[:2]
+
+
+async def test_a_server_that_gives_few_at_a_time_is_asked_for_more() -> None:
+    fed = Fed(Settings(window=5))
+    fed.server.most_items = 2
+    uuids = [fed.server.add() for _ in range(9)]
+    await fed.feed.load()
+    assert shown(fed) == uuids[:5]
+    assert fed.feed.more

@@ -2,8 +2,9 @@
 
 - An event says which container changed. What it does not tell itself is fetched, many containers with one request;
   while a request is under way, further ones gather for the next, so that no event waits for a timer.
-- A full look (own containers by pages, then the waiting ones of highest priority) comes at the start, whenever events
-  may have been missed, and every `poll_interval` (architecture, "One request, end to end", step 2).
+- A full look (own containers by pages, then the waiting ones of highest priority, as many as `core.window` says) comes
+  at the start, whenever events may have been missed, every `poll_interval` (architecture, "One request, end to end",
+  step 2), and when most of those that the last one showed have their place.
 - While the API cannot be reached, everything is kept and tried again after a pause.
 """
 
@@ -11,18 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.core.errors import LadingError
-from lading.dispatch.queue import Queue
+from lading.core.plan import Entry
+from lading.core.window import Window, window_of
+from lading.dispatch.queue import Queue, place
 from lading.dispatch.settings import Settings
 from lading.telemetry import event
 
 KIND = "arvados#container"
 _BATCH = 200
+_ORDER = ("priority desc", "created_at asc", "uuid asc")
+_QUEUED = (("state", "=", "Queued"), ("priority", ">", 0))
+_SUPERVISORS = ("scheduling_parameters.supervisor", "=", True)
 _logger = logging.getLogger("lading.dispatch")
 
 
@@ -49,7 +56,8 @@ class Feed:
         self._under_way: dict[str, int] = {}
         self._wanted = asyncio.Event()
         self._look = asyncio.Event()
-        self._more = False
+        self._refilling = False
+        self._extra = self._extra_supervisors = 0
         self.loaded = asyncio.Event()
         """Set once everything has been looked at for the first time."""
 
@@ -59,10 +67,25 @@ class Feed:
             self._pending[uuid] = None
             self._wanted.set()
 
-    def refill(self) -> None:
-        """Look again when the last look left waiting containers out and those it found are running low."""
-        if self._more and len(self._queue.waiting) < self._settings.window // 2:
-            self._more = False
+    @property
+    def more(self) -> bool:
+        """Whether the last look left waiting containers out."""
+        return self._queue.window.horizon is not None or self._queue.supervisors_window.horizon is not None
+
+    def refill(self, aside: Collection[str]) -> None:
+        """Look again when the last look left waiting containers out and those it found are running low.
+
+        `aside`: those that no place has to be found for now.
+        """
+        queue, size = self._queue, self._settings.window
+        entries, supervisors = queue.entries(), queue.supervisors()
+        left, left_supervisors = _left(entries, aside), _left(supervisors, aside)
+        low = queue.window.is_low(left, size=size)
+        if (low or queue.supervisors_window.is_low(left_supervisors, size=size)) and not self._refilling:
+            unsized = sum(record.need is None for record in queue.waiting.values())
+            self._extra_supervisors = unsized + len(supervisors) - left_supervisors
+            self._extra = unsized + len(supervisors) + len(entries) - left
+            self._refilling = True
             self._look.set()
 
     async def follow(self, events: AsyncIterable[Event | Reconnected], *, on_gap: Callable[[], None]) -> None:
@@ -116,20 +139,37 @@ class Feed:
             async for page in self._client.pages("containers", filters=self._mine(), select=self._queue.fields):
                 self._queue.merge(page, ticket=ticket, now=self._clock())
                 found |= {item["uuid"] for item in page}
-            waiting = await self._client.list(
-                "containers",
-                filters=[["state", "=", "Queued"], ["priority", ">", 0]],
-                order=["priority desc", "created_at asc"],
-                select=self._queue.fields,
-                limit=self._settings.window,
-            )
-            self._queue.merge(waiting, ticket=ticket, now=self._clock())
-            found |= {item["uuid"] for item in waiting}
-        self._more = len(waiting) >= self._settings.window
+            waiting, window = await self._first(_QUEUED, self._settings.window + self._extra)
+            apart, supervisors = await self._first_supervisors(window)
+            self._queue.show(window, supervisors=supervisors)
+            self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
+            found |= {item["uuid"] for item in (*waiting, *apart)}
+        self._refilling = False
         for uuid in known - found:
-            self.reread(uuid)
+            if not self._queue.hides(uuid):
+                self.reread(uuid)
         self.loaded.set()
         self._wake.set()
+
+    async def _first_supervisors(self, window: Window) -> tuple[Sequence[Any], Window]:
+        """Supervisors beyond what a look has shown; there is nothing to ask for when it has shown all."""
+        if window.horizon is None:
+            return (), Window()
+        return await self._first((*_QUEUED, _SUPERVISORS), self._settings.window + self._extra_supervisors)
+
+    async def _first(self, filters: Sequence[Any], most: int) -> tuple[list[Any], Window]:
+        """The first of those that pass, and how far that is."""
+        found: list[Any] = []
+        while len(found) < most:
+            # The server gives fewer at a time than it is asked for where it is so configured.
+            page = await self._client.list(
+                "containers", filters=filters, order=_ORDER, select=self._queue.fields, limit=most - len(found),
+                offset=len(found),
+            )  # fmt: skip
+            if not page:
+                break
+            found += page
+        return found, window_of([place(item) for item in found], most=most)
 
     def _mine(self) -> list[list[object]]:
         return [["locked_by_uuid", "=", self._token], ["state", "in", ["Locked", "Running"]]]
@@ -160,6 +200,10 @@ class Feed:
         finally:
             self._under_way = {}
         self._wake.set()
+
+
+def _left(entries: Collection[Entry], aside: Collection[str]) -> int:
+    return sum(entry.uuid not in aside for entry in entries)
 
 
 def _state(properties: Mapping[str, object], which: str) -> str:

@@ -29,6 +29,7 @@ from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
 _NOWHERE = (Category.TOO_LARGE, Category.PARTITION)
+_PLACED = (Category.PREPARING, Category.BOOTING)
 _REQUEUED = "The last attempt ended before it ran; trying again in a moment."
 
 
@@ -61,6 +62,7 @@ class Loop:
         self._planning = planning or Standing()
         self._only = only
         self._busy = busy
+        self._aside: frozenset[str] = frozenset()
         self._wake = wake
         self._clock = clock
 
@@ -92,13 +94,16 @@ class Loop:
         seen = observe.snapshot(self._queue, view, self._ledger, now=now, busy=self._busy())
         for start in self._planning.plan(seen).starts:
             self._start(start, now=now)
-        self._feed.refill()
+        if self._feed.more:
+            starting = {uuid for uuid, _ in self._ledger.starting}
+            self._feed.refill(self._aside | self._ledger.held(now=now).keys() | starting)
 
     def statuses(self) -> dict[str, Status]:
         """Why each container that has not started waits. What fits nowhere is noted, and acted on."""
         now = self._clock()
         found = observe.statuses(self._queue, self._fleet.view(), self._ledger, explain=self._planning.explain, now=now)
         misfits = {uuid: one.sentence for uuid, one in found.items() if one.category in _NOWHERE}
+        self._aside = frozenset(uuid for uuid, one in found.items() if one.category in (*_NOWHERE, *_PLACED))
         self._ledger.fits(misfits)
         for uuid, sentence in misfits.items():
             overdue = self._ledger.is_overdue_misfit(uuid, now=now)

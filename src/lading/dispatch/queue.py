@@ -9,6 +9,8 @@ that only grows. Rules:
 - An event may only move a state forward (to Running or to a final state, which never change back); whatever else an
   event says, the record is fetched.
 - A uuid that was asked for and not returned has no record any more; that is knowledge too (`state` None).
+- Of a long queue only its first part was looked at (`core.window`): a waiting container that comes after it is not
+  learned of, and one that was learned of before is hidden from planning until a look reaches it again.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from lading.core.errors import Invalid
 from lading.core.instances import NO_GPU, Gpu, gpu_wish
 from lading.core.plan import Entry
 from lading.core.sizing import Resources
+from lading.core.window import Key, Window
 from lading.dispatch.fleet import Interest, Order
 
 FIELDS = (
@@ -127,6 +130,7 @@ class Queue:
         self._entries: tuple[tuple[Entry, ...], tuple[Entry, ...]] | None = None
         self._made: dict[str, Entry | None] = {}
         self._locking: set[str] = set()
+        self._window = self._supervisors_window = Window()
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -144,7 +148,7 @@ class Queue:
         return self._others
 
     def entries(self) -> tuple[Entry, ...]:
-        """The waiting records that can be sized, as the planner sees them, without supervisors."""
+        """The waiting records that can be sized and are not hidden, as the planner sees them, without supervisors."""
         return self._sorted_out()[0]
 
     def supervisors(self) -> tuple[Entry, ...]:
@@ -156,11 +160,42 @@ class Queue:
             # Most of those that wait are as they were.
             made = self._made = {uuid: self._made.get(uuid) or one.entry for uuid, one in self._waiting.items()}
             sized = [(entry, one) for uuid, one in self._waiting.items() if (entry := made[uuid]) is not None]
+            shown = [(entry, one) for entry, one in sized if self._window_of(one).shows(entry)]
             self._entries = (
-                tuple(entry for entry, record in sized if not record.supervises),
-                tuple(entry for entry, record in sized if record.supervises),
+                tuple(entry for entry, record in shown if not record.supervises),
+                tuple(entry for entry, record in shown if record.supervises),
             )
         return self._entries
+
+    @property
+    def window(self) -> Window:
+        """What was looked at of those that wait, without supervisors."""
+        return self._window
+
+    @property
+    def supervisors_window(self) -> Window:
+        """What was looked at of supervisors."""
+        return self._supervisors_window
+
+    def show(self, window: Window, *, supervisors: Window) -> None:
+        """A look has gone so far; what it found is to be merged."""
+        self._window, self._supervisors_window = window, supervisors
+        self._entries = None
+
+    def hides(self, uuid: str) -> bool:
+        """Whether it waits beyond what was looked at."""
+        record = self._waiting.get(uuid)
+        return record is not None and self._is_beyond(record)
+
+    def _is_beyond(self, record: Record) -> bool:
+        window = self._window_of(record)
+        if window.horizon is None or not record.waiting:
+            return False
+        entry = record.entry
+        return entry is not None and not window.shows(entry)
+
+    def _window_of(self, record: Record) -> Window:
+        return self._supervisors_window if record.supervises else self._window
 
     def get(self, uuid: str) -> Record | None:
         """The record, if anything is known of it."""
@@ -269,6 +304,8 @@ class Queue:
 
     def _learn(self, record: Record) -> None:
         old = self.get(record.uuid)
+        if old is None and self._is_beyond(record):
+            return
         known = self._forgotten.get(record.uuid, 0) if old is None else old.version
         # An event may have told more than the answer to a request that was sent before it, or after: whichever way,
         # what has run does not wait again.
@@ -289,6 +326,11 @@ class Queue:
             self._made.pop(uuid, None)
             self._entries = None
         self._others.pop(uuid, None)
+
+
+def place(item: Mapping[str, object]) -> Key:
+    """The place in the queue of an item of a list."""
+    return -_whole(item.get("priority")), str(item.get("created_at") or ""), str(item["uuid"])
 
 
 def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float, plans_disk: bool) -> Record:

@@ -141,7 +141,7 @@ class Drama:
         faults: Faults | None = None,
     ) -> None:
         self.random = Random(seed)
-        self.referee = Referee(lambda uuid: self.server.records[uuid], window=SELDOM.window)
+        self.referee = Referee(lambda uuid: self.server.records[uuid])
         self.server = FakeContainers(seed=seed, faults=faults or faulty(seed), attempts=10**6, watch=self.referee)
         self.server.tokens = {secret: f"zzzzz-gj3su-{secret:0>15}" for secret in SECRETS[:tokens]}
         self.cloud = FakeCloud(

@@ -2,8 +2,7 @@
 
 - A container is locked again only for a cause: the answer to the lock was lost, its supervisor ended before it ran, its
   VM or the way there had a trouble when it was to be started, or a dispatcher with that token came or went.
-- Of containers that need the same, one that comes first is not passed for longer than `PASSED` seconds while it is
-  among those that dispatchers look at, which are so many of highest priority (`Settings.window`).
+- Of containers that need the same, one that comes first is not passed for longer than `PASSED` seconds.
 - A VM on which nothing runs, and whose dispatcher is there, is gone within `IDLE` seconds.
 - What the containers on a VM cost together is at most what the VM costs.
 """
@@ -32,14 +31,10 @@ class Referee:
     """Implements `Watch`; `record` gives the fields of a container. `verdict` is the first thing that was wrong.
 
     `passed`: how long a container may be passed. A batch system, which orders what waits itself, has no such bound.
-    `window`: how many waiting containers a dispatcher looks at.
     """
 
-    def __init__(
-        self, record: Callable[[str], Mapping[str, Any]], *, passed: float = PASSED, window: int = 1000
-    ) -> None:
+    def __init__(self, record: Callable[[str], Mapping[str, Any]], *, passed: float = PASSED) -> None:
         self._may_be_passed = passed
-        self._window = window
         self.verdict = ""
         self.relocks = 0
         self.longest_passed = 0.0
@@ -128,15 +123,9 @@ class Referee:
         if waiting and waiting[0] < self._key(uuid):
             first = waiting[0][2]
             since = self._passed.setdefault(first, now)
-            if now - since > self._may_be_passed and self._is_beyond(first):
-                since = self._passed[first] = now
             self.longest_passed = max(self.longest_passed, now - since)
             if now - since > self._may_be_passed:
                 self._find(f"{first} is passed by others that need the same since {since:.1f}, now {now:.1f} by {uuid}")
-
-    def _is_beyond(self, uuid: str) -> bool:
-        mine = self._key(uuid)
-        return sum(self._key(one) < mine for one in self._queued) >= self._window
 
     # VMs.
 

@@ -27,7 +27,7 @@ from lading.testing.pulse import Pulse
 TOKEN = "zzzzz-gj3su-dispatcher00000"
 _FINAL = {State.COMPLETE, State.CANCELLED}
 _PATIENCE = 180.0
-_PARAMETERS = ("filters", "order", "select", "limit")
+_PARAMETERS = ("filters", "order", "select", "limit", "offset")
 Fields = dict[str, Any]
 
 
@@ -71,6 +71,7 @@ class FakeContainers(ExchangesOnly):
         self.locks: dict[str, int] = {}
         self.down = False
         self.refuse_token = False
+        self.most_items = 10**6
         self._live: dict[str, None] = {}
         self._pulse = Pulse()
         self._tokens: dict[str, str] = {}
@@ -256,7 +257,9 @@ class FakeContainers(ExchangesOnly):
         for term in reversed(params.get("order", [])):
             name, _, direction = term.partition(" ")
             found.sort(key=lambda one, name=name: one[name], reverse=direction == "desc")  # type: ignore[misc]
-        return [{name: one[name] for name in params["select"]} for one in found[: params["limit"]]]
+        first = params.get("offset", 0)
+        last = first + min(params["limit"], self.most_items)
+        return [{name: one[name] for name in params["select"]} for one in found[first:last]]
 
     def _candidates(self, rules: list[list[Any]]) -> Iterable[Fields]:
         """The records that a list has to look at: most of a long play have ended."""
@@ -339,7 +342,8 @@ def _brief(record: Fields) -> Fields:
 
 
 def _passes(record: Fields, name: str, operator: str, operand: Any) -> bool:
-    value = record[name]
+    top, _, key = name.partition(".")
+    value = record[top].get(key) if key else record[top]
     match operator:
         case "=":
             return bool(value == operand)

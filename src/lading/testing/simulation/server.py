@@ -28,7 +28,7 @@ from lading.testing.simulation.traffic import Stream
 SYSTEM = "zzzzz-tpzed-000000000000000"
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _POLICY = Policy(max_dispatch_attempts=20)
-_PARAMETERS = ("filters", "order", "select", "limit")
+_PARAMETERS = ("filters", "order", "select", "limit", "offset")
 Fields = dict[str, Any]
 
 
@@ -233,7 +233,8 @@ class Server:
         for term in reversed(asked.get("order", [])):
             name, _, direction = term.partition(" ")
             found.sort(key=lambda one, name=name: one[name], reverse=direction == "desc")  # type: ignore[misc]
-        return [{name: one[name] for name in asked["select"]} for one in found[: asked["limit"]]]
+        first = asked.get("offset", 0)
+        return [{name: one[name] for name in asked["select"]} for one in found[first : first + asked["limit"]]]
 
     def _announce(self, uuid: str, old: str) -> None:
         states = {"old_attributes": {"state": old}, "new_attributes": {"state": self.containers[uuid].state.value}}
