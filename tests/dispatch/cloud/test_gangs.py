@@ -56,6 +56,19 @@ def test_the_vms_that_are_ready_stay_while_others_boot() -> None:
     staged(Scene(made=late, times=replace(Scene().settings.times, booting=1000.0)), acts)
 
 
+def test_a_vm_is_kept_for_it_that_was_asked_for_at_the_same_moment() -> None:
+    async def acts(scene: Scene) -> None:
+        await scene.until_over()
+        assert {scene.state(uuid) for uuid in scene.server.records} == {State.COMPLETE}
+        assert scene.cloud.most == 3
+
+    scene = Scene(limits=most(3))
+    # It takes a VM of the kind that the gang needs, of which there may be no more than that needs.
+    scene.server.add(vcpus=10, ram=GIB, priority=2)
+    gang(scene)
+    staged(scene, acts)
+
+
 def test_another_dispatcher_finds_it_and_leaves_it_in_peace() -> None:
     async def acts(scene: Scene) -> None:
         uuid = gang(scene)

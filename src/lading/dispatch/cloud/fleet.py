@@ -257,10 +257,11 @@ class CloudFleet:
             return Plan()
         now, self._snapshot = self._clock(), snapshot
         plan, decided = self.demand.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
-        self._expect(snapshot, plan, decided.kept)
         types = self.settings.by_name
         for key, name in decided.creates:
             self.pool.create(key, types[name])
+        # What is kept for a gang may be among what was asked for just now.
+        self._expect(snapshot, plan, decided.kept)
         for key in decided.unneeded:
             self.pool.cancel(key)
         self.pool.wanted_by_others = bool(decided.retire)
