@@ -138,3 +138,15 @@ async def test_a_tls_connection_that_broke_can_be_closed_again(tmp_path: Path) -
         await tunnel.close()
         await tunnel.close()
     server.close()
+
+
+async def test_a_tunnel_that_has_just_broken_is_down() -> None:
+    ours, theirs = socket.socketpair()
+    tunnel = Tunnel(Pipe(*await asyncio.open_connection(sock=ours)), connected=False)
+    running = asyncio.create_task(tunnel.run())
+    await asyncio.sleep(0)
+    tunnel._pipe.writer.close()
+    with pytest.raises(Unavailable, match="down"):
+        await tunnel.open()
+    theirs.close()
+    await asyncio.wait_for(running, PATIENCE)

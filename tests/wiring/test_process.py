@@ -57,6 +57,18 @@ print(*struct.unpack("=IIQiIQQQ", told.raw))
         assert done.stdout.split()[1:] in (["0", "0", "19", "0", turn, "0", "0"] for turn in ("0", "1300000"))
 
 
+def test_as_many_files_may_be_open_as_the_machine_allows() -> None:
+    code = """
+import resource
+from lading.wiring.process import open_many_files
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, most))
+open_many_files()
+print(resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most))
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"True\n"
+
+
 def test_ready_is_said_once_through_the_pipe() -> None:
     read, write = os.pipe()
     report_ready(write)

@@ -76,7 +76,12 @@ class Tunnel:
         except OSError as error:
             raise Unavailable(f"no connection through the tunnel: {error.strerror}") from error
         self._join(self._state.open(), far)
-        await self._flush()
+        try:
+            await self._flush()
+        except OSError as error:
+            # It has broken, and `run` does not know yet.
+            await asyncio.gather(near.close(), far.close())
+            raise Unavailable("the tunnel to the container is down; try again in a moment") from error
         return near
 
     async def close(self) -> None:

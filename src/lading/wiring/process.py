@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import os
 import platform
+import resource
 import signal
 import struct
 from pathlib import Path
@@ -46,6 +47,12 @@ def come_before(priority: int) -> None:
             os.setsid()
         _GROUP.write_text(str(priority))
     _take_short_turns()
+
+
+def open_many_files() -> None:
+    """Have as many files and connections open as the machine allows: of most shells it is 1,024 unless one asks."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _take_short_turns() -> None:

@@ -43,7 +43,7 @@ from lading.telemetry import configure
 from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.options import Options, parse_options
-from lading.wiring.process import come_before, end_with_parent, report_ready
+from lading.wiring.process import come_before, end_with_parent, open_many_files, report_ready
 from lading.wiring.reception import ReceivingProtocol
 from lading.wiring.references import RecordedReferences
 from lading.wiring.up import parse_listen
@@ -261,6 +261,8 @@ def main(options: Options) -> int:
     end_with_parent(options.parent)
     # The containers of this machine may use every processor, and a call takes little of one.
     come_before(_PRIORITY)
+    # Each session, WebSocket and tunnel to a container is one.
+    open_many_files()
     configure()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
