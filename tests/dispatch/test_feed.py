@@ -11,10 +11,11 @@ from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.client.retry import NO_RETRY
 from lading.core.container import State
+from lading.core.errors import Unavailable
 from lading.dispatch.feed import KIND, Feed
 from lading.dispatch.queue import Queue
 from lading.dispatch.settings import Settings
-from lading.testing.containers import TOKEN, FakeContainers
+from lading.testing.containers import TOKEN, FakeContainers, Faults
 from lading.testing.dispatching import QUICK
 
 
@@ -89,6 +90,22 @@ async def test_events_without_attributes_are_followed_by_a_fetch(fed: Fed) -> No
 async def test_a_gap_is_told(fed: Fed) -> None:
     await fed.hear(Reconnected())
     assert fed.gaps == 1
+
+
+async def test_an_answer_that_does_not_come_is_asked_for_again() -> None:
+    fed = Fed(Settings(read_timeout=0.01, retry_first=0.001))
+    fed.server._faults = Faults(hang=1.0)
+    uuid = fed.server.add()
+    with pytest.raises(Unavailable, match="in time"):
+        await fed.feed.load()
+    fed.feed.reread(uuid)
+    fetching = asyncio.create_task(fed.feed.fetch())
+    await fed.server.wait_for(lambda: len(fed.server.calls) > 3)
+    fed.server._faults = Faults()
+    await fed.wake.wait()
+    fetching.cancel()
+    await asyncio.gather(fetching, return_exceptions=True)
+    assert shown(fed) == [uuid]
 
 
 async def test_a_failed_fetch_is_tried_again(fed: Fed) -> None:

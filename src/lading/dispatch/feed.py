@@ -5,20 +5,22 @@
 - A full look (own containers by pages, then the waiting ones of highest priority, as many as `core.window` says) comes
   at the start, whenever events may have been missed, every `poll_interval` (architecture, "One request, end to end",
   step 2), and when most of those that the last one showed have their place.
-- While the API cannot be reached, everything is kept and tried again after a pause.
+- While the API cannot be reached, everything is kept and tried again after a pause. An answer that does not come would
+  hide all that comes after it: it is given up after `read_timeout`, and asked for again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any
 
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
-from lading.core.errors import LadingError
+from lading.core.errors import LadingError, Unavailable
 from lading.core.plan import Entry
 from lading.core.window import Window, window_of
 from lading.dispatch.queue import Queue, place
@@ -133,7 +135,14 @@ class Feed:
                 continue
 
     async def load(self) -> None:
-        """Look at everything once. Raises what the client raises."""
+        """Look at everything once. Raises what the client raises, Unavailable when it takes too long."""
+        async with _in_time(self._settings.read_timeout):
+            await self._load()
+        self._refilling = False
+        self.loaded.set()
+        self._wake.set()
+
+    async def _load(self) -> None:
         with self._queue.fetch() as ticket:
             known, found = self._queue.uuids(), set[str]()
             async for page in self._client.pages("containers", filters=self._mine(), select=self._queue.fields):
@@ -144,12 +153,9 @@ class Feed:
             self._queue.show(window, supervisors=supervisors)
             self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
             found |= {item["uuid"] for item in (*waiting, *apart)}
-        self._refilling = False
         for uuid in known - found:
             if not self._queue.hides(uuid):
                 self.reread(uuid)
-        self.loaded.set()
-        self._wake.set()
 
     async def _first_supervisors(self, window: Window) -> tuple[Sequence[Any], Window]:
         """Supervisors beyond what a look has shown; there is nothing to ask for when it has shown all."""
@@ -190,9 +196,10 @@ class Feed:
         try:
             with self._queue.fetch() as ticket:
                 self._under_way = dict.fromkeys(batch, ticket)
-                items = await self._client.list(
-                    "containers", filters=[["uuid", "in", batch]], select=self._queue.fields, limit=len(batch)
-                )
+                async with _in_time(self._settings.read_timeout):
+                    items = await self._client.list(
+                        "containers", filters=[["uuid", "in", batch]], select=self._queue.fields, limit=len(batch)
+                    )
                 self._queue.merge(items, ticket=ticket, now=self._clock(), asked=batch)
         except LadingError:
             self._pending |= dict.fromkeys(batch)
@@ -200,6 +207,15 @@ class Feed:
         finally:
             self._under_way = {}
         self._wake.set()
+
+
+@asynccontextmanager
+async def _in_time(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unavailable("the API has not answered in time") from error
 
 
 def _left(entries: Collection[Entry], aside: Collection[str]) -> int:

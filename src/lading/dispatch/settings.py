@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+API_TIMEOUT = 60.0
+"""Longest wait of a dispatcher for one answer of the API, in seconds: meanwhile nothing happens to that container."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -15,6 +18,8 @@ class Settings:
     """Most containers at a time; 0 is as many as fit. Wiring sets it from `Local.MaxContainers`."""
     window: int = 1000
     """Most waiting containers looked at in one list, those of highest priority."""
+    read_timeout: float = 60.0
+    """Longest time of a look at the queue, and of a fetch."""
     status_interval: float = 1.0
     """Shortest time between two postings of scheduling statuses."""
     report_interval: float = 60.0

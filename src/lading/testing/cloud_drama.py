@@ -37,7 +37,7 @@ from lading.dispatch.cloud.fleet import CloudFleet
 from lading.dispatch.cloud.settings import CloudSettings
 from lading.dispatch.fleet import Assignment
 from lading.dispatch.run import run
-from lading.dispatch.settings import Settings
+from lading.dispatch.settings import API_TIMEOUT, Settings
 from lading.testing.cloud import Crashed, FakeCloud, Troubles, play
 from lading.testing.cloud_exits import tell_exits
 from lading.testing.cloud_referee import Referee
@@ -282,7 +282,7 @@ async def dispatch(
     server: FakeContainers, fleet: CloudFleet, *, settings: Settings = LOOP, secret: str = SECRETS[0]
 ) -> None:
     """A dispatcher of `server` with a fleet, until cancelled."""
-    client, clock = ApiClient(server, secret, retry=NO_RETRY), asyncio.get_running_loop().time
+    client, clock = ApiClient(server, secret, timeout=API_TIMEOUT, retry=NO_RETRY), asyncio.get_running_loop().time
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(fleet.serve())
         tasks.create_task(run(client, fleet, settings, events=server.events(), clock=clock))

@@ -18,7 +18,7 @@ from lading.core.errors import LadingError
 from lading.dispatch.feed import KIND
 from lading.dispatch.fleets import Site, find_fleet, plans_disk
 from lading.dispatch.run import run
-from lading.dispatch.settings import Settings
+from lading.dispatch.settings import API_TIMEOUT, Settings
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory
 from lading.wiring.options import Options, parse_options
@@ -85,7 +85,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         certificate=directory.certificate.read_text(),
     )
     async with HttpTransport(unix_socket=directory.socket) as transport, find_fleet(name)(site) as fleet:
-        client = ApiClient(transport, secrets.dispatch_token)
+        client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
         await run(client, fleet, settings(config, name), events=events(client, kinds=(KIND,)), on_ready=on_ready)
 
 

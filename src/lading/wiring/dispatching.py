@@ -26,6 +26,7 @@ from lading.core.errors import Invalid
 from lading.dispatch.feed import KIND
 from lading.dispatch.fleets import Site, find_fleet
 from lading.dispatch.run import run
+from lading.dispatch.settings import API_TIMEOUT
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.dispatcher import settings, template
@@ -147,7 +148,7 @@ async def _serve(
     )
     ready = Ready(api=membership.api, fleet=name, data=directory.root)
     async with HttpTransport(membership.api, verify=verify) as transport, find_fleet(name)(site) as fleet:
-        client = ApiClient(transport, membership.token)
+        client = ApiClient(transport, membership.token, timeout=API_TIMEOUT)
         await run(
             client,
             fleet,
