@@ -54,8 +54,8 @@ hpc: ## Kill daemons, sshd, ranks, conductors and supervisors of MPI clusters, a
 	@scripts/setup.sh test
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_hpc.py tests/system/test_hpc_ipv6.py
 
-SESSIONS := $(addprefix tests/system/test_,shell.py services.py forwarding.py live_logs.py)
-shell: ## Enter containers with OpenSSH on every engine and fleet, directly and through tunnels; services, logs, two servers
+SESSIONS := $(addprefix tests/system/test_,shell.py services.py forwarding.py live_logs.py many_tunnels.py)
+shell: ## Enter containers with OpenSSH on every engine and fleet, directly and through tunnels; services, logs, two servers, 1,000 tunnels
 	@scripts/setup.sh test
 	$(BIN)/pytest -q -m 'long or not long' -n 2 --dist load $(SESSIONS)
 

@@ -46,8 +46,8 @@ async def tunnelled(servers: Servers, client: ApiClient, uuid: str, port: int) -
     certificate = servers.directory.certificate
     token = (await client.action("containers", uuid, "lock"))["supervisor_token"]
     told = Assignment(
-        container_uuid=uuid, supervisor_token=token, run_directory="/r",
-        cache_directory="/c", api_url=f"https://{servers.addresses[1]}", api_ca_file=str(certificate),
+        container_uuid=uuid, supervisor_token=token, run_directory="/",
+        cache_directory="/", api_url=f"https://{servers.addresses[1]}", api_ca_file=str(certificate),
     )  # fmt: skip
     async with HttpTransport(told.api_url, verify=certificate) as transport:
         session = Session(told, transport)
