@@ -86,7 +86,7 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--size", type=int, default=5 << 30, help="bytes of the large output")
     group = parser.add_argument_group("slurm")
     group.add_argument("--jobs", type=int, default=200, help="jobs of one round")
-    group.add_argument("--slurm-rounds", type=int, default=3, help="rounds, each of bare sbatch and of the fleet")
+    group.add_argument("--slurm-rounds", type=int, default=7, help="rounds, each of bare sbatch and of the fleet")
     group = parser.add_argument_group("api")
     group.add_argument("--records", type=int, default=1_000_000, help="finished requests in the databases")
     group.add_argument("--database", nargs="+", choices=api.DATABASES, default=api.DATABASES, help="which databases")
