@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core import locator, manifest
+from lading.core import filetree, locator, manifest
 from lading.core.errors import Malformed
 from lading.core.ids import EMPTY_PDH
 from lading.core.manifest import FileToken, Manifest, Stream
@@ -172,6 +172,15 @@ def test_the_longest_and_deepest_names() -> None:
     text = f".{'/d' * 200} {FOO} 0:3:{'e/' * 55}f 0:3:{'n' * 255} 0:3:{'€' * 85}\n"
     assert manifest.render(manifest.parse(text)) == text
     assert manifest.counts(text) == (3, 9)
+
+
+def test_blocks_whose_normal_form_would_have_positions_beyond_every_number_are_refused() -> None:
+    half = f"{'a' * 32}+{'5' + '0' * 17}"
+    taken = f". {half} 0:2:a\n. {half[:33]}{'4' + '9' * 17} 1:2:b\n"
+    normal = filetree.to_manifest(filetree.from_manifest(taken))
+    assert filetree.to_manifest(filetree.from_manifest(normal)) == normal
+    with pytest.raises(Malformed, match=r"line 2: the blocks up to here have 10{18} bytes in all"):
+        manifest.counts(f". {half} 0:2:a\n. {half} 1:2:b\n")
 
 
 def test_a_total_beyond_every_number_is_refused() -> None:

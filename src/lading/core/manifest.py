@@ -33,6 +33,9 @@ MAX_DEPTH = 256
 """Names in one path."""
 MAX_TOTAL = 1 << 62
 """Bytes of all files of a collection."""
+MAX_BLOCKS = 10**18 - 1
+"""Bytes of all blocks that a text names: those of its normal form may all be in one stream, whose positions are numbers
+of at most 18 digits."""
 # A file may use data twice, so that there can be more pieces than words; but not one for each pair of block and file.
 _PIECES = 1 << 20
 _PIECES_PER_WORD = 4
@@ -162,10 +165,14 @@ def scan(text: str) -> Iterator[Scanned]:
     lines = text.split("\n")
     if lines.pop():
         raise Malformed("manifest: the last line has no line end; the text may be cut off")
-    pieces = max(_PIECES, _PIECES_PER_WORD * text.count(" "))
+    pieces, room = max(_PIECES, _PIECES_PER_WORD * text.count(" ")), MAX_BLOCKS
     for number, line in enumerate(lines, 1):
         try:
-            found = _scan_line(line)
+            found, size = _scan_line(line)
+            room -= size
+            if room < 0:
+                raise Malformed(f"manifest: the blocks up to here have {MAX_BLOCKS - room} bytes in all; "
+                                f"they can have at most {MAX_BLOCKS}")  # fmt: skip
             pieces -= _count_pieces(found[1], found[2], enough=pieces)
         except Malformed as error:
             raise Malformed(error.message.replace("manifest:", f"manifest line {number}:", 1)) from error
@@ -191,7 +198,8 @@ def fault_of(path: str) -> str:
     return ""
 
 
-def _scan_line(line: str) -> Scanned:
+def _scan_line(line: str) -> tuple[Scanned, int]:
+    """A stream, and the bytes of its blocks."""
     words = line.split(" ")
     name = unescape(words[0])
     if name != "." and (fault := "no" if name[:2] != "./" else fault_of(name[2:])):
@@ -209,7 +217,7 @@ def _scan_line(line: str) -> Scanned:
     if not blocks or not tokens:
         missing = "block locator" if not blocks else "file"
         raise Malformed(f"manifest: stream {_shown(words[0])} has no {missing}")
-    return name, blocks, tokens
+    return (name, blocks, tokens), size
 
 
 def _scan_files(line: str, words: list[str], at: int, size: int) -> list[tuple[int, int, str]]:
