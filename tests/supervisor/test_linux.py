@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor import linux
+from lading.supervisor.counters import descendants
 from tests.reality import need_program
 
 needs_root = pytest.mark.usefixtures("as_root")
@@ -151,12 +152,27 @@ def test_whether_the_first_process_of_a_namespace_catches_a_signal(script: str, 
         assert outer.stdin is not None
         assert outer.stdout is not None
         outer.stdout.read(2 if catches else 1)
-        children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children").read_text().split()
         try:
-            assert linux.init_catches(signal.SIGTERM, [1 << 30, outer.pid, int(children[0])]) is catches
+            init = linux.find_init([1 << 30, *descendants(outer.pid)])
+            assert init is not None
+            assert linux.catches(init, signal.SIGTERM) is catches
         finally:
             outer.kill()
 
 
-def test_a_first_process_that_is_not_there_may_catch_it() -> None:
-    assert linux.init_catches(signal.SIGTERM, [os.getpid()])
+def test_a_namespace_in_a_container_has_a_first_process_too() -> None:
+    inner = "unshare --fork --pid --kill-child sh -c 'echo; exec cat'; :"
+    command = ["unshare", "--fork", "--pid", "--kill-child", "sh", "-c", inner]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outer:
+        assert outer.stdout is not None
+        outer.stdout.read(1)
+        first, *others = descendants(outer.pid)[1:]
+        try:
+            assert linux.find_init([*reversed(others), first]) == first
+        finally:
+            outer.kill()
+
+
+def test_a_process_that_is_not_there_is_no_first_one_and_catches_nothing() -> None:
+    assert linux.find_init([os.getpid(), 1 << 30]) is None
+    assert not linux.catches(1 << 30, signal.SIGTERM)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 from collections.abc import Iterator
@@ -15,7 +16,8 @@ from lading.supervisor.engines import Engine, EngineSettings
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
-from tests.contracts.engine_suite import IsolatingEngineSuite, Kit
+from tests.bell import Bell
+from tests.contracts.engine_suite import CONTAINER, PATIENCE, IsolatingEngineSuite, Kit
 from tests.reality import need_program, need_root
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
@@ -49,6 +51,19 @@ class TestNative(IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, own_mounts: None, clean_directory: Path) -> Kit:
         return Kit(NativeEngine, clean_directory)
+
+    async def test_it_is_stopped_before_crun_has_written_who_it_is(self, kit: Kit) -> None:
+        made, script = kit.bind("/made"), "trap 'exit 9' TERM; echo > /made/bell; while :; do sleep 0.01; done"
+        status = Path(kit.settings.run_directory) / "crun" / CONTAINER / "status"
+        with Bell(Path(made.source) / "bell") as bell:
+            task = asyncio.create_task(kit.run(script, binds=(made,)))
+            await bell.rung()
+            async with asyncio.timeout(PATIENCE):
+                while not status.exists():
+                    await asyncio.sleep(0)
+            status.unlink()
+            kit.stop.set()
+            assert (await task)[0].code == 9
 
 
 class TestDocker(IsolatingEngineSuite):

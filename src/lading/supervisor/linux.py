@@ -156,21 +156,27 @@ def end_with_parent() -> None:
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0), "prctl")
 
 
-def init_catches(number: signal.Signals, processes: Iterable[int]) -> bool:
-    """Whether the first process of the innermost pid namespace among `processes` handles a signal.
-
-    True also when it is not there to be asked.
-    """
+def find_init(processes: Iterable[int]) -> int | None:
+    """The first process of the outermost pid namespace below others among `processes`; None when it is not there."""
+    found: dict[int, int] = {}
     for pid in processes:
-        try:
-            text = Path(f"/proc/{pid}/status").read_text()
-        except OSError:
-            continue
-        status = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-        inner = status["NSpid"].split()
+        inner = _status(pid).get("NSpid", "").split()
         if len(inner) > 1 and inner[-1] == "1":
-            return bool(int(status["SigCgt"], 16) & (1 << (number - 1)))
-    return True
+            found.setdefault(len(inner), pid)
+    return found[min(found)] if found else None
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process handles a signal. False when it has ended."""
+    return bool(int(_status(pid).get("SigCgt", "0"), 16) & (1 << (number - 1)))
+
+
+def _status(pid: int) -> dict[str, str]:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return {}
+    return {name: value for name, _, value in (line.partition(":") for line in text.splitlines())}
 
 
 def read_inside(root: Path, path: str) -> str:

@@ -30,7 +30,7 @@ import msgspec
 from lading.core import imagelayout
 from lading.core.errors import ExecutionError, Failure
 from lading.core.imagelayout import Account
-from lading.supervisor import linux
+from lading.supervisor import counters, linux
 from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.engines import Bind, EngineSettings, Exec, Execution, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
@@ -46,6 +46,7 @@ _NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts")
 # Joins every cgroup named before `--`, then becomes the program after it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 _CHECK_TIME = 10.0
+_LOOK_TIME = 0.01
 _Answer = TypeVar("_Answer")
 _sealed = SealedProgram(_PROGRAM)
 
@@ -136,7 +137,7 @@ class NativeEngine:
             await asyncio.to_thread(self._cgroup.remove)
             full = self._cgroup.out_of_memory_kills() > 0
             return self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full)
-        if code != 0:
+        if code != 0 and not stop.is_set():
             self._check_started()
         return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._cgroup.out_of_memory_kills() > 0)
 
@@ -331,20 +332,30 @@ class NativeEngine:
             await asyncio.sleep(grace)
             await asyncio.to_thread(self._cgroup.remove)
             return
-        # The kernel drops a TERM that a container's first process does not catch: then there is nothing to wait for.
-        if linux.init_catches(signal.SIGTERM, self._cgroup.processes()):
-            await self._signal(signal.SIGTERM)
-            await asyncio.sleep(grace)
-        await self._signal(signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, TimeoutError):
+            await self._stop_init(await asyncio.wait_for(self._find_init(), grace), grace)
         await asyncio.sleep(grace)
         await asyncio.to_thread(self._cgroup.remove)
 
-    async def _signal(self, number: signal.Signals) -> None:
-        command = [*self._crun_command(), "kill", self._uuid, str(int(number))]
-        with contextlib.suppress(OSError, TimeoutError):
-            null = subprocess.DEVNULL
-            sent = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
-            await asyncio.wait_for(sent.wait(), _CHECK_TIME)
+    async def _find_init(self) -> int:
+        """The container's first process, waited for. What crun writes of it may come after the command has begun."""
+        while True:
+            init = linux.find_init(counters.descendants(self.pid) if self.pid else ())
+            if init is not None:
+                return init
+            await asyncio.sleep(_LOOK_TIME)
+
+    async def _stop_init(self, pid: int, grace: float) -> None:
+        """Raises ProcessLookupError when it has ended."""
+        init = os.pidfd_open(pid)
+        try:
+            # The kernel drops a TERM that a container's first process does not catch: there is nothing to wait for.
+            if linux.catches(pid, signal.SIGTERM):
+                signal.pidfd_send_signal(init, signal.SIGTERM)
+                await asyncio.sleep(grace)
+            signal.pidfd_send_signal(init, signal.SIGKILL)
+        finally:
+            os.close(init)
 
     async def _kill_rest(self) -> None:
         # A thread takes longer to start than an empty group takes to go.
