@@ -68,11 +68,11 @@ class InsideEngine(StubEngine):
 
 
 @contextmanager
-def container() -> Iterator[int]:
-    """A process that serves port 8000 of a network of its own."""
+def container(program: str = SERVE) -> Iterator[int]:
+    """A process in a network of its own, which serves port 8000 there and has printed `up` when it does."""
     need_root()
     need_program("unshare")
-    command = ["unshare", "--fork", "--kill-child", "--net", "--pid", sys.executable, "-c", SERVE]
+    command = ["unshare", "--fork", "--kill-child", "--net", "--pid", sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

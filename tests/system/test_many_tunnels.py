@@ -9,7 +9,6 @@ import logging
 import os
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 
 from lading.core import sessions
 from lading.supervisor.engines import EngineSettings
-from tests.api.test_ports import InsideEngine
+from tests.api.test_ports import InsideEngine, container
 from tests.reality import need_program, need_root
 from tests.supervisor.gateway.entering import gateway_of
 from tests.system.cluster import LADING, free_address, running_cluster
@@ -50,7 +49,7 @@ async def main():
     app.router.add_get("/{name}", live)
     runner = web.AppRunner(app)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", int(sys.argv[1]), backlog=1024).start()
+    await web.TCPSite(runner, "127.0.0.1", 8000, backlog=1024).start()
     print("up", flush=True)
     await asyncio.Event().wait()
 asyncio.run(main())
@@ -64,21 +63,6 @@ while True:
         one.sendall(data)
     one.close()
 """
-
-
-@contextlib.contextmanager
-def echoing() -> Iterator[int]:
-    """A process that answers WebSockets in a network of its own."""
-    need_root()
-    need_program("unshare")
-    command = ["unshare", "--fork", "--kill-child", "--net", "--pid", sys.executable, "-c", SERVE, str(PORT)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"up\n"
-            yield int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
-        finally:
-            process.kill()
 
 
 @contextlib.contextmanager
@@ -102,7 +86,7 @@ async def test_a_thousand_tunnels_at_once(servers: Servers) -> None:
     uuids, gate = await queue(client, TUNNELS), asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(many_files())
-        inside = stack.enter_context(echoing())
+        inside = stack.enter_context(container(SERVE))
         connector = aiohttp.TCPConnector(limit=0, ssl=False)
         http = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         headers = {"Authorization": f"Bearer {servers.secrets.admin_token}"}
