@@ -84,7 +84,7 @@ async def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(root: Path)
 async def test_a_reserve_of_the_disk_stays_free(root: Path) -> None:
     volume = DirectoryVolume(root, reserve=1 << 60)
     assert (await volume.space()).free == 0
-    with pytest.raises(Full, match="free some space"):
+    with pytest.raises(Full, match=f"no room for 3 bytes beside the {1 << 60} that stay free; free some space"):
         await volume.put(FOO, b"foo")
 
 

@@ -35,6 +35,7 @@ def test_help_imports_little() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["logs"], "lading: no such command 'logs'; did you mean request logs? (see 'lading --help')"),
         (["imag"], "lading: no such command 'imag'; did you mean image? (see 'lading --help')"),
         (["xyzzy"], "lading: no such command 'xyzzy' (see 'lading --help')"),
         (["--xyzzy"], "lading: No such option"),

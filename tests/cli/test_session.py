@@ -19,6 +19,7 @@ def test_without_a_server_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch,
     done = CliRunner().invoke(cli, ["image", "ls"])
     assert done.exit_code == 1
     assert done.stderr.startswith("lading: no server: start one with 'lading up'")
+    assert "'. DIR/env'" in done.stderr
 
 
 async def test_a_session_has_the_token(monkeypatch: pytest.MonkeyPatch) -> None:

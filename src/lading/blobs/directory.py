@@ -202,7 +202,8 @@ class DirectoryVolume:
 
     def _begin(self, size: int) -> FileDraft:
         if self._space().free < size:
-            raise Full(f"{self._directory}: no room for {size} bytes; free some space on this disk")
+            kept = f" beside the {self._reserve} that stay free" if self._reserve else ""
+            raise Full(f"{self._directory}: no room for {size} bytes{kept}; free some space on this disk")
         try:
             return FileDraft(self, self._aside, size=size)
         except FileNotFoundError as error:

@@ -74,10 +74,15 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first argument names. Raises UsageError with the nearest names."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            near = difflib.get_close_matches(args[0], self.list_commands(ctx))
+            near = self._find_below(ctx, args[0]) or difflib.get_close_matches(args[0], self.list_commands(ctx))
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise click.UsageError(f"no such command '{args[0]}'{hint}", ctx)
         return super().resolve_command(ctx, args)
+
+    def _find_below(self, ctx: click.Context, name: str) -> list[str]:
+        """The groups' own commands of that name, as they are called. Imports every group."""
+        groups = ((one, self.get_command(ctx, one)) for one in self.list_commands(ctx))
+        return [f"{one} {name}" for one, group in groups if isinstance(group, click.Group) and name in group.commands]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (as above)
         """The commands by section, from the table alone."""

@@ -52,7 +52,8 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
     host = named.get(_HOST, "")
     token = named.get(_TOKEN) or (saved.get(_TOKEN) if saved.get(_HOST) == host else None)
     if not host:
-        raise Invalid(f"no server: start one with 'lading up', or set {_HOST} and {_TOKEN}")
+        wanted = f"set {_HOST} and {_TOKEN}, as the file 'env' in its data directory does ('. DIR/env')"
+        raise Invalid(f"no server: start one with 'lading up', or {wanted}")
     if not token:
         raise Invalid(f"no token for {host}: set {_TOKEN} beside {_HOST}")
     address = host.removeprefix("https://").rstrip("/")
