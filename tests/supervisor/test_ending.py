@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lading.core.container import Container, State
-from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.ending import Circumstances, Ending, failed, judge, runtime_status, signal_name
+from lading.core.errors import ExecutionError, Failure, Full
+from lading.supervisor.ending import Circumstances, Ending, failed, judge, runtime_status, signal_name, without_results
 from lading.supervisor.engines import Exit
 
 CONTAINER = Container(
@@ -53,6 +53,18 @@ def test_a_command_that_fails_on_a_full_disk(code: int, failure: Failure | None)
 def test_a_failure_keeps_its_class() -> None:
     assert failed(ExecutionError("x", Failure.IMAGE), exit_code=1) == Ending(
         state=State.CANCELLED, exit_code=1, failure=Failure.IMAGE, error="x"
+    )
+
+
+def test_nothing_is_complete_without_its_results() -> None:
+    full, given_back = Full("no room"), Ending(state=State.QUEUED)
+    assert without_results(given_back, full) == given_back
+    done = without_results(Ending(state=State.COMPLETE, exit_code=0), full)
+    said = (State.CANCELLED, 0, Failure.DISK, "its results cannot be saved: no room")
+    assert (done.state, done.exit_code, done.failure, done.error) == said
+    known = Ending(state=State.COMPLETE, exit_code=1, failure=Failure.OOM, error="out of memory")
+    assert without_results(known, full) == Ending(
+        state=State.CANCELLED, exit_code=1, failure=Failure.OOM, error="out of memory"
     )
 
 

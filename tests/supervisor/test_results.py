@@ -38,6 +38,30 @@ async def test_a_server_that_is_away_leaves_the_end_unreported(bench: Bench) -> 
     assert record["state"] == "Running"
 
 
+async def test_an_end_that_a_full_disk_has_no_room_for_is_reported_when_its_scratch_has_gone(bench: Bench) -> None:
+    record = bench.add("echo x > /out/file")
+    bench.server.faults = {"POST finish": [507], "POST block": [507, 507], "PUT containers": [0, 507]}
+    scratch: list[bool] = []
+    bench.server.on_call = lambda _: scratch.append((bench.run_directory / "mounts").exists())
+    assert await bench.run() == 0
+    assert list(zip(bench.server.calls, scratch, strict=True))[-3:] == [
+        ("PUT containers", True),
+        ("GET containers", False),
+        ("POST finish", False),
+    ]
+    assert (record["state"], record["exit_code"], record["output"]) == ("Cancelled", 0, None)
+    assert record["runtime_status"]["failure"] == "disk"
+    assert "its results cannot be saved: told to answer 507" in record["runtime_status"]["error"]
+    assert bench.log().splitlines()[-1] == f"{STAMP} Cancelled"
+
+
+async def test_an_end_that_still_has_no_room_is_left_unreported(bench: Bench) -> None:
+    record = bench.add("true")
+    bench.server.faults = {"POST finish": [507] * 2, "POST block": [507] * 2, "PUT containers": [0, 507, 507]}
+    assert await bench.run() == 1
+    assert record["state"] == "Running"
+
+
 @pytest.mark.parametrize("status", [403, 404, 409, 413, 422, 503])
 async def test_what_cannot_be_reported_in_one_call_is_done_step_by_step(bench: Bench, status: int) -> None:
     record = bench.add("echo x > /out/file")

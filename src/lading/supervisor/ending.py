@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lading.core.container import Container, State
-from lading.core.errors import ExecutionError, Failure
+from lading.core.errors import ExecutionError, Failure, Full
 from lading.supervisor.engines import Exit
 
 
@@ -26,6 +26,14 @@ class Ending:
 def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
     """The end of a container that could not be run, or whose output could not be saved."""
     return Ending(state=State.CANCELLED, exit_code=exit_code, failure=error.failure, error=error.message)
+
+
+def without_results(ending: Ending, error: Full) -> Ending:
+    """The same end where neither output nor log could be saved: nothing is Complete without them."""
+    if ending.state is not State.COMPLETE:
+        return ending
+    why = ending.error or f"its results cannot be saved: {error.message}"
+    return failed(ExecutionError(why, ending.failure or Failure.DISK), exit_code=ending.exit_code)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,8 +35,9 @@ from lading.client.trees import TreeCache
 from lading.core import mountplan
 from lading.core.constraints import KEEP_ON_FAILURE
 from lading.core.container import State
-from lading.core.errors import ExecutionError, LadingError
+from lading.core.errors import ExecutionError, Full, LadingError
 from lading.core.hpc_gang import read_gang
+from lading.supervisor import linux
 from lading.supervisor.activity import Activity
 from lading.supervisor.annexes import Annexes
 from lading.supervisor.assignment import Assignment
@@ -44,7 +45,7 @@ from lading.supervisor.brokennode import can_tell, is_broken, tell
 from lading.supervisor.cards import CardLocks, Given
 from lading.supervisor.companions import Companions
 from lading.supervisor.costing import Costing
-from lading.supervisor.ending import Circumstances, Ending, failed, judge, signal_name
+from lading.supervisor.ending import Circumstances, Ending, failed, judge, signal_name, without_results
 from lading.supervisor.engines import Engine, EngineSettings, Exit, Spec
 from lading.supervisor.gateway.door import Door
 from lading.supervisor.image import CollectionImage
@@ -59,6 +60,8 @@ from lading.supervisor.staging import Inputs, Stage, full_places
 from lading.supervisor.together import together
 
 _DRAIN = 5.0
+_SCRATCH = "mounts"
+"""Of the run directory: what the command can write."""
 _logger = logging.getLogger("lading.supervisor")
 EngineMaker = Callable[[str, EngineSettings], Engine]
 
@@ -141,6 +144,7 @@ class Supervisor:
         self._clock = clock
         self._engine_fault: ExecutionError | None = None
         self._exit: Exit | None = None
+        self._untold: Ending | None = None
         self._running = self._timed_out = self._stopped = False
         self._lost = self._unmounted = self._kept = False
 
@@ -155,11 +159,15 @@ class Supervisor:
         )
         begun: list[Step] = []
         try:
-            ending = await self._go_through(steps, begun)
-            return 0 if await self._report(ending) else 1
+            try:
+                reported = await self._report(await self._go_through(steps, begun))
+            finally:
+                for step in reversed(begun):
+                    await self._undo(step)
+            if self._untold is not None:
+                reported = await self._report_late(self._untold)
+            return 0 if reported else 1
         finally:
-            for step in reversed(begun):
-                await self._undo(step)
             self._log.close()
 
     async def _go_through(self, steps: tuple[Step, ...], begun: list[Step]) -> Ending:
@@ -242,7 +250,7 @@ class Supervisor:
             container.mounts,
             secret_mounts=await session.secrets(),
             output_path=container.output_path,
-            scratch=str(self._directory / "mounts"),
+            scratch=str(self._directory / _SCRATCH),
         )
         cache = TreeCache(Path(self._assignment.cache_directory) / "trees", self._assignment.cache_size)
         large = self._assignment.large_input
@@ -436,8 +444,16 @@ class Supervisor:
                 await results.save(ending, started=self._exit is not None)
         except (LadingError, OSError) as error:
             _logger.error("container=%s end not reported: %s", self._assignment.container_uuid, error)
+            if isinstance(error, Full):
+                self._untold = without_results(ending, error)
             return False
         return ending.state is not None
+
+    async def _report_late(self, ending: Ending) -> bool:
+        """Say the end to a server whose disk may have been full of what this container wrote, which goes first."""
+        self._stage = self._inputs = None
+        await asyncio.to_thread(linux.remove_directory, self._directory / _SCRATCH)
+        return await self._report(ending)
 
 
 async def _nothing() -> None:
