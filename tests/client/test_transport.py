@@ -191,15 +191,22 @@ async def test_a_refused_websocket_is_forbidden(transport: Transport) -> None:
             pass
 
 
-@pytest.mark.parametrize("made", [HttpTransport("http://127.0.0.1:1"), HttpTransport(unix_socket="/nonexistent")])
-async def test_no_server_is_unavailable(made: HttpTransport) -> None:
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (HttpTransport("http://127.0.0.1:1"), "Connection refused"),
+        (HttpTransport("http://no-such-host.invalid:1"), "not known|name resolution"),
+        (HttpTransport(unix_socket="/nonexistent"), "No such file or directory"),
+    ],
+)
+async def test_no_server_is_unavailable(made: HttpTransport, why: str) -> None:
     async with made as transport:
-        with pytest.raises(Unavailable, match="cannot be reached"):
+        with pytest.raises(Unavailable, match=f"cannot be reached: .*({why})$"):
             await transport.request("GET", "/", headers={})
-        with pytest.raises(Unavailable, match="cannot be reached"):
+        with pytest.raises(Unavailable, match=f"cannot be reached: .*({why})$"):
             async with transport.stream("GET", "/", headers={}):
                 pass
-        with pytest.raises(Unavailable, match="cannot be reached"):
+        with pytest.raises(Unavailable, match=f"cannot be reached: .*({why})$"):
             async with transport.websocket("/", headers={}):
                 pass
 

@@ -332,4 +332,8 @@ def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno or 0
+        # Names have numbers of their own, which are negative; aiohttp and asyncio wrap the others in words of theirs.
+        return os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
     return " ".join(str(error).split()) or type(error).__name__
