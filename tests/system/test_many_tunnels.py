@@ -10,7 +10,7 @@ import os
 import resource
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from pathlib import Path
 
 import aiohttp
@@ -145,10 +145,10 @@ async def test_a_gigabyte_through_a_port(tmp_path: Path) -> None:
             null = subprocess.DEVNULL
             forwarding = subprocess.Popen(command, env=cluster.environment, stdin=null, stdout=null, stderr=null)
             try:
-                reader, writer = await connection(int(port))
-                before, began = memory(server), time.monotonic()
-                sent, received = await asyncio.gather(send(writer), receive(reader))
-                took, grown = time.monotonic() - began, memory(server) - before
+                async with connection(int(port)) as (reader, writer):
+                    before, began = memory(server), time.monotonic()
+                    sent, received = await asyncio.gather(send(writer), receive(reader))
+                    took, grown = time.monotonic() - began, memory(server) - before
             finally:
                 forwarding.terminate()
                 await asyncio.to_thread(forwarding.wait, PATIENCE)
@@ -159,16 +159,27 @@ async def test_a_gigabyte_through_a_port(tmp_path: Path) -> None:
             await desk.until(uuid, "Cancelled")
 
 
-async def connection(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+@contextlib.asynccontextmanager
+async def connection(port: int) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """To the port of the container, once something there answers."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            with contextlib.suppress(OSError):
-                reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=PIECE)
-                writer.write(b"?")
-                if await reader.read(1) == b"?":
-                    return reader, writer
-            await asyncio.sleep(0.2)
+    async with contextlib.AsyncExitStack() as stack:
+        async with asyncio.timeout(PATIENCE):
+            while not (found := await connect(port, stack)):
+                await asyncio.sleep(0.2)
+        yield found
+
+
+async def connect(
+    port: int, stack: contextlib.AsyncExitStack
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+    """A connection that has been answered through; closed with the stack."""
+    with contextlib.suppress(OSError):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=PIECE)
+        stack.callback(writer.close)
+        writer.write(b"?")
+        if await reader.read(1) == b"?":
+            return reader, writer
+    return None
 
 
 async def send(writer: asyncio.StreamWriter) -> str:
