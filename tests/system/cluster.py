@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 LADING = str(Path(sys.executable).with_name("lading"))
+_TELLING = 60.0
 
 
 @dataclass
@@ -59,6 +60,16 @@ class Cluster:
         if check:
             assert done.returncode == 0, f"lading {' '.join(arguments)}: {done.stderr}"
         return done
+
+    def decisions(self, *words: str) -> str:
+        """What dispatchers decided about the last request, once these words are in it: they tell it once a second."""
+        until = time.monotonic() + _TELLING
+        while True:
+            told = self.lading("request", "logs", "--dispatch", "last").stdout
+            if all(one in told for one in words):
+                return told
+            assert time.monotonic() < until, f"{words} are not all in {told!r}"
+            time.sleep(0.1)
 
     def pids(self, role: str) -> list[int]:
         """Live processes of this cluster in a role: server, dispatcher, warm-parent or supervisor."""

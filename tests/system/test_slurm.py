@@ -66,9 +66,7 @@ def test_output_log_and_exit_code_come_back(cluster: Cluster) -> None:
         "run", "--no-reuse", "--image", "tools:1", "--", "sh", "-c", "echo hello; exit 3", check=False
     )
     assert (done.returncode, done.stdout) == (3, "hello\n")
-    shown = cluster.lading("request", "logs", "--dispatch", "last").stdout
-    assert "decided to run" in shown
-    assert "in Slurm as job" in shown
+    cluster.decisions("decided to run", "in Slurm as job")
 
 
 async def test_the_job_is_made_of_the_record_and_shows_no_token(slurm: SlurmCluster, desk: Desk) -> None:
