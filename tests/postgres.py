@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from tests.reality import need
 
 BINARIES = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path("/usr/lib/postgresql/bin"))
 _USER = "postgres"
+_PATIENCE = 120.0
 _UNSAFE = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "autovacuum=off")
 
 
@@ -53,23 +55,24 @@ class PostgresServer:
         options = ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60", *self.options]
         with (self.root / "log").open("ab") as log:
             self.process = subprocess.Popen(_as_user([*command, *options]), stdout=log, stderr=log)
-        self.run("pg_isready", "-q", "-h", self.root, "-p", str(self.port), "-t", "10", retry=400)
+        self.run("pg_isready", "-q", "-h", self.root, "-p", str(self.port), "-t", "10", patience=_PATIENCE)
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: "fast" is in good order, "immediate" as if it had crashed."""
         if self.process is not None:
             self.run("pg_ctl", "-D", self.root / "data", "-m", mode, "-w", "stop")
-            self.process.wait(30)
+            self.process.wait(_PATIENCE)
             self.process = None
 
-    def run(self, program: str, *arguments: object, retry: int = 0) -> None:
-        """Run one of PostgreSQL's programs, `retry` times again while it fails."""
-        for left in range(retry, -1, -1):
+    def run(self, program: str, *arguments: object, patience: float = 0) -> None:
+        """Run one of PostgreSQL's programs, for that many seconds again while it fails."""
+        until = time.monotonic() + patience
+        while True:
             command = _as_user([BINARIES / program, *arguments])
-            done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+            done = subprocess.run(command, capture_output=True, check=False, timeout=_PATIENCE)
             if done.returncode == 0:
                 return
-            if not left:
+            if time.monotonic() >= until:
                 raise AssertionError(f"{program}: {done.stderr.decode()} {(self.root / 'log').read_text()[-2000:]}")
 
     def connection(self, name: str = "lading") -> dict[str, str | int]:
