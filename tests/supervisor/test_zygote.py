@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from lading.client.certificates import make_certificate
-from lading.supervisor import lockfile
+from lading.supervisor import linux, lockfile
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN
+from tests.reality import need_root
 from tests.supervisor.warm import PATIENCE, Parent, end, start_parent
 
 OTHER = "zzzzz-dz642-000000000000002"
@@ -54,6 +55,19 @@ def test_a_process_serves_the_next_container_and_ends_with_the_warm_parent(tmp_p
     assert select.select([pidfd], [], [], PATIENCE)[0]
     os.close(pidfd)
     assert parent.process.wait(PATIENCE) == 0
+
+
+def test_it_serves_on_a_full_disk_too(tmp_path: Path) -> None:
+    need_root()
+    (tmp_path / "run").mkdir()
+    linux.mount("tmpfs", str(tmp_path / "run"), "tmpfs", "nr_inodes=1")
+    try:
+        parent = start_parent(tmp_path)
+        assert parent.ask("list")[0]["dead"] == []
+        parent.connection.close()
+        assert parent.process.wait(PATIENCE) == 0
+    finally:
+        linux.unmount(str(tmp_path / "run"))
 
 
 def test_a_second_one_is_refused(parent: Parent) -> None:

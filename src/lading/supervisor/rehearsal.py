@@ -9,7 +9,9 @@ the real steps, the real HTTP client over a Unix socket, an engine that starts n
 from __future__ import annotations
 
 import asyncio
-import tempfile
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -17,6 +19,7 @@ import msgspec
 from lading.core import locator as locators
 from lading.core.errors import ExecutionError
 from lading.core.imagelayout import Account, Process
+from lading.supervisor import linux
 from lading.supervisor.assignment import Assignment
 from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
@@ -24,6 +27,7 @@ from lading.supervisor.run import supervise
 
 _TIMES = 12
 """Python 3.11 adapts a function by its eighth call."""
+_NAME = "rehearsal-"
 _UUID = "zzzzz-dz642-000000000000000"
 _PDH = "d41d8cd98f00b204e9800998ecf8427e+0"
 _RECORD = {
@@ -46,11 +50,30 @@ _RECORD = {
 }
 
 
-async def rehearse() -> None:
-    """Go through the lives. Leaves nothing behind. Raises OSError without a writable temporary directory."""
-    with tempfile.TemporaryDirectory(prefix="lading-rehearsal-") as folder:
-        place = Path(folder)
-        socket = place / "api.sock"
+@contextmanager
+def _stage(run: Path) -> Iterator[tuple[Path, str]]:
+    """A directory for this process in `run`, and a short path of it. What killed ones left there goes too."""
+    for left in run.glob(f"{_NAME}*"):
+        pid = left.name.removeprefix(_NAME)
+        if not (pid.isdecimal() and linux.is_running(int(pid))):
+            linux.remove_plain(left)
+    place = run / f"{_NAME}{os.getpid()}"
+    place.mkdir()
+    try:
+        descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        try:
+            # The address of a socket has 107 bytes at most.
+            yield place, f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    finally:
+        linux.remove_plain(place)
+
+
+async def rehearse(run: Path) -> None:
+    """Go through the lives, in a directory in `run` that is gone afterwards. Raises OSError where none can be made."""
+    with _stage(run) as (place, short):
+        socket = f"{short}/api.sock"
         serving: list[asyncio.Task[None]] = []
 
         def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -59,14 +82,14 @@ async def rehearse() -> None:
         server = await asyncio.start_unix_server(serve, socket)
         try:
             for number in range(_TIMES):
-                run = place / "run" / str(number)
-                run.mkdir(parents=True)
+                directory = place / "run" / str(number)
+                directory.mkdir(parents=True)
                 told = Assignment(
                     container_uuid=_UUID,
                     supervisor_token="v2/zzzzz-gj3su-000000000000000/none",
-                    run_directory=str(run),
+                    run_directory=str(directory),
                     cache_directory=str(place / "cache"),
-                    api_socket=str(socket),
+                    api_socket=socket,
                     engine="rehearsal",
                     api_host="localhost",
                 )

@@ -317,7 +317,11 @@ def main(arguments: list[str] | None = None) -> int:
     spread_directories(given.run)
     engines = find_engines()
     engines.preload()
-    asyncio.run(rehearse())
+    try:
+        asyncio.run(rehearse(given.run))
+    except OSError as error:
+        # Where the disk is full, others are still to be stopped and cleaned up after.
+        _logger.warning("not rehearsed, so containers start more slowly: %s", error)
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=given.fd) as connection:
