@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import subprocess
 import sys
 
-from lading.wiring.process import ended, report_ready
+import pytest
+
+from lading.wiring.process import READY, Start, ended
 
 
 def test_a_child_of_another_parent_leaves() -> None:
@@ -69,11 +72,22 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most))
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"True\n"
 
 
-def test_ready_is_said_once_through_the_pipe() -> None:
+def test_a_child_says_once_that_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
     read, write = os.pipe()
-    report_ready(write)
-    assert os.read(read, 64) == b"ready\n"
-    assert os.read(read, 64) == b""
+    start = Start(write)
+    start.succeeded()
+    start.failed("it ended later")
+    assert (os.read(read, 64), os.read(read, 64)) == (READY, b"")
+    assert capsys.readouterr().err == "it ended later\n"
+    os.close(read)
+
+
+def test_a_child_says_why_it_does_not_though_its_log_cannot_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    with io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True) as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        Start(write).failed("no room")
+    assert (os.read(read, 64), os.read(read, 64)) == (b"no room\n", b"")
     os.close(read)
 
 

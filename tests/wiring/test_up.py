@@ -32,6 +32,12 @@ async def test_a_service_that_fails_is_quoted(tmp_path: Path) -> None:
         await service.start()
 
 
+async def test_a_service_says_why_it_fails_where_its_log_cannot(tmp_path: Path) -> None:
+    service = _service(tmp_path, "import os,sys; os.write(int(sys.argv[-1]), b'no room\\n')")
+    with pytest.raises(Unavailable, match="the child did not start: no room"):
+        await service.start()
+
+
 async def test_a_service_that_says_nothing(tmp_path: Path) -> None:
     service = _service(tmp_path, "pass")
     with pytest.raises(Unavailable, match="no message"):

@@ -22,7 +22,7 @@ from lading.dispatch.settings import API_TIMEOUT, Settings
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory
 from lading.wiring.options import Options, parse_options
-from lading.wiring.process import end_with_parent, report_ready
+from lading.wiring.process import Start, end_with_parent
 
 
 def template(config: Config, *, address: str, insecure: bool) -> dict[str, object]:
@@ -89,24 +89,25 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         await run(client, fleet, settings(config, name), events=events(client, kinds=(KIND,)), on_ready=on_ready)
 
 
-async def _run(options: Options) -> None:
+async def _run(options: Options, start: Start) -> None:
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, task.cancel)
-    await serve(options.directory, options.listen, on_ready=lambda: report_ready(options.ready))
+    await serve(options.directory, options.listen, on_ready=start.succeeded)
 
 
 def main(options: Options) -> int:
     """Run the dispatcher process; its exit code. A failure is one line on standard error."""
     end_with_parent(options.parent)
     configure()
+    start = Start(options.ready)
     try:
-        asyncio.run(_run(options))
+        asyncio.run(_run(options, start))
     except asyncio.CancelledError:
         return 0
     except LadingError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201 - the parent repeats the last line of this log
+        start.failed(error.message)
         return 1
     return 0
 

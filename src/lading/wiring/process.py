@@ -1,4 +1,6 @@
-"""What the processes of `lading up` owe each other: a child ends with its parent and says when it serves."""
+"""What the processes of `lading up` owe each other: a child ends with its parent, and says when it
+serves or why it does not.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,10 @@ import platform
 import resource
 import signal
 import struct
+import sys
 from pathlib import Path
 
+READY = b"ready\n"
 _PR_SET_PDEATHSIG = 1
 _GROUP = Path("/proc/self/autogroup")
 _SETTING_ATTRIBUTES = {"x86_64": 314, "aarch64": 274}
@@ -71,10 +75,30 @@ def _take_short_turns() -> None:
     ctypes.CDLL(None).syscall(ctypes.c_long(number), ctypes.c_long(0), told, ctypes.c_long(0))
 
 
-def report_ready(descriptor: int) -> None:
-    """Tell the parent, through the pipe it passed, that this process serves."""
-    os.write(descriptor, b"ready\n")
-    os.close(descriptor)
+class Start:
+    """What a child tells its parent, once, through the pipe that it was passed: that it serves, or why it does not."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def succeeded(self) -> None:
+        """It serves."""
+        self._tell(READY)
+
+    def failed(self, message: str) -> None:
+        """It ends, whether it has served or not. The log is told too, which may be on a disk that is full."""
+        with contextlib.suppress(OSError):
+            self._tell(f"{message}\n".encode())
+        with contextlib.suppress(OSError):
+            print(message, file=sys.stderr, flush=True)  # noqa: T201 - standard error is the log
+
+    def _tell(self, text: bytes) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            try:
+                os.write(descriptor, text)
+            finally:
+                os.close(descriptor)
 
 
 async def ended(pid: int) -> None:

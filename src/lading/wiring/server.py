@@ -43,7 +43,7 @@ from lading.telemetry import configure
 from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.options import Options, parse_options
-from lading.wiring.process import come_before, end_with_parent, open_many_files, report_ready
+from lading.wiring.process import Start, come_before, end_with_parent, open_many_files
 from lading.wiring.reception import ReceivingProtocol
 from lading.wiring.references import RecordedReferences
 from lading.wiring.up import parse_listen
@@ -265,20 +265,21 @@ def main(options: Options) -> int:
     open_many_files()
     configure()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    start = Start(options.ready)
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
-            runner.run(_run(options))
+            runner.run(_run(options, start))
     except LadingError as error:
-        print(error.message, file=sys.stderr)  # noqa: T201 - the parent repeats the last line of this log
+        start.failed(error.message)
         return 1
     return 0
 
 
-async def _run(options: Options) -> None:
+async def _run(options: Options, start: Start) -> None:
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await serve(options.directory, options.listen, stop=stop, on_ready=lambda: report_ready(options.ready))
+    await serve(options.directory, options.listen, stop=stop, on_ready=start.succeeded)
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:

@@ -23,13 +23,14 @@ from lading.core.errors import Invalid, Unavailable
 from lading.telemetry import event
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
-from lading.wiring.process import ended
+from lading.wiring.process import READY, ended
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 20.0
 _LOG_LIMIT = 16 << 20
 _STEADY = 30.0
+_LONGEST = 4096
 _logger = logging.getLogger("lading.up")
 
 
@@ -144,9 +145,9 @@ class Service:
             raise Unavailable(f"{late}: {said} (log: {self._log})") from None
         finally:
             os.close(read)
-        if ready != b"ready\n":
+        if ready != READY:
             await self.stop()
-            said = self._last_words(began) or "no message"
+            said = ready.decode(errors="replace").strip() or self._last_words(began) or "no message"
             raise Unavailable(f"the {self.name} did not start: {said} (log: {self._log})")
 
     async def keep(self) -> None:
@@ -206,6 +207,6 @@ async def _read_line(descriptor: int) -> bytes:
     loop.add_reader(descriptor, readable.set)
     try:
         await readable.wait()
-        return os.read(descriptor, 64)
+        return os.read(descriptor, _LONGEST)
     finally:
         loop.remove_reader(descriptor)
