@@ -23,6 +23,7 @@ from lading.core.errors import Conflict, Invalid, Unavailable
 from lading.core.schema import JSON, Record
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.process import READY
 from tests.postgres import PostgresServer
 from tests.system.cluster import free_address
 
@@ -55,7 +56,7 @@ class Servers:
         )
         os.close(writing)
         try:
-            assert await asyncio.to_thread(os.read, reading, 1), "the server ended"
+            assert await asyncio.to_thread(os.read, reading, 4096) == READY
         finally:
             os.close(reading)
         self.processes[number] = process
