@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from lading.supervisor import linux
 from tests.supervisor.supervised import STAMP, Bench
 
 
@@ -53,6 +56,19 @@ async def test_an_end_that_a_full_disk_has_no_room_for_is_reported_when_its_scra
     assert record["runtime_status"]["failure"] == "disk"
     assert "its results cannot be saved: told to answer 507" in record["runtime_status"]["error"]
     assert bench.log().splitlines()[-1] == f"{STAMP} Cancelled"
+
+
+async def test_scratch_that_cannot_be_removed_does_not_keep_the_end_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError("it stays")
+
+    record = bench.add("true")
+    bench.server.faults = {"POST finish": [507], "POST block": [507], "PUT containers": [0, 507]}
+    monkeypatch.setattr(linux, "remove_directory", refuse)
+    assert await bench.run() == 0
+    assert record["state"] == "Cancelled"
 
 
 async def test_an_end_that_still_has_no_room_is_left_unreported(bench: Bench) -> None:

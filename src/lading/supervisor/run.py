@@ -452,7 +452,9 @@ class Supervisor:
     async def _report_late(self, ending: Ending) -> bool:
         """Say the end to a server whose disk may have been full of what this container wrote, which goes first."""
         self._stage = self._inputs = None
-        await asyncio.to_thread(linux.remove_directory, self._directory / _SCRATCH)
+        with contextlib.suppress(OSError):
+            # What stays may still leave room enough.
+            await asyncio.to_thread(linux.remove_directory, self._directory / _SCRATCH)
         return await self._report(ending)
 
 

@@ -1,6 +1,4 @@
-"""What the processes of `lading up` owe each other: a child ends with its parent, and says when it
-serves or why it does not.
-"""
+"""What the processes of `lading up` owe each other: a child ends with its parent, says when it serves or why not."""
 
 from __future__ import annotations
 
