@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench fuzz simulate cwl chaos cloud hpc shell docs lock clean
+.PHONY: help setup demo test check security bench fuzz simulate cwl chaos cloud hpc shell docs lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -26,6 +26,10 @@ check: ## Lint, types, layers, purity of core, documentation
 	$(BIN)/pytest -q tests/rules
 	$(BIN)/python -m docs.generate --check
 	$(BIN)/sphinx-build -q -W -E docs docs/_build
+
+security: ## Attack a running system in every known way, on each engine; bandit, pip-audit; a table
+	@scripts/setup.sh test
+	@$(BIN)/python -m tests.security
 
 bench: ## Measure latency and throughput against crun and docker in the same run
 	@scripts/setup.sh test
