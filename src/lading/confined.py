@@ -1,0 +1,422 @@
+"""Confined file access: directory trees that a container, an image or a stranger wrote.
+
+The owner of such a tree may swap a directory for a symbolic link at any moment, nest directories
+deeper than a path can name, and put a fifo where a file is expected. A `Tree` therefore holds the
+descriptor of its top directory and opens each path below it element by element, each relative to
+the descriptor of the one before and with O_NOFOLLOW: no link is ever followed, ".." is refused,
+and what is opened lies below the top whatever happens meanwhile. Every loop is iterative.
+
+Start with `Tree.open`. Paths are relative, "" is the top. All functions block and raise OSError:
+ELOOP or ENOTDIR where a link stands in the way, as openat(2) says.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+Stop = Callable[[], bool]
+"""Says whether a long step is to end; asked every few hundred entries, in the calling thread."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NODE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+# Open descriptors of one removal at most. Deeper directories are moved up before they are emptied.
+_REMOVAL_DEPTH = 32
+# Entries between two questions whether to stop: some 2 ms of work.
+_STRIDE = 256
+# A directory is read anew when entries are left: moved up, or passed over by a file system that changes
+# its order while entries go. More rounds than this without a move mean that somebody still writes to it.
+_ROUNDS = 8
+_MOVED = ".lading-moved-"
+# As the kernel's own limit for one look-up (MAXSYMLINKS).
+_MAX_LINKS = 40
+
+
+class Stopped(Exception):
+    """A long step ended early because its `stop` said so."""
+
+
+def never() -> bool:
+    """The `stop` of a step that cannot be stopped."""
+    return False
+
+
+class Tree:
+    """A directory and everything below it. Close it, or use it as a context manager."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    @classmethod
+    def open(cls, directory: str | Path) -> Self:
+        """The tree at a path of ours: links above its last element are followed, the last is not."""
+        return cls(os.open(directory, _DIRECTORY))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor. Closing twice is no error."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def open_tree(self, path: str = "", *, make: int | None = None) -> Tree:
+        """The tree at `path`. `make`: the mode of directories to create where they are missing."""
+        here = os.dup(self.descriptor)
+        try:
+            for name in _elements(path):
+                below = _enter(here, name, make)
+                os.close(here)
+                here = below
+        except BaseException:
+            os.close(here)
+            raise
+        return Tree(here)
+
+    @contextmanager
+    def parent(self, path: str, *, make: int | None = None) -> Iterator[tuple[int, str]]:
+        """The descriptor of the directory that holds `path`, and the last element of `path`.
+
+        For calls with `dir_fd`, which must not follow a link at the last element. `make` as above.
+        """
+        *above, name = _elements(path) or [""]
+        if not name:
+            raise OSError(errno.EINVAL, "the top of a tree has no parent in it", path)
+        if not above:
+            yield self.descriptor, name
+            return
+        with self.open_tree("/".join(above), make=make) as tree:
+            yield tree.descriptor, name
+
+    def stat(self, path: str = "") -> os.stat_result:
+        """What is at `path`; a link is not followed."""
+        if not path:
+            return os.fstat(self.descriptor)
+        with self.parent(path) as (folder, name):
+            return os.stat(name, dir_fd=folder, follow_symlinks=False)
+
+    def read_link(self, path: str) -> str:
+        """The text of the symbolic link at `path`."""
+        with self.parent(path) as (folder, name):
+            return os.readlink(name, dir_fd=folder)
+
+    def open_file(self, path: str) -> int:
+        """A descriptor to read the regular file at `path`; EINVAL where it is anything else."""
+        with self.parent(path) as (folder, name):
+            return open_regular(name, folder)
+
+    def read(self, path: str, limit: int) -> bytes:
+        """The first `limit` bytes of the regular file at `path`."""
+        descriptor = self.open_file(path)
+        with open(descriptor, "rb") as file:
+            return file.read(limit)
+
+    def create_file(self, path: str, mode: int = 0o600, *, make: int | None = None) -> int:
+        """A descriptor to write a new file at `path`; EEXIST where there is anything already."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with self.parent(path, make=make) as (folder, name):
+            return os.open(name, flags, mode, dir_fd=folder)
+
+    def scan(self, path: str = "") -> Iterator[os.DirEntry[str]]:
+        """The entries of the directory at `path`, in no order; `is_dir` must not follow links."""
+        with self.open_tree(path) as tree, os.scandir(tree.descriptor) as entries:
+            yield from entries
+
+    def walk(self, *, max_depth: int, stop: Stop = never) -> Iterator[tuple[str, os.DirEntry[str]]]:
+        """Every entry below, with the path of its directory ("" is the top); parents come first.
+
+        Raises ELOOP for a directory more than `max_depth` elements below the top, Stopped.
+        """
+        asked = 0
+        folders = [""]
+        while folders:
+            folder = folders.pop()
+            try:
+                tree = self.open_tree(folder)
+            except (FileNotFoundError, NotADirectoryError):
+                # It was renamed or removed meanwhile.
+                continue
+            inner: list[str] = []
+            with tree, os.scandir(tree.descriptor) as entries:
+                for entry in entries:
+                    asked = _ask(asked, stop)
+                    yield folder, entry
+                    if entry.is_dir(follow_symlinks=False):
+                        inner.append(f"{folder}/{entry.name}" if folder else entry.name)
+            if inner and inner[0].count("/") >= max_depth:
+                raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", folder)
+            folders += inner
+
+    def remove(self, path: str, *, stop: Stop = never) -> None:
+        """Remove the file or the directory at `path` with everything in it.
+
+        What cannot be removed does not keep the rest; the first such OSError is raised at the end.
+        Other file systems mounted in the tree are not entered. Nothing at `path` is no error.
+        """
+        with suppress(FileNotFoundError), self.parent(path) as (folder, name):
+            if not _unlink(name, folder):
+                _Removal(folder, stop).directory(name)
+
+    def clear(self, *, keep: str = "", stop: Stop = never) -> None:
+        """Remove everything below the top, but for the entry named `keep`. Raises as `remove`."""
+        failed: OSError | None = None
+        with os.scandir(self.descriptor) as entries:
+            names = [entry.name for entry in entries]
+        for name in names:
+            if name != keep:
+                try:
+                    self.remove(name, stop=stop)
+                except OSError as error:
+                    failed = failed or error
+        if failed is not None:
+            raise failed
+
+
+def open_regular(name: str, folder: int) -> int:
+    """A descriptor to read the regular file `name` in a directory; EINVAL where it is anything else."""
+    descriptor = os.open(name, _FILE, dir_fd=folder)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", name)
+    return descriptor
+
+
+def read_text_in_root(root: str | Path, path: str, limit: int) -> str:
+    """The first `limit` bytes of a file below `root`, or "" where there is no such regular file.
+
+    Links are followed as by a process whose root directory is `root`.
+    """
+    try:
+        with Tree.open(root) as top:
+            descriptor = _resolve_in_root(top, path)
+            with open(descriptor, "rb") as file:
+                return file.read(limit).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
+
+
+def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
+    """Remove a file or a directory of ours whose content others wrote. Nothing there is no error.
+
+    `keep`: the entry of the directory that goes last, after all others are gone. Raises OSError for
+    what cannot be removed, after everything else is.
+    """
+    place = Path(place)
+    try:
+        top = Tree.open(place.parent)
+    except FileNotFoundError:
+        return
+    with top:
+        if keep:
+            with suppress(FileNotFoundError, NotADirectoryError), top.open_tree(place.name) as tree:
+                tree.clear(keep=keep, stop=stop)
+        top.remove(place.name, stop=stop)
+
+
+class _Frame:
+    """A directory that is being emptied: its descriptor, its name in its parent, the rest of its entries."""
+
+    def __init__(self, descriptor: int, name: str, inode: int) -> None:
+        self.descriptor, self.name, self.inode = descriptor, name, inode
+        self.entries = os.scandir(descriptor)
+        self.rounds = 1
+
+    def again(self) -> None:
+        """Read the entries from the start."""
+        self.entries.close()
+        self.entries, self.rounds = os.scandir(self.descriptor), self.rounds + 1
+
+    def close(self) -> None:
+        self.entries.close()
+        os.close(self.descriptor)
+
+
+class _Removal:
+    """Removes one directory. At most `_REMOVAL_DEPTH` directories are open at a time.
+
+    A directory deeper than that is moved up into the topmost one, and found there in a later round.
+    """
+
+    def __init__(self, parent: int, stop: Stop) -> None:
+        self._parent, self._stop = parent, stop
+        self._asked = self._moved = 0
+        self._failed: OSError | None = None
+        self._device = os.fstat(parent).st_dev
+        self._stuck: set[int] = set()
+        self._stack: list[_Frame] = []
+
+    def directory(self, name: str) -> None:
+        """Remove the directory; raises the first error after all else is removed, Stopped."""
+        try:
+            self._descend(name, -1)
+            while self._stack:
+                self._step(self._stack[-1])
+        finally:
+            for frame in self._stack:
+                frame.close()
+        if self._failed is not None:
+            raise self._failed
+
+    def _descend(self, name: str, inode: int) -> None:
+        descriptor = _open_for_removal(name, self._stack[-1].descriptor if self._stack else self._parent)
+        if os.fstat(descriptor).st_dev != self._device:
+            os.close(descriptor)
+            raise OSError(errno.EBUSY, "another file system is mounted here", name)
+        self._stack.append(_Frame(descriptor, name, inode))
+
+    def _step(self, frame: _Frame) -> None:
+        """Go on with a directory up to its next subdirectory, or to its own end."""
+        for entry in frame.entries:
+            self._asked = _ask(self._asked, self._stop)
+            if (inode := entry.inode()) in self._stuck:
+                continue
+            try:
+                if _unlink(entry.name, frame.descriptor):
+                    continue
+                if len(self._stack) < _REMOVAL_DEPTH:
+                    self._descend(entry.name, inode)
+                    return
+                self._move_up(entry.name, frame.descriptor)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._note(error, inode)
+        self._finish(frame)
+
+    def _note(self, error: OSError, inode: int) -> None:
+        self._failed = self._failed or error
+        self._stuck.add(inode)
+
+    def _finish(self, frame: _Frame) -> None:
+        parent = self._stack[-2].descriptor if len(self._stack) > 1 else self._parent
+        try:
+            os.rmdir(frame.name, dir_fd=parent)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            if error.errno == errno.ENOTEMPTY and frame.rounds < self._moved + _ROUNDS and self._has_more(frame):
+                frame.again()
+                return
+            self._note(error, frame.inode)
+        self._stack.pop().close()
+
+    def _has_more(self, frame: _Frame) -> bool:
+        with os.scandir(frame.descriptor) as entries:
+            return any(entry.inode() not in self._stuck for entry in entries)
+
+    def _move_up(self, name: str, folder: int) -> None:
+        top = self._stack[0].descriptor
+        while True:
+            self._moved += 1
+            target = f"{_MOVED}{self._moved}"
+            try:
+                os.stat(target, dir_fd=top, follow_symlinks=False)
+            except FileNotFoundError:
+                return os.rename(name, target, src_dir_fd=folder, dst_dir_fd=top)
+
+
+def _elements(path: str) -> list[str]:
+    names = path.split("/") if path else []
+    if path.startswith("/") or any(name in ("", ".", "..") for name in names):
+        raise OSError(errno.EINVAL, "not a plain relative path", path)
+    return names
+
+
+def _enter(folder: int, name: str, make: int | None) -> int:
+    if make is not None:
+        with suppress(FileExistsError):
+            os.mkdir(name, make, dir_fd=folder)
+    return os.open(name, _DIRECTORY, dir_fd=folder)
+
+
+def _ask(asked: int, stop: Stop) -> int:
+    if asked % _STRIDE == 0 and stop():
+        raise Stopped
+    return asked + 1
+
+
+def _unlink(name: str, folder: int) -> bool:
+    """Remove what is no directory; False where it is one."""
+    try:
+        os.unlink(name, dir_fd=folder)
+    except IsADirectoryError:
+        return False
+    except PermissionError as error:
+        # Without root, in a directory that is not writable any more; some file systems say EPERM for a directory.
+        if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            return False
+        if error.errno != errno.EACCES or not _make_writable(folder):
+            raise
+        os.unlink(name, dir_fd=folder)
+    return True
+
+
+def _make_writable(folder: int) -> bool:
+    try:
+        os.fchmod(folder, 0o700)
+    except OSError:
+        return False
+    return True
+
+
+def _open_for_removal(name: str, folder: int) -> int:
+    try:
+        return os.open(name, _DIRECTORY, dir_fd=folder)
+    except PermissionError:
+        # Its owner may have taken the right to read it; the mode can be set through /proc alone.
+        node = os.open(name, _NODE, dir_fd=folder)
+        try:
+            Path(f"/proc/self/fd/{node}").chmod(0o700)
+        finally:
+            os.close(node)
+        return os.open(name, _DIRECTORY, dir_fd=folder)
+
+
+def _resolve_in_root(top: Tree, path: str) -> int:
+    """A descriptor of the regular file that `path` means to a process whose root is `top`."""
+    stack = [os.dup(top.descriptor)]
+    rest, links = [name for name in reversed(path.split("/")) if name], 0
+    try:
+        while rest:
+            name = rest.pop()
+            if name == ".":
+                continue
+            if name == "..":
+                if len(stack) > 1:
+                    os.close(stack.pop())
+                continue
+            node = os.open(name, _NODE, dir_fd=stack[-1])
+            try:
+                mode = os.fstat(node).st_mode
+                target = os.readlink("", dir_fd=node) if stat.S_ISLNK(mode) else ""
+            finally:
+                os.close(node)
+            if target:
+                links += 1
+                if links > _MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                if target.startswith("/"):
+                    while len(stack) > 1:
+                        os.close(stack.pop())
+                rest += [one for one in reversed(target.split("/")) if one]
+            elif rest:
+                stack.append(os.open(name, _DIRECTORY, dir_fd=stack[-1]))
+            else:
+                return open_regular(name, stack[-1])
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    finally:
+        for descriptor in stack:
+            os.close(descriptor)
