@@ -47,16 +47,22 @@ def _bandit() -> bool:
 
 def _audit() -> bool:
     """Whether no pinned dependency has a known vulnerability, as far as the data can be reached."""
-    lock = "requirements/run.txt"
-    command = [sys.executable, "-m", "pip_audit", "-q", "-r", lock, "--disable-pip", "-f", "json"]
+    options = ["--progress-spinner", "off", "--disable-pip", "-f", "json"]
+    command = [sys.executable, "-m", "pip_audit", *options, "-r", "requirements/run.txt"]
     try:
         found = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=_AUDIT_TIME)
         dependencies = json.loads(found.stdout)["dependencies"]
     except (subprocess.TimeoutExpired, ValueError):
-        print("pip-audit: not run, the vulnerability data cannot be reached")
-        return True
-    vulnerable = [f"{one['name']} {one['version']}" for one in dependencies if one.get("vulns")]
-    print(f"pip-audit: {len(dependencies)} dependencies, vulnerable: {', '.join(vulnerable) or 'none'}")
+        dependencies = []
+    audited = [one for one in dependencies if "vulns" in one]
+    vulnerable = [f"{one['name']} {one['version']}" for one in audited if one["vulns"]]
+    if audited:
+        print(
+            f"pip-audit: {len(audited)} of {len(dependencies)} dependencies audited, "
+            f"vulnerable: {', '.join(vulnerable) or 'none'}"
+        )
+    else:
+        print("pip-audit: not run, the package index here has no vulnerability data")
     return not vulnerable
 
 
