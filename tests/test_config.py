@@ -51,21 +51,6 @@ def test_private_keys_are_not_exported() -> None:
     assert shown["Containers"]["ReserveExtraRAM"] == 550 << 20
 
 
-@pytest.mark.parametrize(("text", "size"), [(5, 5), ("5", 5), ("1.5KiB", 1536), ("2GB", 2 * 10**9), ("1 MiB", 1 << 20)])
-def test_sizes(text: str | int, size: int) -> None:
-    assert config.parse_size(text) == size
-
-
-@pytest.mark.parametrize(("text", "seconds"), [(5, 5), ("336h", 1209600), ("1m30s", 90), ("250ms", 0.25), (0.5, 0.5)])
-def test_durations(text: str | float, seconds: float) -> None:
-    assert config.parse_duration(text) == seconds
-
-
-def test_an_empty_duration_is_refused() -> None:
-    with pytest.raises(Invalid):
-        config.parse_duration("")
-
-
 def test_sections_inside_sections() -> None:
     found = config.load(None, {"Containers": {"SLURM": {"PollPeriod": "3s", "SbatchEnvironmentVariables": {"A": "b"}}}})
     assert found.Containers.SLURM.PollPeriod == 3.0

@@ -7,23 +7,17 @@ seconds; a file may write them as `64MiB` or `336h`.
 
 from __future__ import annotations
 
-import dataclasses
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 import yaml
 
+from lading import sections
 from lading.core.errors import Invalid
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-_Section = TypeVar("_Section")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?)?B?")
-_TIME = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
-_UNITS = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": KIB, "Mi": MIB, "Gi": GIB, "Ti": 1 << 40}
 
 
 def key(default: Any, doc: str, *, private: bool = False, unit: str = "") -> Any:
@@ -458,27 +452,6 @@ class Config:
     PostgreSQL: PostgreSQL = field(default_factory=PostgreSQL, metadata={"doc": PostgreSQL.__doc__})
 
 
-def parse_size(text: str | int) -> int:
-    """Bytes meant by `text`: 1000, "64MiB", "2G". Raises Invalid."""
-    if isinstance(text, int):
-        return text
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise Invalid(f"not a size: {text!r}; write a number of bytes, or for example 512MiB or 2GB")
-    return int(float(match[1]) * _UNITS.get(match[2] or "", 1))
-
-
-def parse_duration(text: str | float) -> float:
-    """Seconds meant by `text`: 5, "10s", "336h", "1m30s", "14d". Raises Invalid."""
-    if isinstance(text, int | float):
-        return float(text)
-    match = _TIME.fullmatch(text.strip())
-    if match is None or not any(match.groups()):
-        raise Invalid(f"not a duration: {text!r}; write seconds, or for example 90s or 336h")
-    days, hours, minutes, seconds, millis = (float(part or 0) for part in match.groups())
-    return days * 86400 + hours * 3600 + minutes * 60 + seconds + millis / 1000
-
-
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
     """The configuration in the YAML file `path` (none is all defaults), with `overrides` on top.
 
@@ -491,108 +464,29 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None) -
         raise Invalid(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(raw, dict):
         raise Invalid(f"{path}: the configuration must be a mapping of keys")
-    return _build(Config, _merge(raw, overrides or {}), "")
+    return sections.build(_LAYOUT, Config, sections.merge(raw, overrides or {}))
 
 
 def export(config: Config) -> dict[str, Any]:
     """The part of the configuration that clients may see, as plain values (api-contract 4.16)."""
-    return _export(config)
+    return sections.export(_LAYOUT, config)
 
 
-def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for name, value in top.items():
-        old = merged.get(name)
-        merged[name] = _merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
-    return merged
-
-
-def _build(section: type[_Section], raw: Mapping[str, Any], prefix: str) -> _Section:
-    declared = {one.name: one for one in dataclasses.fields(section)}  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
-    inside = _SECTIONS.get(section.__name__, {})
-    for name, value in raw.items():
-        where = f"{prefix}{name}"
-        if name not in declared:
-            raise Invalid(f"configuration: unknown key {where}; known here: {', '.join(sorted(declared))}")
-        kind = inside.get(name)
-        each = _EACH.get(name) if section is Config else None
-        if each:
-            values[name] = _build_each(each, value, where)
-        else:
-            values[name] = _build_section(kind, value, where) if kind else _convert(declared[name], value, where)
-    return section(**values)
-
-
-def _build_section(kind: type[Any], value: object, where: str) -> Any:
-    if not isinstance(value, Mapping):
-        raise Invalid(f"configuration: {where} must be a mapping of keys")
-    return _build(kind, value, f"{where}.")
-
-
-def _build_each(kind: type[_Section], value: object, where: str) -> dict[str, _Section]:
-    if not isinstance(value, Mapping):
-        raise Invalid(f"configuration: {where} must be a mapping of keys")
-    return {str(name): _build_section(kind, one, f"{where}.{name}") for name, one in value.items()}
-
-
-def _convert(declared: dataclasses.Field[Any], value: Any, where: str) -> Any:
-    unit = declared.metadata.get("unit")
-    try:
-        if unit == "bytes":
-            return parse_size(msgspec.convert(value, int | str))
-        if unit == "seconds":
-            return parse_duration(msgspec.convert(value, float | str))
-        return msgspec.convert(value, _TYPES[str(declared.type)])
-    except (Invalid, msgspec.ValidationError, TypeError) as error:
-        raise Invalid(f"configuration: {where}: {error}") from error
-
-
-def _export(section: Any) -> dict[str, Any]:
-    shown: dict[str, Any] = {}
-    for one in dataclasses.fields(section):
-        if one.metadata.get("private"):
-            continue
-        value = getattr(section, one.name)
-        if dataclasses.is_dataclass(value):
-            shown[one.name] = _export(value)
-        elif one.name in _EACH:
-            shown[one.name] = {name: _export(each) for name, each in value.items()}
-        elif one.metadata.get("unit") == "seconds":
-            shown[one.name] = f"{value:.15g}s"
-        else:
-            shown[one.name] = value
-    return shown
-
-
-_SECTIONS: Mapping[str, Mapping[str, type[Any]]] = {
-    "Config": {
-        "API": API,
-        "AuditLogs": AuditLogs,
-        "Collections": Collections,
-        "Containers": Containers,
-        "Local": Local,
-        "Users": Users,
-        "PostgreSQL": PostgreSQL,
-        "Services": Services,
+_LAYOUT = sections.Layout(
+    inside={
+        "Config": {
+            "API": API,
+            "AuditLogs": AuditLogs,
+            "Collections": Collections,
+            "Containers": Containers,
+            "Local": Local,
+            "Users": Users,
+            "PostgreSQL": PostgreSQL,
+            "Services": Services,
+        },
+        "Services": {"ContainerWebServices": ContainerWebServices},
+        "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},
+        "InstanceTypeSettings": {"GPU": GPUSettings},
     },
-    "Services": {"ContainerWebServices": ContainerWebServices},
-    "Containers": {"SLURM": SLURM, "ShellAccess": ShellAccess, "CloudVMs": CloudVMs},
-    "InstanceTypeSettings": {"GPU": GPUSettings},
-}
-_EACH: Mapping[str, type[Any]] = {"Volumes": VolumeSettings, "InstanceTypes": InstanceTypeSettings}
-_TYPES: Mapping[str, Any] = {
-    "str": str,
-    "int": int,
-    "bool": bool,
-    "float": float,
-    "list[str]": list[str],
-    "dict[str, Any]": dict[str, Any],
-    "dict[str, str | int]": dict[str, str | int],
-    "dict[str, str | int | float | bool]": dict[str, str | int | float | bool],
-    "dict[str, bool]": dict[str, bool],
-    "dict[str, dict[str, bool]]": dict[str, dict[str, bool]],
-    "dict[str, int]": dict[str, int],
-    "dict[str, str]": dict[str, str],
-    "dict[str, dict[str, Any]]": dict[str, dict[str, Any]],
-}
+    each={"Volumes": VolumeSettings, "InstanceTypes": InstanceTypeSettings},
+)

@@ -12,8 +12,8 @@ import click
 import msgspec
 
 from lading.cli.submission import Input, parse_input
-from lading.config import parse_duration, parse_size
 from lading.core.errors import Invalid
+from lading.core.quantities import parse_duration, parse_size
 from lading.core.timestamps import format_time
 
 

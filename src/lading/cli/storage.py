@@ -232,7 +232,7 @@ def _done(counts: dict[str, int]) -> str:
 
 
 async def _scrub(directory: DataDirectory, volume: str, rate: str | None, *, is_quiet: bool) -> Findings:
-    from lading.config import parse_size
+    from lading.core.quantities import parse_size
     from lading.wiring.upkeep import alone, open_storage, write_scrub
 
     async with open_storage(directory) as storage:

@@ -25,10 +25,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from lading.config import parse_duration
 from lading.core.cost import Price
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.instances import InstanceType
+from lading.core.quantities import parse_duration
 from lading.core.sizing import GIB
 from lading.dispatch.cloud.driver import (
     DriverSite,
