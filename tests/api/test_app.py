@@ -13,7 +13,7 @@ import pytest
 from lading.api import routes
 from lading.api.app import OWNED_PATHS, system_clock
 from lading.api.exchange import Answer, Call
-from lading.core.errors import Unauthenticated
+from lading.core.errors import Forbidden, Unauthenticated
 from lading.testing.world import World, call_asgi, world
 
 
@@ -182,10 +182,15 @@ async def test_a_fault_of_ours_is_a_500(it: World, monkeypatch: pytest.MonkeyPat
 
 
 async def test_check_token(it: World) -> None:
-    await it.app.check_token(it.admin)
-    for wrong in ("", "x"):
-        with pytest.raises(Unauthenticated):
-            await it.app.check_token(wrong)
+    for writing in (False, True):
+        await it.app.check_token(it.admin, writing=writing)
+        for wrong in ("", "x"):
+            with pytest.raises(Unauthenticated):
+                await it.app.check_token(wrong, writing=writing)
+    narrow = await it.ok("POST", "api_client_authorizations", {"scopes": ["GET /"]})
+    await it.app.check_token(narrow["api_token"], writing=False)
+    with pytest.raises(Forbidden, match="store collections"):
+        await it.app.check_token(narrow["api_token"], writing=True)
 
 
 async def test_lifespan(it: World) -> None:

@@ -19,7 +19,7 @@ CONFIG = Config(Collections=Collections(BlobSigningKey="key", BlobSigningTTL=100
 FIRST, SECOND = (f"zzzzz-nyw5e-{number:015}" for number in range(2))
 
 
-async def _any(_: str) -> None:
+async def _any(_: str, /, *, writing: bool) -> None:
     """Every token may use the store."""
 
 

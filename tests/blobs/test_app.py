@@ -20,7 +20,7 @@ from lading.blobs.volume import Volume
 from lading.client.transport import Response
 from lading.config import API, Collections, Config
 from lading.core import locator
-from lading.core.errors import Unauthenticated
+from lading.core.errors import Forbidden, Unauthenticated
 from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.testing.asgi import AsgiTransport
 from lading.testing.volume import MemoryVolume
@@ -40,9 +40,11 @@ def mounted(*volumes: Volume, clock: Callable[[], float] = lambda: NOW) -> Mount
     return Mounts(made, clock=clock)
 
 
-async def _check(token: str) -> None:
+async def _check(token: str, /, *, writing: bool) -> None:
     if token == "revoked":
         raise Unauthenticated("Not logged in")
+    if token == "reader" and writing:
+        raise Forbidden("Forbidden: it may only read")
 
 
 class Store:
@@ -231,6 +233,15 @@ async def test_a_token_is_asked_for(store: Store, headers: dict[str, str]) -> No
 
 async def test_a_revoked_token_is_401(store: Store) -> None:
     assert (await store.ask("PUT", f"/{FOO}", b"foo", token="revoked")).status == 401
+
+
+async def test_a_token_that_may_read_may_not_write(store: Store) -> None:
+    signed = await store.put(b"foo")
+    for method, path in (("PUT", f"/{hashlib.md5(b'bar').hexdigest()}"), ("POST", "/")):
+        reply = await store.ask(method, path, b"bar", token="reader")
+        assert (reply.status, reply.body) == (403, b"Forbidden: it may only read\n")
+    assert (await store.ask("GET", f"/{signed}")).status == 200
+    assert (await store.ask("GET", f"/{FOO}+3", token="reader")).status == 400
 
 
 async def test_a_damaged_block_is_502_unless_another_volume_has_it_whole(volume: MemoryVolume) -> None:

@@ -29,8 +29,8 @@ DATA = b"data"
 NAME = hashlib.md5(DATA).hexdigest()
 
 
-async def _check(token: str) -> None:
-    if token != TOKEN:
+async def _check(token: str, /, *, writing: bool) -> None:
+    if token != TOKEN or writing:
         raise Unauthenticated
 
 

@@ -35,7 +35,7 @@ def _rot_file(root: Path, hash: str) -> None:
     path.write_bytes(b"!" + path.read_bytes()[1:])
 
 
-async def _any_token(_: str) -> None:
+async def _any_token(_: str, /, *, writing: bool) -> None:
     """Every token may use the store."""
 
 

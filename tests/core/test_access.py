@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lading.core import access
@@ -50,6 +52,50 @@ def test_scopes_that_cover(scopes: tuple[str, ...], method: str, path: str) -> N
 def test_scopes_that_do_not(scopes: tuple[str, ...], method: str, path: str) -> None:
     with pytest.raises(Forbidden, match="scopes"):
         access.check_scope(scoped(*scopes), method, path)
+
+
+BLOCK_USERS = (
+    # scopes, may read, may write
+    (("all",), True, True),
+    (("POST /arvados/v1/collections",), True, True),
+    (("PUT /arvados/v1/collections/zzzzz-4zz18-000000000000000",), True, True),
+    (("PUT /arvados/v1/collections/",), True, True),
+    (("PUT /arvados/",), True, True),
+    (("GET /",), True, False),
+    (("GET /arvados/v1/collections",), True, False),
+    (("GET /arvados/v1/collections/zzzzz-4zz18-000000000000000",), True, False),
+    (("GET /arvados/v1/users/current", "POST /arvados/v1/links", "PUT /arvados/v1/links/"), False, False),
+    (("POST /arvados/v1/collections/x/trash", "DELETE /"), False, False),
+    (("GET /arvados/v1/collectionsandmore",), False, False),
+    ((), False, False),
+)
+
+
+@pytest.mark.parametrize(("scopes", "may_read", "may_write"), BLOCK_USERS)
+def test_blocks_by_scope(scopes: tuple[str, ...], may_read: bool, may_write: bool) -> None:
+    for writing, allowed in ((False, may_read), (True, may_write)):
+        if allowed:
+            access.check_blocks(scoped(*scopes), writing=writing)
+        else:
+            with pytest.raises(Forbidden, match="scopes of this token"):
+                access.check_blocks(scoped(*scopes), writing=writing)
+
+
+def test_blocks_by_user() -> None:
+    inactive = replace(USER, is_active=False)
+    nobody = replace(NOBODY, scopes=("GET /",))
+    access.check_blocks(nobody, writing=False)
+    for principal, writing in ((inactive, False), (inactive, True), (nobody, True), (NOBODY, True)):
+        with pytest.raises(Forbidden):
+            access.check_blocks(principal, writing=writing)
+
+
+def test_blocks_of_the_tokens_of_a_container() -> None:
+    own = access.data_scopes("c", has_api=False, granted=("all",), collections=["pdh"])
+    access.check_blocks(scoped(*own), writing=True)
+    for narrow in (access.supervisor_scopes("c"), access.DISPATCHER_SCOPES):
+        with pytest.raises(Forbidden):
+            access.check_blocks(scoped(*narrow), writing=False)
 
 
 def test_a_supervisor_touches_its_container_only() -> None:

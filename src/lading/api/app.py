@@ -35,7 +35,7 @@ from lading.api.websocket import serve_websocket
 from lading.client.pacing import Pacer
 from lading.client.piping import Turns
 from lading.config import Config
-from lading.core.access import Principal, check_active, check_scope, covers
+from lading.core.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.errors import (
     LadingError,
     Malformed,
@@ -140,10 +140,12 @@ class Application:
         await bootstrap.bootstrap(self.services, tokens)
         await self.relay.start()
 
-    async def check_token(self, token: str) -> None:
-        """Let a token pass that could call the API. Raises Unauthenticated."""
-        if await authenticate(self.services, token) is None:
+    async def check_token(self, token: str, *, writing: bool) -> None:
+        """Let a token pass that may read blocks, or write them. Raises Unauthenticated, Forbidden."""
+        principal = await authenticate(self.services, token)
+        if principal is None:
             raise Unauthenticated
+        check_blocks(principal, writing=writing)
 
     async def tend(self) -> None:
         """Pass on events of a shared database, sweep the trash and old tokens now and then, until cancelled."""

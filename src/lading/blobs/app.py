@@ -1,9 +1,10 @@
 """The block store's HTTP service (api-contract 6.3): the part for clients; `administration` has the rest.
 
-    PUT /<md5>              200 and the signed locator; 400 hash differs, 413 over 64 MiB, 507 no room, 503 busy
+    PUT /<md5>              200 and the signed locator; 400 hash differs, 403 a token that may not store,
+                            413 over 64 MiB, 507 no room, 503 busy
     POST /                  the same for a block whose hash its sender does not know
     GET /<locator>          200 and the bytes; 405 no size, 400 signature missing or forged, 401 expired or no token,
-                            404 absent, 502 damaged
+                            403 a token that may not read, 404 absent, 502 damaged
     HEAD /<locator>         the same without the bytes; the size is not needed
     OPTIONS                 what other origins may send
 
@@ -22,8 +23,9 @@ import asyncio
 import hashlib
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
@@ -51,8 +53,13 @@ from lading.core.locator import Locator
 from lading.core.placement import Place, Wish
 from lading.telemetry import event
 
-CheckToken = Callable[[str], Awaitable[None]]
-"""Returns for a token that may use the store, raises Unauthenticated or Forbidden for others."""
+
+class CheckToken(Protocol):
+    """Returns for a token that may read blocks, or write them; raises Unauthenticated or Forbidden for others."""
+
+    async def __call__(self, token: str, /, *, writing: bool) -> None:
+        """Check the token."""
+
 
 _TRANSFER = 600.0
 _IN_THREAD = 1 << 18
@@ -121,7 +128,7 @@ class _Store:
 
     async def _put(self, request: Request, wanted: str | None) -> Response:
         """Keep the body, whose hash is `wanted`; None is for whatever it comes to."""
-        token, what = await self._token(request), wanted or "a new block"
+        token, what = await self._token(request, writing=True), wanted or "a new block"
         text = request.headers.get("content-length", "")
         length = int(text) if _DIGITS.fullmatch(text) else None
         if (length or 0) > locators.MAX_BLOCK:
@@ -184,7 +191,7 @@ class _Store:
     async def _read(self, request: Request, wanted: Locator) -> Response:
         if request.method == "GET" and wanted.size is None:
             raise MethodNotAllowed(f"{wanted}: a locator without a size cannot be read")
-        token = await self._token(request)
+        token = await self._token(request, writing=False)
         if self._key:
             locators.verify(str(wanted), token=token, ttl=self._ttl, key=self._key, now=int(self._clock()))
         headers = dict(ANY_ORIGIN)
@@ -202,11 +209,11 @@ class _Store:
             raise
         return BlockAnswer(data, len(data), headers, room=room)
 
-    async def _token(self, request: Request) -> str:
+    async def _token(self, request: Request, *, writing: bool) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() not in ("bearer", "oauth2") or not token.strip():
             raise Unauthenticated("no token; send 'Authorization: Bearer <token>'")
-        await self._check_token(token.strip())
+        await self._check_token(token.strip(), writing=writing)
         return token.strip()
 
     def _signed(self, locator: Locator, token: str) -> str:

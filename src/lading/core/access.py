@@ -30,6 +30,7 @@ DISPATCHER_SCOPES: Final = (
 )
 """All that a dispatcher may call: the queue and its events, lock and unlock, reports about what it did."""
 _ALWAYS: Final = "/arvados/v1/api_client_authorizations/current"
+_COLLECTIONS: Final = "/arvados/v1/collections"
 _APART: Final = (USERS, TOKENS, LOGS)
 PUBLIC: Final = frozenset(
     {
@@ -100,6 +101,36 @@ def check_active(principal: Principal) -> None:
     """Refuse users who are switched off. Raises Forbidden."""
     if not (principal.is_active or principal.is_admin or principal.is_anonymous):
         raise Forbidden("Forbidden: this user is not active")
+
+
+def check_blocks(principal: Principal, *, writing: bool) -> None:
+    """Refuse tokens that may not use the block store. Raises Forbidden.
+
+    Writing needs an active user and a scope that stores collections: of a block that no collection names nobody has any
+    use. Reading needs an active user or the anonymous one, and a scope of any method on collections: the signatures
+    that blocks are read with come in the answers of those calls only.
+    """
+    check_active(principal)
+    if writing and principal.is_anonymous:
+        raise Forbidden("Forbidden: the anonymous user may not store blocks; log in")
+    if not _uses_collections(principal, writing=writing):
+        raise Forbidden(
+            f"Forbidden: the scopes of this token do not let it {'store' if writing else 'read'} collections, "
+            f"nor their blocks; it needs 'all' or, for example, '{'POST' if writing else 'GET'} {_COLLECTIONS}'"
+        )
+
+
+def _uses_collections(principal: Principal, *, writing: bool) -> bool:
+    """Whether a scope covers making or changing any collection, or reading one unless `writing`."""
+    methods = ("PUT",) if writing else ("PUT", "GET")
+    if covers(principal, "POST", _COLLECTIONS) or (not writing and covers(principal, "GET", _COLLECTIONS)):
+        return True
+    for scope in principal.scopes:
+        verb, _, target = scope.partition(" ")
+        above = target.endswith("/") and _COLLECTIONS.startswith(target)
+        if verb in methods and (above or target.startswith(f"{_COLLECTIONS}/")):
+            return True
+    return False
 
 
 def check_admin(principal: Principal, what: str) -> None:

@@ -21,7 +21,7 @@ from lading.testing.volume import MemoryVolume
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 
 
-async def _any_token(_: str) -> None:
+async def _any_token(_: str, /, *, writing: bool) -> None:
     """Every token may use the store."""
 
 
