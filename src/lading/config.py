@@ -313,6 +313,11 @@ class Containers:
         "Bytes of standard output, and of standard error, that the log of a container keeps; 0 keeps all.",
         unit="bytes",
     )
+    MaxOutputSize: int = key(
+        1 << 40,
+        "Bytes that the files of an output may have; a container that leaves more is Cancelled. 0 is any number.",
+        unit="bytes",
+    )
     BrokenNodeHook: str = key(
         "",
         "Program that is run on a machine that cannot run containers any more, in place of marking it.",

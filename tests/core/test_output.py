@@ -40,6 +40,7 @@ def walk(
     globs: tuple[str, ...] = (),
     output: str = "/out",
     sure: bool = False,
+    limit: int = 0,
 ) -> OutputPlan:
     """Plan over a tree of host paths; text is a link. Collections are below `pdh/`. `sure`: directories tell files."""
     entries = {path: LinkEntry(entry) if isinstance(entry, str) else entry for path, entry in tree.items()}
@@ -48,13 +49,13 @@ def walk(
             entries.setdefault(path, DirectoryEntry(()))
     for path in [path for path, entry in entries.items() if isinstance(entry, DirectoryEntry)]:
         below = {one[len(path) + 1 :]: entry for one, entry in entries.items() if one.rpartition("/")[0] == path}
-        files = frozenset(name for name, entry in below.items() if sure and isinstance(entry, FileEntry))
-        entries[path] = DirectoryEntry(tuple(below), files)
+        sizes = {name: entry.size for name, entry in below.items() if sure and isinstance(entry, FileEntry)}
+        entries[path] = DirectoryEntry(tuple(below), frozenset(sizes), sizes)
 
     def look(place: Source) -> Entry | None:
         return entries.get(place.path if not isinstance(place, Collection) else f"pdh/{place.path}".rstrip("/"))
 
-    return plan_output(output, areas or (OUT, TMP, IN, SECRET), look=look, globs=compile_globs(globs))
+    return plan_output(output, areas or (OUT, TMP, IN, SECRET), look=look, globs=compile_globs(globs), limit=limit)
 
 
 def names(plan: OutputPlan) -> list[str]:
@@ -91,6 +92,32 @@ def test_links_into_the_tree_of_all_collections() -> None:
         Refer("one", Collection(PDH, "x")),
         CopyFile("two", KeepTree("home/mine/y")),
     )
+
+
+LARGE: dict[str, Entry | str] = {"/s/o/a": FileEntry(60), "/s/o/d/b": FileEntry(40), "/s/o/link": "/in/c"}
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_an_output_of_too_many_bytes_is_refused(sure: bool) -> None:
+    tree: dict[str, Entry | str] = {**LARGE, "pdh/sub/c": FileEntry(1000)}
+    assert len(walk(tree, sure=sure, limit=100).items) == 3
+    with pytest.raises(ExecutionError, match=r"^output: the files in /out have 100 bytes or more, and an") as caught:
+        walk(tree, sure=sure, limit=99)
+    assert caught.value.failure is Failure.USER
+    assert "MaxOutputSize" in caught.value.message
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_files_that_are_not_kept_do_not_count(sure: bool) -> None:
+    tree: dict[str, Entry | str] = {**LARGE, "pdh/sub/c": FileEntry(1000)}
+    assert names(walk(tree, sure=sure, limit=40, globs=("d/*",))) in (["d/b"], ["d"])
+
+
+def test_a_file_behind_a_link_counts() -> None:
+    keep = Area("/keep", Keep.FILES, KeepTree())
+    tree: dict[str, Entry | str] = {"/s/o/d": "/keep/home/mine", "home/mine/y": FileEntry(5)}
+    with pytest.raises(ExecutionError, match="have 5 bytes"):
+        walk(tree, OUT, keep, limit=4, sure=True)
 
 
 def test_an_empty_output() -> None:

@@ -147,6 +147,18 @@ async def test_an_output_directory_that_is_gone(inputs: Inputs, tmp_path: Path) 
         await plan_capture(Stage(made), [])
 
 
+async def test_a_file_of_holes_counts_with_all_its_bytes(inputs: Inputs, tmp_path: Path) -> None:
+    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    stage = Stage(made)
+    await stage.set(inputs, memory=False)
+    (Path(made.output_directory) / "d").mkdir()
+    with (Path(made.output_directory) / "d" / "file").open("wb") as file:
+        file.truncate(1 << 40)
+    assert (await plan_capture(stage, [], limit=1 << 40)).items
+    with pytest.raises(ExecutionError, match=r"have 1024.0 GiB or more, and an output may have 1023.0 GiB"):
+        await plan_capture(stage, [], limit=1023 << 30)
+
+
 def at(source: Source) -> str:
     """Where a file of the host is."""
     return source.path

@@ -211,7 +211,7 @@ async def test_looking_does_not_follow_links(server: FakeServer, inputs: Inputs,
     assert stage.look(Host(str(output / "fifo"))) == SpecialEntry()
     assert stage.look(Host(str(output / "none"))) is None
     assert stage.look(Collection(pdh)) == DirectoryEntry(("x",), frozenset(("x",)))
-    assert stage.look(Collection(pdh, "x")) == FileEntry()
+    assert stage.look(Collection(pdh, "x")) == FileEntry(1)
     assert stage.look(Collection(pdh, "x/y")) is None
     await stage.close()
 
@@ -241,7 +241,7 @@ async def test_git_trees_come_once_to_this_machine(inputs: Inputs, tmp_path: Pat
         stage = await staged(tmp_path, inputs, mounts)
         at = {bind.target: Path(bind.source) for bind in stage.binds}
         assert (at["/src"] / "run.sh").read_text() == at["/one"].read_text() == "x"
-        assert stage.look(GitTree("a" * 40, "tree", "run.sh")) == FileEntry()
+        assert stage.look(GitTree("a" * 40, "tree", "run.sh")) == FileEntry(1)
         await stage.close()
     assert fetched == [GitTree("b" * 40, "blob"), GitTree("a" * 40, "tree")]
 

@@ -10,6 +10,8 @@ The walk starts at the output path, inside the container's view of its file syst
   dropped.
 - Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
 - Globs apply to paths relative to the output path, in collections too.
+- The files that are copied may have a limited number of bytes together. What is referred to is stored already, and
+  does not count.
 
 `look` is how the walk sees the host: it gives what is at a host path without following links.
 """
@@ -17,12 +19,13 @@ The walk starts at the output path, inside the container's view of its file syst
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.globs import Globs
 from lading.core.mountplan import Area, Collection, Host, Keep, KeepTree, Source
+from lading.core.sizing import format_bytes
 
 MAX_LINKS = 10
 MAX_DEPTH = 200
@@ -32,15 +35,21 @@ EMPTY_MARK = ".keep"
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A regular file."""
+    """A regular file of so many bytes, holes included."""
+
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A directory and the names in it; `files` are those that are surely regular files, and need not be looked at."""
+    """A directory and the names in it.
+
+    `files` are those that are surely regular files, and need not be looked at; `sizes` has their bytes.
+    """
 
     names: tuple[str, ...]
     files: frozenset[str] = frozenset()
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +115,13 @@ class OutputPlan:
     notes: tuple[str, ...] = ()
 
 
-def plan_output(output_path: str, areas: Iterable[Area], *, look: Look, globs: Globs) -> OutputPlan:
+def plan_output(output_path: str, areas: Iterable[Area], *, look: Look, globs: Globs, limit: int = 0) -> OutputPlan:
     """What to save of the output of a container that has ended.
 
-    Raises ExecutionError(USER) for a link that leads nowhere.
+    Raises ExecutionError(USER) for a link that leads nowhere, and where the files to copy have more than `limit` bytes
+    (0 is no limit).
     """
-    walk = _Walk(output_path, {area.target: area for area in areas}, look, globs)
+    walk = _Walk(output_path, {area.target: area for area in areas}, look, globs, limit)
     walk.visit("", output_path, above="", links=0, inside=())
     return OutputPlan(tuple(walk.items), tuple(walk.notes))
 
@@ -134,6 +144,8 @@ class _Walk:
     areas: dict[str, Area]
     look: Look
     globs: Globs
+    limit: int = 0
+    total: int = 0
     items: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -153,32 +165,46 @@ class _Walk:
         match place.entry:
             case DirectoryEntry() as entry:
                 self._visit_directory(name, place, entry, inside)
-            case FileEntry():
-                self._visit_file(name, place)
+            case FileEntry(size):
+                self._visit_file(name, place, size)
             case _:
                 self.notes.append(f"{self._shown(name)} is neither a file nor a directory; it is not saved")
 
-    def _visit_file(self, name: str, place: _Place) -> None:
-        if not self.globs.keeps_file(name):
-            return
-        source = _source(place)
-        self.items.append(Refer(name, source) if isinstance(source, Collection) else CopyFile(name, source))
+    def _visit_file(self, name: str, place: _Place, size: int) -> None:
+        if self.globs.keeps_file(name):
+            self._add(name, _source(place), size)
 
-    def _add_file(self, name: str, folder: Source, child: str) -> None:
+    def _add_file(self, name: str, folder: Source, child: str, size: int) -> None:
         """Plan a regular file of a directory that is neither in a collection by itself nor of the host."""
         self._check_name(name)
         if self.globs.keeps_file(name):
-            source = _settled(replace(folder, path=_join(folder.path, child)))
-            self.items.append(Refer(name, source) if isinstance(source, Collection) else CopyFile(name, source))
+            self._add(name, _settled(replace(folder, path=_join(folder.path, child))), size)
 
-    def _add_files(self, name: str, folder: Host, children: Iterable[str]) -> None:
+    def _add(self, name: str, source: Source, size: int) -> None:
+        if isinstance(source, Collection):
+            self.items.append(Refer(name, source))
+            return
+        self._count(size)
+        self.items.append(CopyFile(name, source))
+
+    def _add_files(self, name: str, folder: Host, children: Iterable[str], sizes: Mapping[str, int]) -> None:
         """Plan the regular files of a directory of the host."""
         names = sorted(children)
         self._check_names(name, names)
         if not self.globs.everything:
             names = [child for child in names if self.globs.keeps_file(_join(name, child))]
         if names:
+            self._count(sum(sizes.get(child, 0) for child in names))
             self.items.append(CopyFiles(name, folder, tuple(names)))
+
+    def _count(self, size: int) -> None:
+        self.total += size
+        if 0 < self.limit < self.total:
+            raise _fault(
+                f"the files in {self.output_path} have {format_bytes(self.total)} or more, and an output may have"
+                f" {format_bytes(self.limit)} (Containers.MaxOutputSize); write less there, or name what is to be kept"
+                " in output_glob"
+            )
 
     def _visit_directory(self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]) -> None:
         names = entry.names
@@ -198,14 +224,14 @@ class _Walk:
         known, others = set(names), {one.split("/", 1)[0] for one in mounted}
         plain = entry.files - others
         if isinstance(source, Host):
-            self._add_files(name, source, plain)
+            self._add_files(name, source, plain, entry.sizes)
             others |= known - plain
         else:
             others |= known
         for child in sorted(others):
             inner = f"{place.path}/{child}"
             if child in plain:
-                self._add_file(_join(name, child), source, child)
+                self._add_file(_join(name, child), source, child, entry.sizes.get(child, 0))
             elif child in known or inner in self.areas:
                 self.visit(_join(name, child), inner, above=place.path, links=place.links, inside=below)
             else:

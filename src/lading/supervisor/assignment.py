@@ -77,6 +77,8 @@ class Assignment:
     """Program to run when this machine cannot run containers, in place of the mark in the register."""
     log_limit: int = 2 << 30
     """Bytes of each of the command's streams that the log keeps; 0 keeps all."""
+    output_limit: int = 1 << 40
+    """Bytes that the files of an output may have; 0 is any number."""
     log_save_interval: float = 5.0
     """Time between two looks at whether the log should be saved."""
     log_update_period: float = 1.0

@@ -23,12 +23,15 @@ _FEW = 64
 _LITTLE = 1 << 16
 
 
-async def plan_capture(stage: Stage, output_glob: Iterable[str]) -> OutputPlan:
-    """Look at what the container left and decide what is kept. Raises ExecutionError(USER)."""
+async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int = 0) -> OutputPlan:
+    """Look at what the container left and decide what is kept, of at most `limit` bytes (0: any number).
+
+    Raises ExecutionError(USER).
+    """
     plan, globs = stage.plan, compile_globs(output_glob)
 
     def work() -> OutputPlan:
-        return plan_output(plan.output_path, plan.areas, look=stage.look, globs=globs)
+        return plan_output(plan.output_path, plan.areas, look=stage.look, globs=globs, limit=limit)
 
     # Most outputs are a few files: going to a thread would take longer than looking.
     try:

@@ -37,6 +37,8 @@ class Results:
     costing: Costing
     stage: Stage | None = None
     inputs: Inputs | None = None
+    limit: int = 0
+    """Bytes that an output may have; 0 is any number."""
 
     async def save(self, ending: Ending, *, started: bool) -> None:
         """Store everything and report the end. Raises LadingError when the server cannot be told."""
@@ -88,7 +90,7 @@ class Results:
             if own:
                 return ending, str(own)
         try:
-            plan = await plan_capture(self.stage, container.output_glob)
+            plan = await plan_capture(self.stage, container.output_glob, limit=self.limit)
         except (ExecutionError, OSError) as error:
             if ending.state is State.COMPLETE:
                 return failed(_as_output_error(error, "output"), exit_code=ending.exit_code), None

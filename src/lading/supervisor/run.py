@@ -440,7 +440,8 @@ class Supervisor:
             if ending.state is State.QUEUED:
                 await self._session.give_back()
             elif ending.state is not None:
-                results = Results(self._session, self._log, self._costing, self._stage, self._inputs)
+                limit = self._assignment.output_limit
+                results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
                 await results.save(ending, started=self._exit is not None)
         except (LadingError, OSError) as error:
             _logger.error("container=%s end not reported: %s", self._assignment.container_uuid, error)

@@ -134,16 +134,21 @@ class Stage:
         """What is at a place, links not followed (`core.output`)."""
         path = self._place(source)
         try:
-            mode = path.lstat().st_mode
+            there = path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        mode = there.st_mode
         if stat.S_ISDIR(mode):
             with os.scandir(path) as found:
-                kinds = {one.name: one.is_file(follow_symlinks=False) for one in found}
-            return DirectoryEntry(tuple(kinds), frozenset(name for name, regular in kinds.items() if regular))
+                entries = list(found)
+                files = [one for one in entries if one.is_file(follow_symlinks=False)]
+                # What is in a collection is referred to: its size does not matter.
+                measured = () if isinstance(source, Collection) else files
+                sizes = {one.name: one.stat(follow_symlinks=False).st_size for one in measured}
+            return DirectoryEntry(tuple(one.name for one in entries), frozenset(one.name for one in files), sizes)
         if stat.S_ISLNK(mode):
             return LinkEntry(str(path.readlink()))
-        return FileEntry() if stat.S_ISREG(mode) else SpecialEntry()
+        return FileEntry(there.st_size) if stat.S_ISREG(mode) else SpecialEntry()
 
     def close_streams(self) -> None:
         """Close this process's copies of the streams, once the container has its own."""
