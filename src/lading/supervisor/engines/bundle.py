@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lading.core.imagelayout import Account, Process
 from lading.supervisor.engines import Bind, Device, owners
+from lading.supervisor.engines.seccomp import make_profile
 
 HOSTNAME = "lading"
 """The same for every container, so that equal work sees equal surroundings."""
@@ -30,40 +31,42 @@ CAPABILITIES = (
     "CAP_SETUID",
     "CAP_SYS_CHROOT",
 )
-DENIED_CALLS = (
-    # mounts and namespaces
-    "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree", "pivot_root",
-    "setns", "umount", "umount2", "unshare",
-    # the machine: modules, clocks, swap, restart, accounting
-    "acct", "adjtimex", "clock_adjtime", "clock_settime", "create_module", "delete_module", "finit_module",
-    "get_kernel_syms", "init_module", "ioperm", "iopl", "kexec_file_load", "kexec_load", "nfsservctl", "query_module",
-    "quotactl", "quotactl_fd", "reboot", "settimeofday", "stime", "swapoff", "swapon", "syslog", "uselib", "vhangup",
-    # past the file system's permissions, other processes' memory, keys of the host
-    "add_key", "keyctl", "kcmp", "lookup_dcookie", "name_to_handle_at", "open_by_handle_at", "process_vm_readv",
-    "process_vm_writev", "request_key",
-    # large and rarely needed attack surface
-    "bpf", "fanotify_init", "io_uring_enter", "io_uring_register", "io_uring_setup", "perf_event_open", "userfaultfd",
-    "vm86", "vm86old",
-)  # fmt: skip
-_MASKED = (
+MASKED = (
+    # the machine's own hardware and firmware
     "/proc/acpi",
     "/proc/asound",
+    "/proc/scsi",
+    "/sys/devices/virtual/powercap",
+    "/sys/firmware",
+    # memory of the kernel, where it lies, and what it is made of: with these an attack finds its place
+    "/proc/buddyinfo",
+    "/proc/config.gz",
+    "/proc/kallsyms",
     "/proc/kcore",
+    "/proc/kpagecgroup",
+    "/proc/kpagecount",
+    "/proc/kpageflags",
+    "/proc/pagetypeinfo",
+    "/proc/slabinfo",
+    "/proc/vmallocinfo",
+    "/proc/vmcore",
+    "/proc/zoneinfo",
+    "/sys/kernel/notes",
+    "/sys/kernel/slab",
+    "/sys/kernel/vmcoreinfo",
+    # what others on the machine do: keys typed, packets that come, timers of all processes
+    "/proc/interrupts",
     "/proc/keys",
     "/proc/latency_stats",
     "/proc/sched_debug",
-    "/proc/scsi",
+    "/proc/softirqs",
     "/proc/timer_list",
     "/proc/timer_stats",
-    "/sys/firmware",
-    "/sys/devices/virtual/powercap",
 )
-_READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-_ARCHITECTURES: Mapping[str, Sequence[str]] = {
-    "x86_64": ("SCMP_ARCH_X86_64", "SCMP_ARCH_X86", "SCMP_ARCH_X32"),
-    "aarch64": ("SCMP_ARCH_AARCH64", "SCMP_ARCH_ARM"),
-}
-_EPERM = 1
+"""Files and directories that a container sees empty. Left as they are, because programs read them: cpuinfo, meminfo,
+stat, diskstats, partitions, vmstat (psutil and the like); modules and driver (ROCm and CUDA). The kernel itself shows
+no addresses in iomem and ioports, and no messages in kmsg, to those without the capabilities that no container has."""
+READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +108,9 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "linux": {
             "namespaces": [{"type": kind} for kind in namespaces],
             "devices": [_device(device) for device in bundle.devices],
-            "maskedPaths": _MASKED,
-            "readonlyPaths": _READONLY,
-            "seccomp": {
-                "defaultAction": "SCMP_ACT_ALLOW",
-                "architectures": _ARCHITECTURES.get(bundle.machine, ()),
-                "syscalls": [{"names": DENIED_CALLS, "action": "SCMP_ACT_ERRNO", "errnoRet": _EPERM}],
-            },
+            "maskedPaths": MASKED,
+            "readonlyPaths": READONLY,
+            "seccomp": make_profile(bundle.machine),
         },
     }
 

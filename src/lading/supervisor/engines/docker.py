@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiodocker
 import aiohttp
+import msgspec
 from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
@@ -24,9 +25,10 @@ from aiodocker.stream import Stream
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.cgroup import LEAST_RAM, MOST_PROCESSES, PERIOD
 from lading.supervisor.engines import Bind, Device, EngineSettings, Exec, Execution, Exit, ImageSource, Spec, owners
-from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME
+from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import GangFiles
+from lading.supervisor.engines.seccomp import make_profile
 
 KEPT = "lading-kept"
 """Repository of the images that failed containers are kept with."""
@@ -44,12 +46,14 @@ class Daemon:
     """Which daemon it is.
 
     `count_kills` waits for the end of a process and says how many the kernel killed in its group for lack of memory,
-    where the daemon does not tell. `nvidia`: it takes numbers of NVIDIA GPUs.
+    where the daemon does not tell. `nvidia`: it takes numbers of NVIDIA GPUs. `reads_options`: it takes options for
+    security as podman's command line does, a seccomp profile by its path; else as Docker's API does, by its content.
     """
 
     name: str
     socket: str
     nvidia: bool = True
+    reads_options: bool = False
     count_kills: Callable[[int], Awaitable[int]] | None = None
 
 
@@ -102,14 +106,14 @@ class DockerEngine:
         if spec.spread is not None:
             raise ExecutionError(f"{self._uuid}: a gang over several machines needs the native engine", Failure.NODE)
         if spec.nodes > 1:
-            config = make_config(each(spec), image=self._image, nvidia=self._daemon.nvidia)
+            config = self._configure(each(spec))
             self._gang = DockerGang(self._uuid, self._run, self._socket, enter=self._name == "podman")
             with self._faults("cannot create the containers"):
                 await self._gang.create(spec, config)
             return
         with self._faults("cannot create the container"):
             await self._remove_container()
-            self._config = make_config(spec, image=self._image, nvidia=self._daemon.nvidia)
+            self._config = self._configure(spec)
             self._container = await self._client().containers.create(self._config, name=self._uuid)
         streams = (spec.stdin, spec.stdout, spec.stderr)
         self._streams = tuple(os.dup(one) if one >= 0 else -1 for one in streams)  # type: ignore[assignment]
@@ -184,6 +188,15 @@ class DockerEngine:
             docker, self._docker = self._docker, None
             if docker is not None:
                 await docker.close()
+
+    def _configure(self, spec: Spec) -> dict[str, Any]:
+        profile = msgspec.json.encode(make_profile(os.uname().machine))
+        options = [f"seccomp={profile.decode()}"]
+        if self._daemon.reads_options:
+            path = self._run / "seccomp.json"
+            path.write_bytes(profile)
+            options = [f"seccomp={path}", f"mask={':'.join(MASKED)}"]
+        return make_config(spec, image=self._image, nvidia=self._daemon.nvidia, security=options)
 
     def _client(self) -> aiodocker.Docker:
         if self._docker is None:
@@ -285,8 +298,11 @@ class DockerEngine:
                 raise
 
 
-def make_config(spec: Spec, *, image: str, nvidia: bool = True) -> dict[str, Any]:
-    """What the daemon is told; `nvidia`: it knows how to bring in GPUs of NVIDIA by their numbers."""
+def make_config(spec: Spec, *, image: str, nvidia: bool = True, security: Sequence[str] = ()) -> dict[str, Any]:
+    """What the daemon is told; `nvidia`: it knows how to bring in GPUs of NVIDIA by their numbers.
+
+    `security`: options beside no-new-privileges.
+    """
     ram = max(spec.ram, LEAST_RAM) if spec.ram else 0
     config: dict[str, Any] = {
         "Image": image,
@@ -309,7 +325,9 @@ def make_config(spec: Spec, *, image: str, nvidia: bool = True) -> dict[str, Any
             "PidsLimit": MOST_PROCESSES,
             "CapDrop": ["ALL"],
             "CapAdd": [name.removeprefix("CAP_") for name in CAPABILITIES],
-            "SecurityOpt": ["no-new-privileges"],
+            "SecurityOpt": ["no-new-privileges", *security],
+            "MaskedPaths": list(MASKED),
+            "ReadonlyPaths": list(READONLY),
             "LogConfig": {"Type": "none"},
         },
     }

@@ -1,0 +1,131 @@
+"""What code in a container asks of the kernel, on each engine: system calls, files of /proc, processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import struct
+from errno import EAFNOSUPPORT, EINVAL, ENOSYS, EPERM
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor.engines import Engine, EngineSettings
+from lading.supervisor.engines.bundle import MASKED
+from lading.supervisor.engines.docker import DockerEngine
+from lading.supervisor.engines.native import NativeEngine
+from lading.supervisor.engines.podman import make_engine
+from lading.supervisor.engines.seccomp import NEW_NAMESPACES
+from tests.contracts.engine_suite import Kit
+from tests.security.machine_code import make_program
+from tests.system.docker_daemon import DockerDaemon
+from tests.system.podman_service import PodmanService
+from tests.system.test_engines import own_mounts
+
+__all__ = ["own_mounts"]
+
+SOCKET, CLONE, UNSHARE, PTRACE, CLONE3 = 41, 56, 272, 101, 435
+"""Numbers of 64-bit calls."""
+SOCKET_32, CLONE_32, UNSHARE_32, SOCKETCALL_32, KEYCTL_32 = 359, 120, 310, 102, 288
+X32 = 1 << 30
+_NEW_USER = NEW_NAMESPACES["CLONE_NEWUSER"]
+_STREAM, _VSOCK, _ALG = 1, 40, 38
+_REFUSED = {EPERM, ENOSYS, EAFNOSUPPORT}
+
+on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="machine code of x86-64")
+
+
+async def codes_of(kit: Kit, programs: dict[str, bytes]) -> dict[str, int]:
+    """The exit codes of programs that a container runs one after the other."""
+    bind = kit.bind("/programs")
+    for name, content in programs.items():
+        path = Path(bind.source, name)
+        path.write_bytes(content)
+        path.chmod(0o755)
+    script = "; ".join(f"/programs/{name}; echo {name} $?" for name in programs)
+    _, out, _ = await kit.run(script, binds=(bind,))
+    return {name: int(code) for name, code in (line.split() for line in out.splitlines())}
+
+
+class Attacks:
+    """What is tried on each engine."""
+
+    @on_x86_64
+    @pytest.mark.attack("makes a namespace, of users above all, to get every capability in it")
+    async def test_no_call_makes_a_namespace(self, kit: Kit) -> None:
+        programs = {
+            name: make_program(CLONE, flag | signal.SIGCHLD, 0, 0, 0, 0) for name, flag in NEW_NAMESPACES.items()
+        }
+        programs["unshare"] = make_program(UNSHARE, _NEW_USER)
+        programs["clone3"] = make_program(CLONE3, struct.pack("<8Q", _NEW_USER, 0, 0, 0, signal.SIGCHLD, 0, 0, 0), 64)
+        programs["clone32"] = make_program(CLONE_32, _NEW_USER | signal.SIGCHLD, 0, 0, 0, 0, interrupt=True)
+        programs["unshare32"] = make_program(UNSHARE_32, _NEW_USER, interrupt=True)
+        programs["clonex32"] = make_program(X32 | CLONE, _NEW_USER | signal.SIGCHLD, 0, 0, 0, 0)
+        codes = await codes_of(kit, programs)
+        # 159: killed by the filter, SIGSYS.
+        assert {name: code for name, code in codes.items() if code not in _REFUSED | {128 + signal.SIGSYS}} == {}
+        assert codes["clone3"] == ENOSYS
+
+    @on_x86_64
+    @pytest.mark.attack("opens a socket to the hypervisor, or of a family that loads rarely used kernel code")
+    async def test_sockets_are_of_ordinary_families(self, kit: Kit) -> None:
+        programs = {
+            "vsock": make_program(SOCKET, _VSOCK, _STREAM, 0),
+            "upper": make_program(SOCKET, _VSOCK | 1 << 32, _STREAM, 0),
+            "vsock32": make_program(SOCKET_32, _VSOCK, _STREAM, 0, interrupt=True),
+            "call32": make_program(SOCKETCALL_32, 1, struct.pack("<3I", _VSOCK, _STREAM, 0), interrupt=True),
+            "alg": make_program(SOCKET, _ALG, 5, 0),
+            "unix": make_program(SOCKET, 1, _STREAM, 0),
+            "inet": make_program(SOCKET, 2, _STREAM, 0),
+            "inet6": make_program(SOCKET, 10, _STREAM, 0),
+            "netlink": make_program(SOCKET, 16, 3, 0),
+            "unix32": make_program(SOCKET_32, 1, _STREAM, 0, interrupt=True),
+        }
+        codes = await codes_of(kit, programs)
+        allowed = {name for name, code in codes.items() if code == 0}
+        assert allowed >= {"unix", "inet", "inet6", "netlink", "unix32"}
+        assert allowed.isdisjoint({"vsock", "upper", "vsock32", "call32"})
+        assert {codes[one] for one in codes.keys() - allowed} <= {*_REFUSED, EINVAL}
+
+    @on_x86_64
+    @pytest.mark.attack("asks by the 32-bit entry of the kernel for what the 64-bit one refuses")
+    async def test_the_32_bit_entry_refuses_the_same(self, kit: Kit) -> None:
+        calls = {"keyctl": (KEYCTL_32, 0), "mount": (21, 0), "reboot": (88, 0), "bpf": (357, 0), "clone3": (435, 0)}
+        codes = await codes_of(kit, {name: make_program(*call, interrupt=True) for name, call in calls.items()})
+        assert {name for name, code in codes.items() if code not in _REFUSED} == set()
+
+    @pytest.mark.attack("reads where the kernel's memory lies and what it is doing")
+    async def test_files_on_the_kernel_are_empty(self, kit: Kit) -> None:
+        script = f'for f in {" ".join(MASKED)}; do [ -n "$(dd if=$f bs=64 count=1; ls $f/)" ] && echo $f; done; true'
+        assert (await kit.run(f"{{ {script}; }} 2>/dev/null"))[1] == ""
+
+
+class TestNative(Attacks):
+    """Against crun."""
+
+    @pytest.fixture
+    def kit(self, own_mounts: None, tmp_path: Path) -> Kit:
+        return Kit(NativeEngine, tmp_path)
+
+
+class TestDocker(Attacks):
+    """Against the Docker daemon."""
+
+    @pytest.fixture
+    def kit(self, docker_daemon: DockerDaemon, tmp_path: Path) -> Kit:
+        def make(settings: EngineSettings) -> Engine:
+            return DockerEngine(dataclasses.replace(settings, docker_socket=str(docker_daemon.socket)))
+
+        return Kit(make, tmp_path)
+
+
+class TestPodman(Attacks):
+    """Against podman's service."""
+
+    @pytest.fixture
+    def kit(self, podman_service: PodmanService, tmp_path: Path) -> Kit:
+        def make(settings: EngineSettings) -> Engine:
+            return make_engine(dataclasses.replace(settings, podman_socket=str(podman_service.socket)))
+
+        return Kit(make, tmp_path)
