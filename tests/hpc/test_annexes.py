@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import stat
-import tarfile
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,8 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.hpc import network
-from lading.hpc.annexes import Pipe, SpreadGround, read_identity, unpack
+from lading.hpc import annexes, network
+from lading.hpc.annexes import Pipe, SpreadGround, read_identity
 from lading.hpc.credentials import make_identity
 from lading.hpc.ranks import NativeGround
 
@@ -62,9 +60,8 @@ def ground(annex: Annex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spr
 
     monkeypatch.setattr(network, "make_bridge", nothing)
     monkeypatch.setattr(network, "tell_peers", nothing)
-    (tmp_path / "out").mkdir()
     native = NativeGround("u", ("/b/0", "/b/1"), ("crun",), spread=True)
-    return SpreadGround(native, WIRES, (annex.pipe,), tmp_path / "out", tmp_path)
+    return SpreadGround(native, WIRES, (annex.pipe,), tmp_path)
 
 
 async def ended(*annexes: Annex) -> None:
@@ -72,16 +69,6 @@ async def ended(*annexes: Annex) -> None:
     for one in annexes:
         one.send(b"")
         await one.pipe.reader.read()
-
-
-def archive(**files: str) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w") as opened:
-        for name, text in files.items():
-            member = tarfile.TarInfo(name.replace("_", "/"))
-            member.size = len(text)
-            opened.addfile(member, io.BytesIO(text.encode()))
-    return made.getvalue()
 
 
 async def test_a_rank_elsewhere_is_started_and_its_output_comes_here(
@@ -94,17 +81,10 @@ async def test_a_rank_elsewhere_is_started_and_its_output_comes_here(
     told = annex.told()
     assert told["peers"] == [[0, "10.0.0.1", 4000], [1, "10.0.0.2", 5000]]
     assert (read_identity(told["identity"]), told["environment"]) == (IDENTITY, {"A": "b"})
-    (tmp_path / "out/both").write_text("of rank 0")
-    annex.send(archive(both="of rank 1", ranks_1_r="result"))
+    annex.send(b"an archive")
     assert await ground.gather() == []
     assert annex.told() == {"end": True}
-    kept = {
-        str(one.relative_to(tmp_path / "out")): one.read_text()
-        for one in (tmp_path / "out").rglob("*")
-        if one.is_file()
-    }
-    assert kept == {"both": "of rank 0", "ranks/1/r": "result"}
-    assert list(tmp_path.glob("*.tar")) == []
+    assert (tmp_path / "1.tar").read_bytes() == b"an archive"
 
 
 async def test_machines_may_know_each_other_by_ipv6(ground: SpreadGround, annex: Annex) -> None:
@@ -148,52 +128,36 @@ async def test_why_a_rank_elsewhere_cannot_be_started_is_said(ground: SpreadGrou
         await ground.start(1, IDENTITY, {})
 
 
-async def test_an_annex_that_goes_loses_only_its_output(ground: SpreadGround, annex: Annex) -> None:
+async def test_an_archive_that_the_disk_cannot_hold_is_thrown_away(
+    ground: SpreadGround, annex: Annex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     annex.say(port=5000, address="10.0.0.2", leader="10.0.0.1")
     await ground.open()
-    annex.send(archive(a="x" * 9000)[:3000])
+    monkeypatch.setattr(annexes, "spool_room", lambda _: 5)
+    annex.send(b"an endless stream")
+    assert await ground.gather() == [
+        "rank 1: its output could not be had: the disk of the first machine has no room for it"
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_annex_that_sends_too_slowly_is_not_waited_for(
+    ground: SpreadGround, annex: Annex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    annex.say(port=5000, address="10.0.0.2", leader="10.0.0.1")
+    await ground.open()
+    monkeypatch.setattr(annexes, "_SILENCE", 0.01)
     (said,) = await ground.gather()
-    assert said.startswith("rank 1: not all of its output could be had")
+    assert "sent less than" in said
+    assert list(tmp_path.iterdir()) == []
+    await ended(annex)
+
+
+def test_a_spool_leaves_some_of_the_disk_free(tmp_path: Path) -> None:
+    assert 0 <= annexes.spool_room(tmp_path) < shutil.disk_usage(tmp_path).free / 2
 
 
 async def test_what_is_no_message_is_a_fault(ground: SpreadGround, annex: Annex) -> None:
     annex.send(b"srun: error\n")
     with pytest.raises(ExecutionError, match="does not answer"):
         await ground.open()
-
-
-def test_nothing_is_written_outside(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/away").symlink_to(tmp_path)
-    made = tmp_path / "a.tar"
-    with tarfile.open(made, "w") as opened:
-        for name in ("../x", "away/y"):
-            opened.addfile(tarfile.TarInfo(name), io.BytesIO())
-        for name, kind, target in (
-            ("link", tarfile.SYMTYPE, "/etc/passwd"),
-            ("same", tarfile.LNKTYPE, "../a.tar"),
-            ("pipe", tarfile.FIFOTYPE, ""),
-        ):
-            member = tarfile.TarInfo(name)
-            member.type, member.linkname = kind, target
-            opened.addfile(member)
-    said = unpack(made, tmp_path / "out", 2)
-    assert [one.partition(" is left out")[0] for one in said] == [
-        "rank 2: ../x", "rank 2: away/y", "rank 2: link", "rank 2: same", "rank 2: pipe",
-    ]  # fmt: skip
-    assert {one.name for one in tmp_path.iterdir()} == {"out", "a.tar"}
-
-
-def test_what_belongs_there_is_written_with_plain_rights(tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    made = tmp_path / "a.tar"
-    with tarfile.open(made, "w") as opened:
-        file = tarfile.TarInfo("file")
-        file.mode, file.uid = 0o4777, 12345
-        opened.addfile(file)
-        link = tarfile.TarInfo("link")
-        link.type, link.linkname = tarfile.SYMTYPE, "file"
-        opened.addfile(link)
-    assert unpack(made, tmp_path / "out", 2) == []
-    found = (tmp_path / "out/link").stat()
-    assert (stat.S_IMODE(found.st_mode), found.st_uid) == (0o755, os.geteuid())

@@ -81,7 +81,7 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
         monkeypatch.setattr(conductor, "Caller", reach)
         bundles = tuple(f"/b/{n}" for n in range(len(daemons)))
-        plan = replace(PLAN, bundles=bundles, launcher=launcher, output=str(tmp_path), policy=FailurePolicy.ANY)
+        plan = replace(PLAN, bundles=bundles, launcher=launcher, spool=str(tmp_path), policy=FailurePolicy.ANY)
         said: list[str] = []
         texts: dict[str, bytes] = {"stdout": b"", "stderr": b""}
 
@@ -127,7 +127,18 @@ async def test_one_rank_s_failure_ends_all(stage: Any, tmp_path: Path) -> None:
     assert [one.told for one in it.daemons] == [["start", "kill", "closed"], ["start", "closed"]]
     assert sorted(it.written["stdout"].splitlines()) == [b"[0] a", b"[0] b", b"[1] half"]
     assert it.written["stderr"] == b"lading: rank 1 failed: exit code 7\n"
-    assert (tmp_path / "ranks/0/stdout.txt").read_bytes() == b"a\nb\n"
+    assert (tmp_path / "0.stdout").read_bytes() == b"a\nb\n"
+
+
+async def test_a_full_disk_ends_what_is_kept_of_the_streams(
+    stage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conductor, "spool_room", lambda _: 3)
+    it = stage(Daemon(["Running", "Stopped"], stdout=b"a\nb\n"), launcher=Launcher.ALL)
+    assert await it.conductor.run(lambda: True) == 0
+    assert it.written["stdout"] == b"[0] a\n[0] b\n"
+    assert (tmp_path / "0.stdout").read_bytes().startswith(b"lading: the disk is full")
+    assert any("the disk is full" in line for line in it.said)
 
 
 async def test_a_rank_that_is_silent_is_lost(stage: Any) -> None:

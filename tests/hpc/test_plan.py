@@ -11,7 +11,7 @@ from lading.hpc.plan import Plan, read_plan
 
 PLAN = Plan(
     name="u", bundles=("/b/0",), crun=("crun",), command=("ring",), environment=(("A", "b"),), cwd="/out",
-    output_path="/out", output="/o", fault="/f", slots=1, launcher=Launcher.FIRST, policy=FailurePolicy.NONE,
+    output_path="/out", spool="/s", fault="/f", slots=1, launcher=Launcher.FIRST, policy=FailurePolicy.NONE,
 )  # fmt: skip
 
 

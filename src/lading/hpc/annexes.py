@@ -6,17 +6,17 @@
     conductor  {"end": true}, or the end of the pipe                          its rank is to be ended
     annex      a tar archive                                                  what is in its output directory
 
-Where ranks are on several machines, each machine has a rank, and an output directory of its own; when the gang has
-ended they become one. What is in that of a lower rank stays.
+Where ranks are on several machines, each machine has a rank, and an output directory of its own. The archives are kept
+as they come, in the spool; when all ranks are dead the supervisor makes one directory of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
-import tarfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,6 +33,8 @@ _READY_TIME = 600.0
 """Seconds for the image and the inputs to get to a machine."""
 _SILENCE = 120.0
 _CHUNK = 1 << 18
+# Of the disk, that the spool leaves free.
+_RESERVE = 0.05
 _FIELDS = ("certificate", "key", "authorization")
 
 
@@ -73,8 +75,7 @@ class SpreadGround:
     wires: tuple[network.Wire, ...]
     """Of which that is used whose kind of address the others know this machine by."""
     pipes: tuple[Pipe, ...]
-    output: Path
-    scratch: Path
+    spool: Path
     _peers: list[list[object]] = field(default_factory=list)
 
     async def open(self) -> None:
@@ -110,27 +111,28 @@ class SpreadGround:
         return network.address(number)
 
     async def gather(self) -> list[str]:
-        """End the others, and bring what they have put out here; sentences on what cannot be had."""
+        """End the others, and bring their archives here; sentences on what cannot be had."""
         for pipe in self.pipes:
             with contextlib.suppress(BrokenPipeError):
                 pipe.tell({"end": True})
         return [said for rank, pipe in enumerate(self.pipes, 1) for said in await self._take(rank, pipe)]
 
     async def _take(self, rank: int, pipe: Pipe) -> list[str]:
-        archive = self.scratch / f"output-{rank}.tar"
+        """Keep the archive of a rank. One that is too large, or comes too slowly, is thrown away."""
+        archive = self.spool / f"{rank}.tar"
         try:
+            left = spool_room(self.spool)
             with archive.open("wb") as file:
-                while True:
-                    async with asyncio.timeout(_SILENCE):
-                        data = await pipe.reader.read(_CHUNK)
-                    if not data:
-                        break
-                    file.write(data)
-            return await asyncio.to_thread(unpack, archive, self.output, rank)
-        except (OSError, tarfile.TarError) as error:
-            return [f"rank {rank}: not all of its output could be had: {error}"]
-        finally:
+                # A connection that is alive brings more than a chunk in this time.
+                while data := await _fill(pipe.reader):
+                    left -= len(data)
+                    if left < 0:
+                        raise OSError(errno.ENOSPC, "the disk of the first machine has no room for it")
+                    await asyncio.to_thread(file.write, data)
+        except OSError as error:
             archive.unlink(missing_ok=True)
+            return [f"rank {rank}: its output could not be had: {error.strerror or error}"]
+        return []
 
     def _heard(self, rank: int, heard: dict[str, Any]) -> dict[str, Any]:
         fault = heard.get("fault")
@@ -150,45 +152,21 @@ async def _within(rank: int, pipe: Pipe, word: str) -> dict[str, Any]:
     return heard
 
 
-def unpack(archive: Path, directory: Path, rank: int) -> list[str]:
-    """Add what is in an archive to a directory; a sentence for each thing that does not belong there.
-
-    What is there already stays, links that lead out are left out. Raises OSError, tarfile.TarError.
-    """
-    left: list[str] = []
-    with tarfile.open(archive) as opened:
-        # Python 3.11.3 and older have no filters, newer ones want one to be named.
-        opened.extraction_filter = lambda member, _: member
-        for member in opened:
-            place = directory / member.name
-            if os.path.lexists(place) and not (member.isdir() and place.is_dir() and not place.is_symlink()):
-                continue
-            fault = _fault(member, directory)
-            if fault:
-                left.append(f"rank {rank}: {member.name} is left out: {fault}")
-                continue
-            member.mode &= 0o755
-            member.uid, member.gid = os.geteuid(), os.getegid()
-            opened.extract(member, directory, set_attrs=not member.isdir(), numeric_owner=True)
-    return left
+async def _fill(reader: asyncio.StreamReader) -> bytes:
+    """The next chunk, shorter only at the end. Raises TimeoutError."""
+    try:
+        async with asyncio.timeout(_SILENCE):
+            return await reader.readexactly(_CHUNK)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except TimeoutError:
+        raise TimeoutError(f"its machine sent less than {_CHUNK} bytes in {_SILENCE:.0f} s") from None
 
 
-def _fault(member: tarfile.TarInfo, directory: Path) -> str:
-    """Why a member has no place below a directory; "" where it has one."""
-    if not (member.isfile() or member.isdir() or member.issym() or member.islnk()):
-        return "it is no file, directory or link"
-    place = directory / member.name
-    if not _is_below(place, directory):
-        return "it leads out of the output"
-    if member.issym() and not _is_below(place.parent / member.linkname, directory):
-        return f"it is a link to {member.linkname}, out of the output"
-    if member.islnk() and not _is_below(directory / member.linkname, directory):
-        return f"it is the same file as {member.linkname}, out of the output"
-    return ""
-
-
-def _is_below(place: Path, directory: Path) -> bool:
-    return Path(os.path.realpath(place)).is_relative_to(os.path.realpath(directory))
+def spool_room(directory: Path) -> int:
+    """Bytes that may be added to a spool: some of the disk stays free, and archives are unpacked beside themselves."""
+    disk = os.statvfs(directory)
+    return int(max(0, disk.f_bavail - _RESERVE * disk.f_blocks) * disk.f_frsize / 2)
 
 
 def read_identity(given: Mapping[str, str]) -> Identity:

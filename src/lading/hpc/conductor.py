@@ -4,7 +4,9 @@
     containers  N of them, each with sshd and the daemon ended by the supervisor, which owns their cgroup
     configured  rank, size, addresses, ssh keys          all of them answer, or nothing is started
     started     rank 0, or all
-    over        the others are ended, results and logs gathered in the output directory
+    over        the others are ended; what they wrote, and sent from other machines, is in the spool
+
+The output directory is the containers' own: only the supervisor writes there, when all of them are dead.
 
 Standard input is a gate: nothing of the user's starts before a line comes through it. Standard output and error get
 what rank 0 writes, or what all write, marked with their rank. The exit code is the gang's (`core.hpc_gang`); 75 when
@@ -35,7 +37,7 @@ from lading.core.hpc_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
 from lading.hpc import network, processes
 from lading.hpc.annex import own_address
 from lading.hpc.annex import serve as serve_annex
-from lading.hpc.annexes import Pipe, SpreadGround
+from lading.hpc.annexes import Pipe, SpreadGround, spool_room
 from lading.hpc.caller import Caller
 from lading.hpc.credentials import SshKeys, make_identity, make_ssh_keys
 from lading.hpc.plan import Plan, read_plan
@@ -75,6 +77,7 @@ class Conductor:
         self._plan, self._write, self._say = plan, write, say
         self._ground = ground
         self._members: list[Member] = []
+        self._full: set[Path] = set()
         self._time = asyncio.get_running_loop().time
         self.stop = asyncio.Event()
 
@@ -248,13 +251,22 @@ class Conductor:
             self._write(name, data)
             return
         number = member.view.rank
-        folder = Path(self._plan.output) / "ranks" / str(number)
-        folder.mkdir(parents=True, exist_ok=True)
-        with (folder / f"{name}.txt").open("ab") as file:
-            file.write(data)
+        self._spool(number, name, data)
         mark = f"[{number}] ".encode()
         lines = data.removesuffix(b"\n").split(b"\n")
         self._write(name, b"".join(mark + line + b"\n" for line in lines))
+
+    def _spool(self, rank: int, name: str, data: bytes) -> None:
+        """Keep what becomes a file of the output, as long as the disk has room."""
+        place = Path(self._plan.spool, f"{rank}.{name}")
+        if place in self._full:
+            return
+        if spool_room(place.parent) < len(data):
+            self._full.add(place)
+            data = b"lading: the disk is full: the rest is in the container's log only\n"
+            self._say(f"rank {rank}: the rest of its {name} is in the log only: the disk is full")
+        with place.open("ab") as file:
+            file.write(data)
 
     async def _leave(self) -> None:
         """Let those that nobody here started go by themselves: MPI ends its processes after the command."""
@@ -288,11 +300,6 @@ class Conductor:
                     await self._look()
         for sentence in await self._ground.gather():
             self._say(sentence)
-        folder = Path(self._plan.output) / "ranks"
-        for place in (*folder.glob("*/results"), *folder.glob("*"), folder):
-            with contextlib.suppress(OSError):
-                # Those that are empty say nothing.
-                place.rmdir()
 
 
 def _ground(plan: Plan, wires: tuple[network.Wire, ...]) -> Ground:
@@ -302,7 +309,7 @@ def _ground(plan: Plan, wires: tuple[network.Wire, ...]) -> Ground:
     if not wires:
         return native
     pipes = tuple(Pipe(*ends) for ends in plan.pipes)
-    return SpreadGround(native, wires, pipes, Path(plan.output), Path(plan.fault).parent)
+    return SpreadGround(native, wires, pipes, Path(plan.spool))
 
 
 def _is_variable(name: str, value: str) -> bool:

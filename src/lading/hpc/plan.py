@@ -15,6 +15,8 @@ class Plan:
     """One cluster. Paths are this machine's, but for `cwd` and `output_path`, which are the containers'.
 
     `bundles`: an OCI bundle for each rank, complete but for what makes it a rank. `crun`: its command and options.
+    `spool`: a directory that no container sees, for what belongs in the output (`supervisor.gang_output`): files
+    `<rank>.stdout`, `<rank>.stderr`, `<rank>.tar`.
     `fault`: where to say why nothing could be run.
     """
 
@@ -25,7 +27,7 @@ class Plan:
     environment: tuple[tuple[str, str], ...]
     cwd: str
     output_path: str
-    output: str
+    spool: str
     fault: str
     slots: int
     launcher: Launcher

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import tarfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,9 +19,10 @@ from pathlib import Path
 import msgspec
 
 from lading.client.trees import TreeCache
+from lading.confined import Stopped
 from lading.core import mountplan
 from lading.core.errors import ExecutionError, LadingError
-from lading.supervisor import linux
+from lading.supervisor import gang_output, linux
 from lading.supervisor.annexes import Invitation
 from lading.supervisor.assignment import Assignment, check
 from lading.supervisor.cards import Given
@@ -111,10 +111,11 @@ class Annex:
         )
         self._engines = engines
         self._output = ""
+        self._stop = asyncio.Event()
 
     async def run(self) -> None:
         """From the reading of the record to the sending of the output. Raises LadingError, OSError."""
-        stop = asyncio.Event()
+        stop = self._stop
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         self._make_directories()
@@ -127,7 +128,8 @@ class Annex:
             async with self._prepared(engine) as spec:
                 await engine.create(spec)
                 await engine.run(stop=stop, stop_grace=_GRACE)
-                await asyncio.to_thread(self._send)
+                if not stop.is_set():
+                    await asyncio.to_thread(self._send)
         finally:
             await self._remove(engine)
 
@@ -190,6 +192,9 @@ class Annex:
             await transport.close()
 
     def _send(self) -> None:
-        with open(1, "wb", closefd=False) as pipe, tarfile.open(fileobj=pipe, mode="w|") as archive:
-            for path in sorted(Path(self._output).iterdir()):
-                archive.add(path, arcname=path.name)
+        # Processes of the rank are dead (`Engine.run`); what they left may still be a trap.
+        with open(1, "wb", closefd=False) as pipe:
+            try:
+                gang_output.send(self._output, pipe, stop=self._stop.is_set)
+            except Stopped as error:
+                raise ExecutionError("told to stop while the output was sent") from error

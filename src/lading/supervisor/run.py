@@ -330,6 +330,8 @@ class Supervisor:
             except ExecutionError as error:
                 self._engine_fault = error
                 raise
+            for note in self._exit.notes:
+                self._log.say(note)
             self._stopped = self.stop.is_set()
             await self._keep_failure(self._exit)
         await self._door.close()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiodocker.exceptions import DockerError
 
 from lading.core.errors import ExecutionError
 from lading.core.hpc_gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
-from lading.supervisor.engines import Bind, Exit, Spec
+from lading.supervisor.engines import Bind, Exit, Spec, docker_gang
 from lading.supervisor.engines.docker_gang import LABEL, DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import GangFiles
 from lading.testing.hpc import until
@@ -28,6 +30,10 @@ def test_every_rank_has_its_share() -> None:
     assert (one.ram, one.vcpus, one.command, one.environment, one.binds) == (200, 2, (), (), SPEC.binds)
 
 
+async def _nothing() -> None:
+    return None
+
+
 def _acted(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setattr(GangFiles, "command", lambda self: ["sh", "-c", script])
 
@@ -37,27 +43,39 @@ async def test_the_conductor_gets_its_plan_and_waits_at_the_gate(
 ) -> None:
     _acted(monkeypatch, "read go; [ $go = go ] && exit 3")
     gang = DockerGang("u", tmp_path, "/docker.sock")
-    await gang.create(SPEC, {"Image": "i", "Cmd": [], "HostConfig": {}})
+    spec = replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),))
+    await gang.create(spec, {"Image": "i", "Cmd": [], "HostConfig": {}})
     plan = read_plan(GangFiles(tmp_path).plan)
     assert plan.docker == {"socket": "/docker.sock", "config": {"Image": "i", "HostConfig": {}}, "enter": False}
     assert (plan.cwd, len(plan.bundles)) == ("/", 2)
-    assert await gang.run(stop=asyncio.Event(), stop_grace=1) == Exit(code=3)
+    (GangFiles(tmp_path).spool / "1.stdout").write_text("of rank 1\n")
+    (tmp_path / "out").mkdir()
+    ended: list[bool] = []
+
+    async def end() -> None:
+        ended.append((tmp_path / "out/ranks").exists())
+
+    assert await gang.run(stop=asyncio.Event(), stop_grace=1, end=end) == Exit(code=3)
+    # Its containers are gone before anything of theirs is touched.
+    assert ended == [False]
+    assert (tmp_path / "out/ranks/1/stdout.txt").read_text() == "of rank 1\n"
 
 
 async def test_who_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _acted(monkeypatch, f"trap '' TERM; touch {tmp_path}/deaf; read go; read never < {tmp_path}/pipe")
     os.mkfifo(tmp_path / "pipe")
     gang = DockerGang("u", tmp_path, "/docker.sock")
-    await gang.create(SPEC, {})
+    (tmp_path / "out").mkdir()
+    await gang.create(replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),)), {})
     await asyncio.to_thread(until, (tmp_path / "deaf").exists)
     stop = asyncio.Event()
     stop.set()
-    assert await gang.run(stop=stop, stop_grace=0.05) == Exit(code=137)
+    assert await gang.run(stop=stop, stop_grace=0.05, end=_nothing) == Exit(code=137)
 
 
 async def test_the_order_of_calls_is_checked(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="no conductor"):
-        await DockerGang("u", tmp_path, "/docker.sock").run(stop=asyncio.Event(), stop_grace=1)
+        await DockerGang("u", tmp_path, "/docker.sock").run(stop=asyncio.Event(), stop_grace=1, end=_nothing)
 
 
 class _Daemon:
@@ -65,6 +83,7 @@ class _Daemon:
 
     def __init__(self) -> None:
         self.containers = self.networks = self
+        self.refusals = 0
         self.asked: list[Any] = []
         self.removed: list[str] = []
 
@@ -77,6 +96,9 @@ class _Daemon:
         return self
 
     async def delete(self, **how: bool) -> None:
+        if how and self.refusals:
+            self.refusals -= 1
+            raise DockerError(409, "removal of the container is already in progress")
         self.removed.append("container" if how else "network")
 
 
@@ -85,3 +107,14 @@ async def test_what_bears_the_label_is_removed() -> None:
     await remove_gang(daemon, "u")  # type: ignore[arg-type]
     assert daemon.removed == ["container", "n", "network"]
     assert f"{LABEL}=u" in str(daemon.asked)
+
+
+async def test_a_container_that_stays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(docker_gang, "_PAUSE", 0)
+    daemon = _Daemon()
+    daemon.refusals = 2
+    await remove_gang(daemon, "u")  # type: ignore[arg-type]
+    assert daemon.removed == ["container", "n", "network"]
+    daemon.refusals = 1000
+    with pytest.raises(DockerError, match="in progress"):
+        await remove_gang(daemon, "u")  # type: ignore[arg-type]

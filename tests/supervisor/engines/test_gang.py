@@ -11,6 +11,7 @@ from lading.core.hpc_gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
 from lading.supervisor.engines import Bind, Exit, Spec
 from lading.supervisor.engines.gang import COULD_NOT, GangFiles
+from lading.supervisor.gang_output import GangOutput
 
 SPEC = Spec(
     command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),), vcpus=8, nodes=4,
@@ -26,10 +27,17 @@ def files(tmp_path: Path) -> GangFiles:
 
 
 def test_the_conductor_reads_what_is_written(files: GangFiles) -> None:
-    files.write_plan("u", SPEC, crun=["crun", "--root", "r"], cwd="/out")
+    merging = files.write_plan("u", SPEC, crun=["crun", "--root", "r"], cwd="/out")
+    assert merging == GangOutput(files.spool, "/host/out", 4)
+    assert files.spool.stat().st_mode & 0o777 == 0o700
     plan = read_plan(files.plan)
     assert (plan.name, plan.command, plan.environment, plan.cwd) == ("u", ("ring",), (("A", "b"),), "/out")
-    assert (plan.slots, plan.output, plan.launcher, plan.policy) == (2, "/host/out", Launcher.MPIRUN, FailurePolicy.ANY)
+    assert (plan.slots, plan.spool, plan.launcher, plan.policy) == (
+        2,
+        str(files.spool),
+        Launcher.MPIRUN,
+        FailurePolicy.ANY,
+    )
     assert plan.bundles == tuple(str(files.bundle(rank)) for rank in range(4))
     assert files.plan.stat().st_mode & 0o777 == 0o600
     assert files.command()[-2:] == ["lading.hpc.conductor", str(files.plan)]

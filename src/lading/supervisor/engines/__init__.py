@@ -112,6 +112,8 @@ class Exit:
     out_of_memory: bool = False
     lost: str = ""
     """What ended that was not the command's own, and took the command with it."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the container's log."""
 
 
 def owners(devices: Iterable[Device]) -> tuple[int, ...]:

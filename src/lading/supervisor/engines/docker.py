@@ -122,7 +122,9 @@ class DockerEngine:
         """Start it, move its streams, wait. Raises ExecutionError when it cannot be started."""
         if self._gang is not None:
             with self._faults("cannot run the containers"):
-                return await self._gang.run(stop=stop, stop_grace=stop_grace)
+                return await self._gang.run(
+                    stop=stop, stop_grace=stop_grace, end=lambda: remove_gang(self._client(), self._uuid)
+                )
         container = self._container
         if container is None:
             raise ExecutionError(f"{self._uuid}: no container was created")

@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import aiodocker
@@ -23,8 +23,10 @@ from lading.core.errors import ExecutionError
 from lading.supervisor import linux
 from lading.supervisor.engines import Exit, Spec
 from lading.supervisor.engines.gang import GangFiles
+from lading.supervisor.gang_output import GangOutput
 
 LABEL = "lading.gang"
+_ATTEMPTS, _PAUSE = 40, 0.25
 
 
 def each(spec: Spec) -> Spec:
@@ -39,6 +41,7 @@ class DockerGang:
     def __init__(self, uuid: str, run: Path, socket: str, *, enter: bool = False) -> None:
         self._uuid, self._socket, self._enter = uuid, socket, enter
         self._files = GangFiles(run)
+        self._output: GangOutput | None = None
         self._gate = -1
         self._conductor: subprocess.Popen[bytes] | None = None
 
@@ -47,11 +50,15 @@ class DockerGang:
         self._files.bundle(0).mkdir(parents=True)
         image = {name: value for name, value in config.items() if name not in ("Cmd", "AttachStdout", "AttachStderr")}
         docker = {"socket": self._socket, "config": image, "enter": self._enter}
-        self._files.write_plan(self._uuid, spec, cwd=spec.cwd if spec.cwd not in ("", ".") else "/", docker=docker)
+        cwd = spec.cwd if spec.cwd not in ("", ".") else "/"
+        self._output = self._files.write_plan(self._uuid, spec, cwd=cwd, docker=docker)
         self._conductor = self._spawn(spec)
 
-    async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
-        """Open the gate and wait for the end. Raises ExecutionError when nothing was run."""
+    async def run(self, *, stop: asyncio.Event, stop_grace: float, end: Callable[[], Awaitable[None]]) -> Exit:
+        """Open the gate, wait for the end, bring the output together. Raises ExecutionError when nothing was run.
+
+        `end` kills what the conductor has left running.
+        """
         conductor = self._conductor
         if conductor is None:
             raise ExecutionError(f"{self._uuid}: no conductor was started")
@@ -64,7 +71,12 @@ class DockerGang:
             stopping.cancel()
             await asyncio.gather(stopping, return_exceptions=True)
             self._close()
-        return self._files.ended(conductor.wait(), stopped=stop.is_set())
+        code = conductor.wait()
+        await end()
+        notes: tuple[str, ...] = ()
+        if self._output is not None:
+            notes = await asyncio.to_thread(self._output.merge, stop=stop.is_set)
+        return self._files.ended(code, stopped=stop.is_set(), notes=notes)
 
     def _spawn(self, spec: Spec) -> subprocess.Popen[bytes]:
         reading, self._gate = os.pipe2(os.O_CLOEXEC)
@@ -93,10 +105,19 @@ async def _stop_when(stop: asyncio.Event, grace: float, conductor: subprocess.Po
 
 
 async def remove_gang(docker: aiodocker.Docker, uuid: str) -> None:
-    """Remove the containers and networks of a gang, if there are any. Raises DockerError."""
+    """Kill and remove the containers and networks of a gang, if there are any. Raises DockerError."""
     label = json.dumps({"label": [f"{LABEL}={uuid}"]})
-    for container in await docker.containers.list(all=True, filters=label):
-        with contextlib.suppress(DockerError):
-            await container.delete(force=True, v=True)
+    for attempt in range(1, _ATTEMPTS + 1):
+        # One that somebody else removes just now is there for a moment longer.
+        for container in await docker.containers.list(all=True, filters=label):
+            try:
+                await container.delete(force=True, v=True)
+            except DockerError:
+                if attempt == _ATTEMPTS:
+                    raise
+                await asyncio.sleep(_PAUSE)
+                break
+        else:
+            break
     for network in await docker.networks.list(filters={"label": [f"{LABEL}={uuid}"]}):
         await (await docker.networks.get(network["Id"])).delete()

@@ -15,6 +15,7 @@ import msgspec
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Exit, Spec, Spread
+from lading.supervisor.gang_output import GangOutput
 
 COULD_NOT = 75
 """The conductor's exit code when nothing could be run."""
@@ -31,6 +32,11 @@ class GangFiles:
         return self.run / "bundle" / str(rank)
 
     @property
+    def spool(self) -> Path:
+        """Where the conductor keeps what belongs in the output, until all ranks are dead."""
+        return self.run / "bundle" / "spool"
+
+    @property
     def plan(self) -> Path:
         """What the conductor is told."""
         return self.run / "bundle" / "plan.json"
@@ -42,8 +48,8 @@ class GangFiles:
 
     def write_plan(
         self, uuid: str, spec: Spec, *, crun: Sequence[str] = (), cwd: str, docker: Mapping[str, object] | None = None
-    ) -> None:
-        """Write the plan, for crun or for a Docker daemon.
+    ) -> GangOutput:
+        """Write the plan, for crun or for a Docker daemon; what is to be merged when all ranks are dead.
 
         Raises OSError, and ExecutionError when the output is not a directory of this machine.
         """
@@ -58,7 +64,7 @@ class GangFiles:
             "environment": spec.environment,
             "cwd": cwd,
             "output_path": spec.output_path,
-            "output": output,
+            "spool": str(self.spool),
             "fault": str(self.fault),
             "slots": max(1, spec.vcpus if spec.spread else spec.vcpus // spec.nodes),
             "launcher": spec.launcher,
@@ -69,6 +75,8 @@ class GangFiles:
         }
         self.plan.touch(mode=0o600)
         self.plan.write_bytes(msgspec.json.encode(plan))
+        self.spool.mkdir(mode=0o700, exist_ok=True)
+        return GangOutput(self.spool, output, spec.nodes)
 
     @staticmethod
     def here(spec: Spec) -> range:
@@ -79,7 +87,7 @@ class GangFiles:
         """What runs the conductor."""
         return [sys.executable, "-m", "lading.hpc.conductor", str(self.plan)]
 
-    def ended(self, code: int, *, stopped: bool, out_of_memory: bool = False) -> Exit:
+    def ended(self, code: int, *, stopped: bool, out_of_memory: bool = False, notes: tuple[str, ...] = ()) -> Exit:
         """How the gang ended, by the conductor's exit code (negative: the signal). Raises ExecutionError when nothing
         was run.
         """
@@ -87,7 +95,7 @@ class GangFiles:
         # The ranks end with the conductor, so nobody knows what the command would have come to.
         is_lost = code < 0 and not stopped and not out_of_memory
         lost = f"the conductor of its gang was ended by signal {-code}" if is_lost else ""
-        return Exit(code=code if code >= 0 else 128 - code, out_of_memory=out_of_memory, lost=lost)
+        return Exit(code=code if code >= 0 else 128 - code, out_of_memory=out_of_memory, lost=lost, notes=notes)
 
     def _check(self, code: int) -> None:
         if code == COULD_NOT and self.fault.exists():

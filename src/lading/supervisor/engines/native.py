@@ -36,6 +36,7 @@ from lading.supervisor.engines import Bind, EngineSettings, Exec, Execution, Exi
 from lading.supervisor.engines.bundle import Bundle, make_config
 from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.engines.program import SealedProgram
+from lading.supervisor.gang_output import GangOutput
 from lading.supervisor.layers import LayerStore, Unpacked
 from lading.supervisor.machine import mount_table
 
@@ -68,6 +69,7 @@ class NativeEngine:
         self._crun: subprocess.Popen[bytes] | None = None
         self._is_held = False
         self._gang: GangFiles | None = None
+        self._gang_output: GangOutput | None = None
         self.notes: list[str] = []
 
     @staticmethod
@@ -134,9 +136,12 @@ class NativeEngine:
         code = crun.wait()
         if self._gang is not None:
             # Its containers are in no hands but ours.
-            await asyncio.to_thread(self._cgroup.remove)
             full = self._cgroup.out_of_memory_kills() > 0
-            return self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full)
+            await self._kill_rest()
+            notes: tuple[str, ...] = ()
+            if self._gang_output is not None:
+                notes = await asyncio.to_thread(self._gang_output.merge, stop=stop.is_set)
+            return self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full, notes=notes)
         if code != 0 and not stop.is_set():
             self._check_started()
         return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._cgroup.out_of_memory_kills() > 0)
@@ -207,7 +212,7 @@ class NativeEngine:
             del config["hooks"]
             (bundle / "config.json").write_bytes(msgspec.json.encode(config))
         chosen = imagelayout.process(image.config, command=spec.command, environment=(), cwd=spec.cwd)
-        files.write_plan(self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd)
+        self._gang_output = files.write_plan(self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd)
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
         is_annex = spec.spread is not None and spec.spread.rank > 0
         given = spec if is_annex else replace(spec, stdin=self._reading)
