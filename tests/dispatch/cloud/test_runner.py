@@ -38,6 +38,25 @@ def test_it_runs_where_there_is_nothing_of_ours(made: Runner, tmp_path: Path) ->
     assert not (tmp_path / "lib/python3.11/site-packages/lading/testing").exists()
 
 
+def test_it_has_every_package_that_a_supervisor_imports(made: Runner, tmp_path: Path) -> None:
+    """Each module of ours that a program of a VM reaches can be imported there."""
+    subprocess.run(["tar", "-xzf", made.path, "-C", tmp_path], check=True)
+    assert {"aiohttp", "asyncssh", "cryptography", "msgspec"} <= set(runner.imported_packages())
+    assert not {"asyncpg", "uvicorn", "click", "rich"} & set(runner.imported_packages())
+    script = (
+        "import importlib, pkgutil, sys\n"
+        "import lading.supervisor as package\n"
+        "for one in pkgutil.walk_packages(package.__path__, 'lading.supervisor.'):\n"
+        "    if not one.name.endswith('__main__'): importlib.import_module(one.name)\n"
+        "import lading.hpc.conductor, lading.client.mount.service, asyncssh"
+    )
+    done = subprocess.run(
+        [str(tmp_path / "bin/python"), "-c", script], env={"PATH": "/usr/bin:/bin"}, cwd="/", capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
 def test_the_agent_is_python_3_9_with_nothing_but_its_library() -> None:
     text = Path(str(agent.__file__)).read_text()
     tree = ast.parse(text, feature_version=(3, 9))

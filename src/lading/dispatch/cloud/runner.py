@@ -7,6 +7,7 @@ a C library at least as new. Names of owners and times are left out, so the same
 
 from __future__ import annotations
 
+import ast
 import gzip
 import hashlib
 import io
@@ -24,8 +25,13 @@ from pathlib import Path
 
 from lading.core.errors import Invalid
 
-PACKAGES = ("aiohttp", "aiodocker", "cryptography", "msgspec", "mfusepy", "PyYAML")
-"""What a supervisor imports, and the conductor of a gang; what they need is found."""
+PROGRAMS = (
+    "lading.supervisor.__main__",
+    "lading.supervisor.zygote",
+    "lading.hpc.conductor",
+    "lading.client.mount.__main__",
+)
+"""The modules that are started on a VM. What they import, the engines included, is the content of the runner."""
 _LEFT_OUT = {
     "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "dist-packages",
     "__pycache__", "testing", "pydoc_data", "distutils",
@@ -140,8 +146,54 @@ def _modules(root: Path) -> Iterator[tuple[str, Path]]:
                 yield str(path.relative_to(root)), path
 
 
+def imported_packages() -> list[str]:
+    """The distributions that the programs of a VM import, anywhere in the modules of ours that they reach."""
+    engines = [one.module for one in metadata.entry_points(group="lading.engines")]
+    wanted, seen, names = [*PROGRAMS, *engines], set[str](), set[str]()
+    while wanted:
+        module = wanted.pop()
+        path = _source(module)
+        if module in seen or path is None:
+            continue
+        seen.add(module)
+        for name in _imports(path):
+            if name.partition(".")[0] == "lading":
+                # An import runs each package above it too, and what is imported from one may be a module of it.
+                parts = name.split(".")
+                wanted += [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+            else:
+                names.add(name.partition(".")[0])
+    known = metadata.packages_distributions()
+    return sorted({name for top in names for name in known.get(top, ())})
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module or a package of ours; None where there is no such module."""
+    place = Path(__file__).parents[3].joinpath(*module.split("."))
+    return next((one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None)
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """The names of modules that a file imports, in functions too, but not those for type checkers alone.
+
+    A string that is the name of a module of ours counts: such modules are imported when they are needed.
+    """
+    nodes: list[ast.AST] = [ast.parse(path.read_bytes())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and node.value.startswith("lading.") and _source(node.value):
+                yield node.value
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            nodes += ast.iter_child_nodes(node)
+
+
 def _packages() -> Iterator[tuple[str, Path]]:
-    wanted, seen = list(PACKAGES), set[str]()
+    wanted, seen = imported_packages(), set[str]()
     while wanted:
         name = wanted.pop().lower().replace("_", "-")
         if name in seen:
