@@ -63,6 +63,17 @@ def test_differences_from_both_sides(queue: Queue, ledger: Ledger) -> None:
     assert found == {"orphan": Action.CANCEL, "dead": Action.CLEAN, "unknown": Action.REREAD}
 
 
+def test_what_an_earlier_dispatcher_locked_is_left_while_a_worker_was_not_asked(queue: Queue, ledger: Ledger) -> None:
+    learn(queue, "adopted", "Running")
+    learn(queue, "started", "Running")
+    ledger.adopt(["adopted"])
+    ledger.engage("started", now=0.0, worker="w")
+    ledger.release("started")
+    seen = replace(view(), unasked=("other",))
+    assert observe.differences(queue, seen, ledger, now=0.0) == [("started", Action.CANCEL)]
+    assert dict(observe.differences(queue, view(), ledger, now=0.0))["adopted"] is Action.CANCEL
+
+
 def test_what_is_under_way_is_not_looked_at(queue: Queue, ledger: Ledger) -> None:
     learn(queue, "orphan", "Running")
     ledger.engage("orphan", now=0.0)

@@ -181,6 +181,35 @@ async def test_nothing_happens_while_the_processes_are_unknown(server: FakeConta
     assert server.state(running) is State.RUNNING
 
 
+async def test_a_worker_that_does_not_answer_stops_nothing_else(server: FakeContainers) -> None:
+    there = server.add()
+    server.hold(there, State.RUNNING)
+    fleet = FakeFleet()
+    fleet.unasked = ("w2",)
+    async with dispatching(server, fleet):
+        other = server.add()
+        await server.until(other, State.LOCKED)
+        assert server.state(there) is State.RUNNING
+        fleet.ask_all()
+        await server.until(there, State.CANCELLED)
+
+
+async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
+    server: FakeContainers, client: ApiClient
+) -> None:
+    fleet, ready = FakeFleet(known=False), list[bool]()
+    fleet.trouble = "the cloud does not answer"
+    task = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), on_ready=lambda: ready.append(True)))
+    uuid = server.add()
+    await server.wait_for(lambda: uuid in server.statuses)
+    assert ready == [True]
+    fleet.become_known()
+    await server.until(uuid, State.LOCKED)
+    assert ready == [True]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_cancelling_leaves_processes_and_records_as_they_are(server: FakeContainers) -> None:
     fleet = FakeFleet()
     uuid = server.add()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,9 +31,10 @@ class Slow:
         self.troubles.pop(0)
 
 
-def wait(server: FakeContainers, fleet: Any) -> None:
+def wait(server: FakeContainers, fleet: Any, on_trouble: Callable[[], None] = lambda: None) -> None:
     async def scene() -> None:
-        await until_known(ApiClient(server, "secret", retry=NO_RETRY), fleet, interval=1.0)
+        client = ApiClient(server, "secret", retry=NO_RETRY)
+        await until_known(client, fleet, interval=1.0, on_trouble=on_trouble)
 
     play(scene())
 
@@ -50,6 +52,12 @@ def test_nobody_is_told_when_it_is_known_at_once_or_nobody_waits() -> None:
     server.add()
     wait(server, Slow())
     assert server.statuses == {}
+
+
+def test_trouble_is_told_to_the_caller() -> None:
+    told: list[bool] = []
+    wait(FakeContainers(), Slow("", "the cloud is not there"), on_trouble=lambda: told.append(True))
+    assert told == [True]
 
 
 def test_what_ends_the_fleet_ends_the_waiting() -> None:

@@ -11,9 +11,11 @@ the view may differ; nothing is lost when several changes fall together. Rules f
 - `clean` returns only when nothing is left of the container: no process, no mount, no directory. It may be repeated.
   For a living process it raises Conflict and touches nothing.
 - `signal` for a process that is not alive does nothing.
-- `view().known` is False as long as the fleet cannot say which processes exist, as just after its start. Later
+- `view().known` is False as long as the fleet cannot say which workers exist, as just after its start. Later
   troubles leave it True: what was seen alive counts as alive until the fleet knows better. Workers that cannot be
   started on now are not in the view.
+- `view().unasked` names the workers of an earlier dispatcher that have not said yet what they run. Meanwhile nothing
+  is decided about containers that the earlier dispatcher had locked and that no other worker runs.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ class FleetView:
     """What a fleet knows at one moment.
 
     `processes` is by container uuid. `most`: how many more containers may be handed to it now, None for any number.
-    `trouble` is why it is not `known` yet, as a few words.
+    `trouble` says why it is not `known` yet, or why workers are `unasked`, as a few words.
     """
 
     known: bool = False
@@ -90,6 +92,7 @@ class FleetView:
     processes: Mapping[str, Process] = field(default_factory=dict)
     most: int | None = None
     trouble: str = ""
+    unasked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,6 +113,10 @@ class Ledger:
         """These were locked by an earlier dispatcher with this token."""
         self._own.update(uuids)
 
+    def is_adopted(self, uuid: str) -> bool:
+        """Whether it was locked with this token before this loop began, and was not started by it."""
+        return uuid in self._own and uuid not in self._began
+
     def disown(self, uuid: str) -> None:
         """It was given back: whoever locks it next is responsible."""
         self._own.discard(uuid)

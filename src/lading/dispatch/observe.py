@@ -126,8 +126,10 @@ def _difference(uuid: str, queue: Queue, view: FleetView, ledger: Ledger, *, now
     record, process = queue.get(uuid), view.processes.get(uuid)
     if record is None:
         return Action.REREAD
-    seen = View.ABSENT if process is None else View.ALIVE if process.alive else View.EXITED
     mine = queue.holds(record)
+    seen = View.ABSENT if process is None else View.ALIVE if process.alive else View.EXITED
+    if process is None and view.unasked and ledger.is_adopted(uuid):
+        seen = View.UNKNOWN
     if mine and seen is View.ABSENT and not record.final and ledger.leave_to_twin(record, now=now):
         return Action.LEAVE
     where = standing(record.state, priority=record.priority, mine=mine)

@@ -41,7 +41,8 @@ async def run(
     on_ready: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Dispatch for ever. `on_ready` is called once the processes and the queue have been read.
+    """Dispatch for ever. `on_ready` is called once: when the processes and the queue have been read, or when the
+    fleet says why it is not known yet. A provider that cannot be reached does not keep the dispatcher from being ready.
 
     `events` are the changes of records, by default those of the client's websocket.
     Raises the client's error when the token is refused.
@@ -50,7 +51,8 @@ async def run(
     queue, wake, diary = Queue(token=token, plans_disk=settings.plans_disk), asyncio.Event(), Diary(clock)
     fleet.heed(queue.interest)
     feed = Feed(client, queue, token=token, settings=settings, wake=wake, clock=clock)
-    await until_known(client, fleet, interval=settings.status_interval)
+    ready = _Once(on_ready)
+    await until_known(client, fleet, interval=settings.status_interval, on_trouble=ready)
     ledger = Ledger(settings, known_since=queue.ticket())
     changes = aclosing(records_events(client, kinds=(KIND,)) if events is None else events)
     async with changes as stream, asyncio.TaskGroup() as tasks:
@@ -74,10 +76,22 @@ async def run(
         tasks.create_task(feed.look(), name="look")
         await feed.loaded.wait()
         event(_logger, "dispatcher ready", token=token, processes=len(fleet.view().processes))
-        on_ready()
+        ready()
         tasks.create_task(_relay(fleet, wake), name="fleet")
         tasks.create_task(board.publish(), name="statuses")
         tasks.create_task(loop.run(board.mark), name="loop")
+
+
+class _Once:
+    """Calls a function at the first call only."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
 
 
 async def _own_token(client: ApiClient, settings: Settings) -> str:

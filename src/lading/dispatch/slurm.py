@@ -117,6 +117,8 @@ class SlurmFleet:
         self._jobs = Jobs(settings.token)
         self._shapes: tuple[Shape, ...] = ()
         self._known = False
+        self._fault = ""
+        """Why Slurm has not answered for the first time yet."""
         self._well = asyncio.Event()
         self._failures = 0
         self._heeded: Look = _nobody
@@ -149,7 +151,13 @@ class SlurmFleet:
         workers = tuple(_worker(shape) for shape in self._shapes) if self._well.is_set() else ()
         waiting = self._jobs.count(Phase.WAITING)
         most = max(0, self._settings.most_waiting - waiting)
-        return FleetView(known=self._known, workers=workers, processes=self._jobs.processes(), most=most)
+        return FleetView(
+            known=self._known,
+            workers=workers,
+            processes=self._jobs.processes(),
+            most=most,
+            trouble="" if self._known else self._fault,
+        )
 
     async def changed(self) -> None:
         """Wait until the view may have changed. Raises what ended the work with Slurm."""
@@ -249,6 +257,9 @@ class SlurmFleet:
 
     def _ail(self, error: LadingError) -> None:
         """A command failed: after several in a row nothing is handed to Slurm before it has been seen well again."""
+        self._fault = f"Slurm does not answer: {error.message}"
+        if not self._known:
+            self._change.set()
         self._failures += isinstance(error, Unavailable)
         if self._failures >= _ILL and self._well.is_set():
             self._well.clear()

@@ -1,13 +1,14 @@
-"""Before a fleet is known nothing is decided; meanwhile containers that wait are told why.
+"""Before a fleet is known nothing is decided; meanwhile the containers that wait get the reason as their status.
 
-A cloud that cannot be reached, or VMs of an earlier dispatcher that do not answer, can take long: the reason is logged
-when it is new, and posted as the status of the containers at the head of the queue. The board replaces it later.
+A cloud or a batch system that cannot be reached can take long. The dispatcher is ready all the same: the reason is
+logged when it is new, and posted for the containers at the head of the queue. The board replaces it later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 from lading.client.api import ApiClient
 from lading.core.errors import LadingError
@@ -19,11 +20,18 @@ _logger = logging.getLogger("lading.dispatch")
 _MOST = 100
 
 
-async def until_known(client: ApiClient, fleet: Fleet, *, interval: float) -> None:
-    """Wait until the fleet is known. Raises what the fleet does when it cannot become so."""
+async def until_known(
+    client: ApiClient, fleet: Fleet, *, interval: float, on_trouble: Callable[[], None] = lambda: None
+) -> None:
+    """Wait until the fleet is known. Raises what the fleet does when it cannot become so.
+
+    `on_trouble` is called whenever the fleet says why it is not known yet.
+    """
     telling = asyncio.create_task(_tell_again_and_again(client, fleet, interval), name="standby")
     try:
-        while not fleet.view().known:
+        while not (view := fleet.view()).known:
+            if view.trouble:
+                on_trouble()
             await fleet.changed()
     finally:
         telling.cancel()

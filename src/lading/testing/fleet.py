@@ -78,6 +78,8 @@ class FakeFleet:
         self.faults: list[AssertionError] = []
         self.on_clean: Callable[[str], None] = lambda _: None
         self.processes = {uuid: FakeProcess(None, one.worker, one.alive) for uuid, one in dict(processes or {}).items()}
+        self.unasked: tuple[str, ...] = ()
+        self.trouble = ""
         self._known = known
         self._work = work
         self._random = Random(seed)
@@ -95,7 +97,13 @@ class FakeFleet:
             uuid: Process(one.worker, alive=one.alive, fate=one.fate, failure=one.failure)
             for uuid, one in self.processes.items()
         }
-        return FleetView(known=self._known, workers=self.workers, processes=shown if self._known else {})
+        return FleetView(
+            known=self._known,
+            workers=self.workers,
+            processes=shown if self._known else {},
+            unasked=self.unasked,
+            trouble=self.trouble,
+        )
 
     async def changed(self) -> None:
         """Wait for the next change."""
@@ -148,6 +156,11 @@ class FakeFleet:
     def become_known(self) -> None:
         """From now on the view shows the processes."""
         self._known = True
+        self._touch()
+
+    def ask_all(self) -> None:
+        """From now on it is known what every worker runs."""
+        self.unasked = ()
         self._touch()
 
     def offer(self, *workers: WorkerView) -> None:

@@ -12,6 +12,7 @@ from lading.core.cloudlimits import Limits
 from lading.core.container import State
 from lading.core.virtualmachine import Phase
 from lading.dispatch.cloud.fleet import CloudFleet
+from lading.dispatch.cloud.instance_journal import InstanceJournal
 from lading.dispatch.cloud.machine import Machine
 from lading.dispatch.cloud.settings import CloudSettings
 from lading.testing.cloud import FakeCloud, FakeVm, Troubles, pass_time, play
@@ -34,6 +35,7 @@ class Scene:
         self.cloud = FakeCloud(troubles=troubles, work=self._work, gone=self.server.abandon, made=made)
         self.settings: CloudSettings = replace(SETTINGS, **settings)
         self.seconds = seconds
+        self.journal = InstanceJournal()
         self.fleet: CloudFleet
         self._dispatcher: asyncio.Task[None] | None = None
         self._prefix = 0
@@ -49,7 +51,10 @@ class Scene:
         loop = asyncio.get_running_loop()
         self._prefix += 1
         prefix = f"vm{self._prefix}-"
-        self.fleet = CloudFleet(self.settings, self.cloud, self.cloud.reach, clock=loop.time, prefix=prefix)
+        self.fleet = CloudFleet(
+            self.settings, self.cloud, self.cloud.reach, clock=loop.time, wall=loop.time,
+            journal=self.journal, prefix=prefix,
+        )  # fmt: skip
         self._dispatcher = asyncio.create_task(dispatch(self.server, self.fleet))
 
     async def close(self) -> None:

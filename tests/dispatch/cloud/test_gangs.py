@@ -76,7 +76,7 @@ def test_another_dispatcher_finds_it_and_leaves_it_in_peace() -> None:
         before = scene.fleet.view().processes[uuid]
         await scene.close()
         scene.open()
-        await scene.until(lambda: scene.fleet.view().known)
+        await scene.until(lambda: scene.fleet.view().known and not scene.fleet.view().unasked)
         found = scene.fleet.view().processes[uuid]
         assert (found.worker, set(found.others), found.alive) == (before.worker, set(before.others), True)
         await scene.until(lambda: all(machine.posts or machine.containers for machine in scene.machines))

@@ -90,6 +90,38 @@ async def test_a_machine_that_boots_is_waited_for(place: Place) -> None:
         await place.list()
 
 
+async def test_a_probe_that_has_succeeded_is_not_run_again(place: Place) -> None:
+    place.reach = dataclasses.replace(place.reach, probe_command="echo probing")
+    await place.list()
+    assert sum("probing" in one for one in place.server.ran) == 1
+    place.server.answers["probing"] = 1, "degraded"
+    assert await place.list() == ["d"]
+    assert sum("probing" in one for one in place.server.ran) == 1
+
+
+async def test_a_probe_that_fails_later_does_not_count_after_a_restart(place: Place) -> None:
+    place.reach = dataclasses.replace(place.reach, probe_command="echo probing")
+    await place.list()
+    place.server.answers["probing"] = 1, "degraded"
+    told: list[tuple[str, str]] = []
+    place.machine.booted = False
+    place.reach = dataclasses.replace(place.reach, passed=lambda phase, found: told.append((phase, found)))
+    assert await place.list() == ["d"]
+    assert ("boot probe", "echo probing fails now, it had succeeded before") in told
+    # Another VM, or the same one started again, has to boot.
+    place.machine.booted = False
+    for mark in Path(place.reach.directory).glob("booted~*"):
+        mark.unlink()
+    with pytest.raises(Unavailable, match="it is still booting: 'echo probing' ended with 1: degraded"):
+        await place.list()
+
+
+async def test_a_directory_that_cannot_be_written_is_said(place: Place) -> None:
+    place.server.answers["umask 077"] = 1, "Read-only file system"
+    with pytest.raises(Unavailable, match="cannot be written on the instance: Read-only file system"):
+        await place.list()
+
+
 @pytest.mark.parametrize(
     ("told", "why"),
     [

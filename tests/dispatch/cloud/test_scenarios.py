@@ -46,7 +46,7 @@ SCENARIOS = {
     "run_queue: spare resources": "cloud/test_demand::test_room_is_what_the_containers_there_leave",
     "run_queue: hold respected": "core/test_fleetplan::test_a_closed_machine_and_a_full_one_take_nothing",
     "run_queue: packing limited": "cloud/test_demand::test_a_limit_of_containers_on_one_vm_is_kept",
-    "run_queue: unknown VM": "cloud/test_scenarios::test_nothing_is_planned_before_it_is_known_what_runs",
+    "run_queue: unknown VM": "cloud/test_scenarios::test_what_a_vm_runs_that_was_not_asked_yet_is_left",
     "run_queue: RAM, CPU, scratch": "cloud/test_scenarios::test_no_resource_of_a_vm_is_given_twice",
     "run_queue: 0 VCPUs": "core/test_constraints::test_bad_constraints_are_refused",
     "run_queue: quota 1 to 3": "cloud/test_scenarios::test_at_a_quota_idle_vms_make_place_and_nobody_stays_locked",
@@ -183,7 +183,7 @@ def test_no_resource_of_a_vm_is_given_twice(need: Resources) -> None:
     assert planner.decide(Limits(most=1), now=0.0).starts == (("a", "x"), ("b", "x"))
 
 
-def test_nothing_is_planned_before_it_is_known_what_runs() -> None:
+def test_what_a_vm_runs_that_was_not_asked_yet_is_left() -> None:
     async def acts(scene: Scene) -> None:
         first = scene.server.add(vcpus=1, ram=GIB)
         await scene.until(lambda: scene.state(first) is State.RUNNING)
@@ -193,9 +193,9 @@ def test_nothing_is_planned_before_it_is_known_what_runs() -> None:
         second = scene.server.add(vcpus=1, ram=GIB)
         scene.open()
         await scene.until(lambda: scene.phases() == [Phase.UNKNOWN])
-        await pass_time(100.0)
-        assert scene.state(second) is State.QUEUED
-        assert len(scene.cloud.vms) == 1
+        await scene.until(lambda: scene.state(second) is State.RUNNING)
+        assert scene.state(first) is State.RUNNING
+        assert vm.instance.id in scene.fleet.view().unasked
         vm.ready = 0.0
         await scene.until_over()
 
@@ -216,6 +216,45 @@ def test_an_orphan_is_not_cancelled_while_a_vm_is_unknown() -> None:
         await scene.until_empty()
 
     staged(Scene(troubles=QUICK, seconds=5000.0), acts)
+
+
+def test_a_held_vm_that_does_not_answer_survives_restarts_and_stops_nothing() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add(vcpus=1, ram=GIB)
+        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        (vm,) = scene.cloud.vms.values()
+        scene.fleet.pool.hold(scene.machines[0], Behavior.HOLD)
+        await pass_time(60.0)
+        vm.ready = 1e9
+        for _ in range(3):
+            await scene.close()
+            scene.open()
+            other = scene.server.add(vcpus=1, ram=GIB)
+            await scene.until(lambda other=other: scene.state(other) is State.RUNNING)  # type: ignore[misc]
+            await pass_time(3000.0)
+            assert scene.state(uuid) is State.RUNNING
+            assert vm.instance.id in scene.cloud.vms
+        vm.ready = 0.0
+        await scene.until(lambda: not scene.fleet.view().unasked)
+        assert scene.state(uuid) is State.RUNNING
+
+    staged(Scene(troubles=QUICK, seconds=99_999.0), acts)
+
+
+def test_a_vm_that_never_boots_gets_no_new_time_by_restarts() -> None:
+    async def acts(scene: Scene) -> None:
+        scene.server.add(vcpus=1, ram=GIB)
+        await scene.until(lambda: scene.phases() == [Phase.BOOTING])
+        (vm,) = scene.cloud.vms
+        booting = scene.settings.times.booting
+        for _ in range(3):
+            await pass_time(booting / 3.5)
+            await scene.close()
+            scene.open()
+            await scene.until(lambda: vm in [one.name for one in scene.machines])
+        await scene.until(lambda: vm not in scene.cloud.vms, limit=booting / 3)
+
+    staged(Scene(troubles=Troubles(never_boots=1.0), seconds=500.0), acts)
 
 
 @pytest.mark.parametrize("quota", [1, 2, 3])

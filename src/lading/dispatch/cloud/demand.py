@@ -15,7 +15,7 @@ from lading.core.instances import Shape, nearest, on_machine
 from lading.core.plan import Category, Entry, Plan, Snapshot, Start, Status, order, prepared
 from lading.core.pressure import Pressure, observe
 from lading.core.sizing import Resources, rank_need, total
-from lading.core.virtualmachine import Behavior
+from lading.core.virtualmachine import Behavior, Phase
 from lading.dispatch.cloud.machine import Machine
 
 _ANY = 1 << 30
@@ -142,7 +142,7 @@ class Demand:
             there = tuple(one.need for one in occupied.get(machine.name, ()))
             facts = (
                 machine.phase, machine.behavior, machine.link is None, machine.broken, not machine.containers,
-                len(machine.images), there,
+                len(machine.images), there, _is_lost(machine),
             )  # fmt: skip
             # Of thousands of VMs few have changed since the last time; whether one has is seen sooner than its room.
             before = self._seen.get(key)
@@ -161,7 +161,8 @@ class Demand:
     def _room(self, machine: Machine, needs: Iterable[Resources], number: int) -> Room:
         capacity = machine.kind.resources if machine.kind is not None else Resources()
         most = self._rules.most_containers
-        coming = not machine.ready and not machine.going and machine.behavior is Behavior.RUN
+        # A VM of an earlier dispatcher is waited for until the first attempt to reach it fails.
+        coming = not machine.ready and not machine.going and machine.behavior is Behavior.RUN and not _is_lost(machine)
         return Room(
             machine.key,
             machine.type,
@@ -173,6 +174,11 @@ class Demand:
             images=frozenset(machine.images),
             stays=machine.behavior is Behavior.HOLD,
         )
+
+
+def _is_lost(machine: Machine) -> bool:
+    """Whether it was made by an earlier dispatcher and could not be reached so far."""
+    return machine.phase is Phase.UNKNOWN and bool(machine.fault)
 
 
 def _booting(machine: Machine | None, *, several: int = 1, ready: int = 0) -> Status:

@@ -1,8 +1,9 @@
 """The fleet of cloud VMs: supervisors are started on VMs that it makes when containers wait and removes afterwards.
 
 - A VM tells over its open connection when a supervisor has ended; asking it again and again is the fallback.
-- After a restart every VM of ours is reached and asked what runs there before anything is decided. One that cannot be
-  reached is removed when its time for booting is over; only then is it known that nothing runs there.
+- After a restart every VM of ours is reached and asked what runs there. Until then nothing is decided about containers
+  that were locked before the restart and may run there; everything else goes on. A VM that cannot be reached is removed
+  when its time for booting is over; only then is it known that nothing runs there.
 - While a VM cannot be reached, what ran there counts as alive, and nothing of it is cleared away. When it is gone, so
   is all that ran there: a preemptible VM was then taken away, any other has failed.
 - What is started while the connection breaks may or may not run; it is not given to another VM before that is known.
@@ -33,6 +34,7 @@ from lading.dispatch.cloud import settings as configuration
 from lading.dispatch.cloud.crews import Crews
 from lading.dispatch.cloud.demand import Demand, at_quota
 from lading.dispatch.cloud.driver import Driver, DriverSite, find_driver
+from lading.dispatch.cloud.instance_journal import InstanceJournal
 from lading.dispatch.cloud.machine import Machine
 from lading.dispatch.cloud.metrics import Counts, Figures, MachineFigures, Subnetted, category
 from lading.dispatch.cloud.pool import Pool
@@ -65,12 +67,16 @@ class CloudFleet:
         clock: Callable[[], float],
         wall: Callable[[], float] = time.time,
         counts: Counts | None = None,
+        journal: InstanceJournal | None = None,
         prefix: str = "vm-",
     ) -> None:
         self.settings = settings
         self.counts = counts or Counts()
         self.counts.look_at(self.figures)
-        self.pool = Pool(settings, driver, reach, self, public_key=public_key, counts=self.counts, clock=clock)
+        self.pool = Pool(
+            settings, driver, reach, self, public_key=public_key, counts=self.counts, clock=clock, wall=wall,
+            journal=journal,
+        )  # fmt: skip
         rules = Rules(
             types=settings.types,
             price_factor=settings.price_factor,
@@ -85,7 +91,6 @@ class CloudFleet:
         self._certificate_path = certificate_path
         self._clock = clock
         self._wall = wall
-        self._known = False
         self._look: Look = lambda _: None
         self._processes: dict[str, Process] = {}
         self._places: dict[str, Machine] = {}
@@ -117,8 +122,6 @@ class CloudFleet:
 
     def view(self) -> FleetView:
         """What is known now."""
-        if not self._known and self.pool.listed and not self.pool.unresolved:
-            self._known = True
         workers = tuple(
             WorkerView(one.name, one.kind.resources)
             for one in self.pool.machines.values()
@@ -129,9 +132,16 @@ class CloudFleet:
             others = tuple(self._crews.names(uuid))
             if uuid in processes:
                 processes[uuid] = replace(processes[uuid], others=others)
-            elif uuid not in self._places and uuid not in self._starting:
+            elif uuid not in self._places and uuid not in self._starting and not self.pool.unresolved:
+                # Its supervisor may be on a VM that was not asked yet.
                 processes[uuid] = Process(others[0], alive=False, fate=_ALONE, others=others[1:])
-        return FleetView(known=self._known, workers=workers, processes=processes, trouble=self._unknown())
+        return FleetView(
+            known=self.pool.listed,
+            workers=workers,
+            processes=processes,
+            trouble=self._trouble(),
+            unasked=tuple(one.name for one in self.pool.unresolved),
+        )
 
     async def changed(self) -> None:
         """Wait until the view may have changed. Raises what ended the work with the cloud."""
@@ -253,7 +263,7 @@ class CloudFleet:
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """What to start now; VMs are made and let go accordingly."""
-        if not self._known:
+        if not self.pool.listed:
             return Plan()
         now, self._snapshot = self._clock(), snapshot
         plan, decided = self.demand.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
@@ -299,12 +309,12 @@ class CloudFleet:
         """Why containers wait."""
         return self.demand.explain(snapshot, self.pool.machines)
 
-    def _unknown(self) -> str:
+    def _trouble(self) -> str:
         """Why it is not known yet what runs on which VM; "" when it is."""
-        if self._known:
-            return ""
         if not self.pool.listed:
             return f"the instances cannot be listed{f': {self.pool.fault}' if self.pool.fault else ' yet'}"
+        if not self.pool.unresolved:
+            return ""
         names = ", ".join(f"{one.name}{f' ({one.fault})' if one.fault else ''}" for one in self.pool.unresolved[:3])
         return f"instances of an earlier dispatcher are asked what runs there: {names}"
 
@@ -548,7 +558,7 @@ async def open_cloud(site: Site) -> AsyncGenerator[CloudFleet]:
     async with find_driver(cloud.Driver)(of_driver) as driver:
         fleet = CloudFleet(
             chosen, driver, reach, public_key=public_text(key), certificate_path=reach.certificate_path,
-            clock=loop.time, prefix=f"{site.token[-5:]}-",
+            clock=loop.time, prefix=f"{site.token[-5:]}-", journal=InstanceJournal(home / "instances.json"),
         )  # fmt: skip
         serving = asyncio.create_task(fleet.serve(), name="VMs")
         try:

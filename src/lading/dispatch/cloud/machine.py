@@ -39,6 +39,8 @@ class Machine:
     why: str = ""
     """Why it is shut down."""
     pinned: str = ""
+    booted: bool = False
+    """Whether the boot probe has succeeded since it was last started, as far as this dispatcher knows."""
     link: Link | None = None
     containers: set[str] = field(default_factory=set)
     """Those whose supervisors are here, alive or not cleared away."""

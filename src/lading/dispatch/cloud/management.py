@@ -158,7 +158,7 @@ class Management:
 
 
 def shown(machine: Machine, *, now: float) -> dict[str, object]:
-    """A VM as the interface shows it. `cost` is dollars since this dispatcher knows it."""
+    """A VM as the interface shows it. `cost` is dollars since it was made."""
     kind, wall = machine.kind, datetime.now(UTC).timestamp()
     busy = None if machine.last_busy is None else _moment(machine.last_busy, now=now)
     return {

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -23,6 +24,7 @@ from lading.core.errors import IllegalTransition, LadingError, RequestError, Una
 from lading.core.instances import InstanceType
 from lading.core.virtualmachine import Behavior, Event, Phase, next_moment, verdict
 from lading.dispatch.cloud.driver import Driver, Instance, QuotaReached, RateLimited, Spec
+from lading.dispatch.cloud.instance_journal import InstanceJournal
 from lading.dispatch.cloud.link import Message
 from lading.dispatch.cloud.machine import Machine
 from lading.dispatch.cloud.metrics import Counts
@@ -80,6 +82,8 @@ class Pool:
         public_key: str,
         counts: Counts,
         clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+        journal: InstanceJournal | None = None,
         token: Callable[[], str] = lambda: secrets.token_hex(20),
     ) -> None:
         self.settings = settings
@@ -96,6 +100,8 @@ class Pool:
         self._public_key = public_key
         self._counts = counts
         self._clock = clock
+        self._wall = wall
+        self._journal = journal or InstanceJournal()
         self._token = token
         self._operations = Pace(settings.operation_rate)
         self._probes = Pace(settings.probe_rate)
@@ -302,6 +308,7 @@ class Pool:
         for one in list(self.machines.values()):
             if one.instance is not None and one.instance.id not in seen and one.created < began:
                 self._miss(one)
+        self._journal.keep(seen | {one.name for one in self.machines.values()})
         if not self.listed:
             self.listed = True
             self._consumer.touched()
@@ -332,6 +339,11 @@ class Pool:
             since=before.since,
             seen=now,
         )
+        known = self._journal.find(instance.id)
+        if known is not None:
+            one.created = self._on_clock(known.made)
+            one.since = min(one.since, self._on_clock(known.waited_since)) if known.waited_since else one.since
+        self._note(one)
         self.machines[one.key] = one
         event(_logger, "instance found", instance=one.name, type=type_, behavior=one.behavior)
         self._spawn(self._keep(one), f"keep {one.name}", one)
@@ -348,6 +360,7 @@ class Pool:
             self._list_now.set()
         else:
             one.take(Event.CREATED, now=self._clock())
+            self._note(one)
             event(_logger, "instance made", instance=one.name, type=one.type, address=instance.address)
             if instance.address:
                 one.changed.set()
@@ -355,6 +368,17 @@ class Pool:
                 self._list_now.set()
             self._spawn(self._keep(one), f"keep {one.name}", one)
             self.touch()
+
+    def _note(self, one: Machine) -> None:
+        """Keep over a restart when it was made, and since when it is waited for."""
+        offset = self._wall() - self._clock()
+        waited = one.phase in (Phase.UNKNOWN, Phase.BOOTING)
+        self._journal.note(one.name, made=one.created + offset, waited_since=one.since + offset if waited else 0.0)
+
+    def _on_clock(self, moment: float) -> float:
+        """A moment in seconds since 1970 on the loop's clock, never later than now."""
+        now = self._clock()
+        return min(now, moment - self._wall() + now)
 
     def _miss(self, one: Machine) -> None:
         one.misses += 1
@@ -495,6 +519,7 @@ class Pool:
                 self._counts.ready(now - one.reached)
             event(_logger, "instance ready", instance=one.name, type=one.type, seconds=round(now - one.created, 1))
             one.take(Event.READY, now=now)
+            self._note(one)
         one.seen, one.fault = now, ""
         self._survey(one, answer)
 

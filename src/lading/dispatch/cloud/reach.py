@@ -81,8 +81,7 @@ class SshReach:
                 machine.pinned = shell.host_key
                 tell({"op": "verified"})
             self.passed("secret", "it knows its secret; the host key is pinned")
-            await self._probe(shell)
-            self.passed("boot probe", f"{self.probe_command} succeeds")
+            self.passed("boot probe", await self._probe(shell, machine))
             told = _read(await shell.run(self._agent(shell, "check"), timeout=_COMMAND_TIMEOUT))
             runner = await asyncio.to_thread(self.runner)
             await self._prepare(shell, runner, told)
@@ -96,10 +95,32 @@ class SshReach:
                 errors.cancel()
                 await asyncio.gather(errors, return_exceptions=True)
 
-    async def _probe(self, shell: Shell) -> None:
+    async def _probe(self, shell: Shell, machine: Machine) -> str:
+        """Run the boot probe until it has succeeded once, in a few words. Raises Unavailable.
+
+        A file on the VM tells later dispatchers that it had: a probe that fails then, as systemd's does when one
+        service is degraded, says nothing about the containers that run there. The file's name has the boot id in it,
+        so that a VM that was started again is probed again.
+        """
+        if machine.booted:
+            return "it has succeeded before"
         done = await shell.run(self.probe_command, timeout=_COMMAND_TIMEOUT)
+        mark = f"{shlex.quote(self.directory)}/booted~{hashlib.sha256(machine.secret.encode()).hexdigest()[:16]}~"
+        command = f"m={mark}$(cat /proc/sys/kernel/random/boot_id);"
         if done.code:
-            raise Unavailable(f"it is still booting: {self.probe_command!r} ended with {done.code}: {done.words}")
+            known = await shell.run(
+                f"{shell.sudo}sh -c {shlex.quote(f'{command} test -e $m')}", timeout=_COMMAND_TIMEOUT
+            )
+            if known.code:
+                raise Unavailable(f"it is still booting: {self.probe_command!r} ended with {done.code}: {done.words}")
+            machine.booted = True
+            return f"{self.probe_command} fails now, it had succeeded before"
+        command += f" umask 077; mkdir -p {shlex.quote(self.directory)} && : >$m"
+        noted = await shell.run(f"{shell.sudo}sh -c {shlex.quote(command)}", timeout=_COMMAND_TIMEOUT)
+        if noted.code:
+            raise Unavailable(f"{self.directory} cannot be written on the instance: {noted.words}")
+        machine.booted = True
+        return f"{self.probe_command} succeeds"
 
     async def _prepare(self, shell: Shell, runner: Runner, told: dict[str, Any]) -> None:
         _judge(told, runner)
