@@ -117,6 +117,18 @@ async def slow_world(it: World, git: SlowGit) -> Record:
     return dict(made.json)
 
 
+async def test_a_token_of_limited_scopes_leaves_nothing_to_the_server(it: World) -> None:
+    object.__setattr__(it.app.services, "git", SlowGit())
+    known = await it.ok("POST", "repositories", {"name": "tools", "fetch_url": "https://git.example.org/tools"})
+    spec = await it.spec("make", mounts=GIT)
+    scopes = ["POST /arvados/v1/container_requests", f"GET /arvados/v1/repositories/{known['uuid']}"]
+    for some, status in ((scopes[:1], 403), (scopes, 503)):
+        made = await it.ok("POST", "api_client_authorizations", {"scopes": some})
+        reply = await it.request("POST", "container_requests", spec, token=made["api_token"])
+        assert (reply.status, "scopes" in reply.error) == (status, True)
+    assert (await it.ok("GET", "container_requests"))["items"] == []
+
+
 async def test_a_container_that_is_sought_is_found_later(it: World) -> None:
     git = SlowGit()
     request = await slow_world(it, git)

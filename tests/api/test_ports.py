@@ -130,6 +130,17 @@ async def test_a_private_port_is_for_those_who_may_enter(it: World, tmp_path: Pa
             assert (reply.headers["x-mine"], "transfer-encoding" in reply.headers) == ("1", False)
             assert "sandbox" in reply.headers["content-security-policy"]
         assert (await get(it, path)).status == 401
+        for name, other in ((request, uuid), (uuid, request)):
+            plural = "container_requests" if name == request else "containers"
+            made = await it.ok(
+                "POST",
+                "api_client_authorizations",
+                {"scopes": [f"GET /arvados/v1/{plural}/{name}"]},
+                token=alice,
+            )
+            for target, status in ((name, 200), (other, 403)):
+                reply = await get(it, f"/services/{target}-8000/", token=made["api_token"])
+                assert reply.status == status
         assert (await get(it, path, token=bob)).status == 404
         assert (await get(it, path, token=it.admin)).status == 200
         assert (await get(it, f"/services/{uuid}-8001/", token=alice)).status == 404

@@ -109,12 +109,22 @@ async def test_bad_messages(it: World, message: JSON) -> None:
 
 @pytest.mark.parametrize(
     ("token", "path", "code"),
-    [("", "/websocket", 4401), ("x", "/websocket", 4401), ("scoped", "/websocket", 4401), (None, "/elsewhere", 4404)],
+    [
+        ("", "/websocket", 4401),
+        ("x", "/websocket", 4401),
+        ("scoped", "/websocket", 4401),
+        ("inactive", "/websocket", 4401),
+        (None, "/elsewhere", 4404),
+    ],
 )
 async def test_who_may_listen(it: World, token: str | None, path: str, code: int) -> None:
     if token == "scoped":
         made = await it.ok("POST", "api_client_authorizations", {"scopes": ["GET /arvados/v1/users"]})
         token = made["api_token"]
+    if token == "inactive":
+        token = await it.user("u")
+        user = await it.ok("GET", "users/current", token=token)
+        await it.ok("PUT", f"users/{user['uuid']}", {"is_active": False})
     async with connected(it, token, path) as socket:
         message = await socket.receive()
         assert (message["type"], message["code"]) == ("websocket.close", code)

@@ -9,7 +9,7 @@ import pytest
 from lading.core import access
 from lading.core.access import Principal
 from lading.core.errors import Forbidden
-from lading.core.filters import All, Column, Compare, Either
+from lading.core.filters import All, Column, Compare, Either, Not, OfContainer
 from lading.core.records import COLLECTIONS, CONTAINERS, GROUPS, KEEP_SERVICES, LINKS, LOGS, TOKENS, USERS
 from lading.core.schema import Type
 from lading.core.visibility import About, Accessible, ManagedHead, Reachable, Requested, Untrashed
@@ -146,3 +146,26 @@ def test_admins_and_active_users() -> None:
         access.check_admin(USER, "x")
     with pytest.raises(Forbidden, match="not active"):
         access.check_active(Principal(user_uuid="u", token_uuid="t", token="t", is_active=False))
+
+
+def test_limits_of_a_token() -> None:
+    assert not access.is_limited(USER)
+    assert not access.is_limited(scoped("all", "GET /x"))
+    assert access.is_limited(scoped("GET /"))
+    assert access.covers_get(scoped("GET /arvados/v1/collections/b"), COLLECTIONS, "a", "b")
+    assert not access.covers_get(scoped("GET /arvados/v1/collections/b"), COLLECTIONS, "a")
+    for scope in ("GET /arvados/v1/collections", "GET /arvados/v1/collections/", "GET /"):
+        assert access.covers_list(scoped(scope), COLLECTIONS)
+    assert not access.covers_list(scoped("GET /arvados/v1/collections/b"), COLLECTIONS)
+
+
+def test_filters_on_containers_need_a_scope_for_them() -> None:
+    plain = Compare(Column("name", Type.STRING), "=", "n")
+    joined = OfContainer(Compare(Column("state", Type.STRING), "=", "Running"))
+    narrow = scoped("GET /arvados/v1/container_requests")
+    access.check_filters(narrow, [plain, Either((plain,)), Not(plain)])
+    for where in (joined, Either((plain, joined)), All((joined,)), Not(joined)):
+        access.check_filters(USER, [plain, where])
+        access.check_filters(scoped("GET /arvados/v1/containers"), [where])
+        with pytest.raises(Forbidden, match="GET /arvados/v1/containers"):
+            access.check_filters(narrow, [plain, where])

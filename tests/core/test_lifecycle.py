@@ -64,11 +64,18 @@ def test_the_own_token_can_do_all_only_where_the_container_may_use_the_api(api: 
     assert "all" not in minted.scopes
 
 
-def test_scopes_that_were_given_stay() -> None:
-    container = make_container(runtime_auth_scopes=["GET /x"])
-    (minted,) = lifecycle.lock(container, caller=HOLDER, tokens=TOKENS).effects
-    assert isinstance(minted, MintTokens)
-    assert minted.scopes == ("GET /x",)
+def test_a_container_gets_no_more_than_was_granted_and_what_its_supervisor_needs() -> None:
+    scopes: dict[bool, tuple[str, ...]] = {}
+    for api in (False, True):
+        container = make_container(
+            runtime_auth_scopes=["GET /x"], runtime_constraints={"API": api}, container_image="i"
+        )
+        (minted,) = lifecycle.lock(container, caller=HOLDER, tokens=TOKENS).effects
+        assert isinstance(minted, MintTokens)
+        scopes[api] = minted.scopes
+    assert "GET /x" not in scopes[False]
+    assert "GET /arvados/v1/collections/i" in scopes[False]
+    assert scopes[True] == ("GET /x", *scopes[False])
 
 
 def test_a_runtime_token_takes_the_place_of_a_minted_one() -> None:

@@ -45,6 +45,7 @@ async def list_records(call: Call, kind: RecordType, where: Sequence[Expression]
 def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()) -> Query:
     """The checked query of a list call, restricted to what the caller can read. Raises Invalid."""
     asked = check_query(call.params, kind, max_limit=call.services.config.API.MaxItemsPerResponse)
+    access.check_filters(call.caller, asked.where)
     names = asked.select if asked.select is not None else kind.listed
     return Query(
         where=(*readable(call, kind), *where, *asked.where),

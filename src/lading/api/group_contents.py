@@ -16,7 +16,7 @@ from lading.api.groups import CONTENT
 from lading.api.inclusion import find_included
 from lading.api.presenting import present
 from lading.api.shape import needed
-from lading.core import assorted, ids
+from lading.core import access, assorted, ids
 from lading.core.assorted import Part
 from lading.core.errors import Invalid, NotFound
 from lading.core.filters import Among, Column, Compare, Either, Expression, IsKind, Not, Query
@@ -143,6 +143,7 @@ def _place(call: Call, holder: Record | None) -> tuple[Expression, ...]:
 
 def _restricted(call: Call, part: Part, where: Sequence[Expression], include: tuple[str, ...]) -> Query:
     kind, query = part.kind, part.query
+    access.check_filters(call.caller, query.where)
     conditions: tuple[Expression, ...] = (*generic.readable(call, kind), *where, *query.where)
     if kind is COLLECTIONS:
         conditions += collections.listed(call)

@@ -13,7 +13,7 @@ from lading.core.access import Principal
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.groups import GroupClass
 from lading.core.permissions import NAMES, Level, check_acyclic, is_group
-from lading.core.records import BY_INFIX, CONTAINERS, GROUPS, LINKS, LOGS, TOKENS, USERS
+from lading.core.records import BY_INFIX, COLLECTIONS, CONTAINERS, GROUPS, LINKS, LOGS, TOKENS, USERS
 from lading.core.schema import JSON, Record, RecordType
 from lading.store import permissions, reach, records
 from lading.store.database import Transaction
@@ -86,6 +86,27 @@ async def _can_read(
     conditions = access.readable(kind, principal, now=services.now(), include_trash=True, roles=roles)
     where = (records.equals(kind, "uuid", record["uuid"]), *conditions)
     return await records.exists(tx, services.database.dialect, kind, where)
+
+
+async def check_content_scope(
+    tx: Transaction, services: Services, principal: Principal, pdh: str, what: str, *, uuid: str = ""
+) -> None:
+    """Whether the scopes of the token include a GET of this content, by its hash or by a readable collection's uuid.
+
+    `uuid` is a collection that is known to be readable and to have it. Raises Forbidden naming `what` was asked for,
+    whether there is such a content or not.
+    """
+    if access.covers_get(principal, COLLECTIONS, pdh, *([uuid] if uuid else [])):
+        return
+    where = (
+        records.equals(COLLECTIONS, "portable_data_hash", pdh),
+        *access.readable(COLLECTIONS, principal, now=services.now()),
+    )
+    found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
+    if not any(access.covers_get(principal, COLLECTIONS, one["uuid"]) for one in found):
+        raise Forbidden(
+            f"Forbidden: {what}: the scopes of this token do not include GET /arvados/v1/collections/{uuid or pdh}"
+        )
 
 
 async def can_refer(tx: Transaction, services: Services, uuid: JSON, principal: Principal) -> bool:

@@ -1,21 +1,23 @@
 """Where a collection came from and what it was used for (api-contract 5.3, provenance and used_by).
 
 The answer is {uuid or portable data hash: record}: contents by their hash, with one readable collection that has it;
-the containers between them, and the requests that wanted those. Only what the caller can read is in it, and the way
-ends there. At most `_LIMIT` containers are followed, the nearest first.
+the containers between them, and the requests that wanted those. Only what the caller can read is in it, within the
+scopes of the token (a link that shares one collection shows nothing else), and the way ends there. At most `_LIMIT`
+containers are followed, the nearest first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from typing import Final
 
-from lading.api import versions
+from lading.api import guard, versions
 from lading.api.exchange import Answer, Call
 from lading.api.manifests import find_content
 from lading.api.shape import show
 from lading.core import access, ids
-from lading.core.errors import NotFound
+from lading.core.errors import Forbidden, NotFound
 from lading.core.filters import Among, Column
 from lading.core.records import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.core.schema import Record, RecordType, Type
@@ -74,20 +76,25 @@ async def _start(tx: Transaction, call: Call) -> Record:
 
 
 async def _content(tx: Transaction, call: Call, pdh: str) -> Record | None:
-    try:
-        return await find_content(tx, call.services, call.caller, pdh)
-    except NotFound:
-        return None
+    for one in call.caller.everybody:
+        with suppress(Forbidden, NotFound):
+            await guard.check_content_scope(tx, call.services, one, pdh, "provenance")
+            return await find_content(tx, call.services, one, pdh)
+    return None
 
 
 async def _readable(tx: Transaction, call: Call, kind: RecordType, column: str, values: list[str]) -> list[Record]:
     if not values:
         return []
-    where = (
-        Among(Column(column, Type.STRING), tuple(values)),
-        *access.readable(kind, call.caller, now=call.services.now()),
-    )
-    return await records.find(tx, call.services.database.dialect, kind, where, limit=_LIMIT)
+    found: dict[str, Record] = {}
+    for one in call.caller.everybody:
+        where = (
+            Among(Column(column, Type.STRING), tuple(values)),
+            *access.readable(kind, one, now=call.services.now()),
+        )
+        rows = await records.find(tx, call.services.database.dialect, kind, where, limit=_LIMIT)
+        found |= {row["uuid"]: row for row in rows if access.covers_get(one, kind, row["uuid"])}
+    return list(found.values())
 
 
 def _shown(kind: RecordType, rows: Iterable[Record]) -> Record:

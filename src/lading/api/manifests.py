@@ -1,7 +1,10 @@
 """The content of collections on its way in and out: verified, spliced, stripped; signed (api-contract 5.3, 6.2).
 
 Stored manifests carry no signatures; what is returned is signed for the token that asks. Admins may store unsigned
-locators, everybody else proves with a signature that they could read the block. Large texts are worked on in a thread.
+locators if the scopes of their token let them read collections; everybody else proves with a signature that they could
+read the block. A content that `replace_files` names must be within the scopes of the token, as for GET.
+
+Large texts are worked on in a thread.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from datetime import timedelta
 from typing import Final, TypeVar
 
 from lading.api.exchange import Call
+from lading.api.guard import check_content_scope
 from lading.api.services import Services
 from lading.api.trees import Trees
 from lading.core import access, filetree, ids, locator, manifest, splice
@@ -113,6 +117,8 @@ async def _fetch(services: Services, principal: Principal, hashes: set[str]) -> 
     if not hashes:
         return {}
     async with services.database.reading() as tx:
+        for pdh in sorted(hashes):
+            await check_content_scope(tx, services, principal, pdh, "replace_files")
         try:
             return {pdh: (await find_content(tx, services, principal, pdh))["manifest_text"] for pdh in sorted(hashes)}
         except NotFound as error:
@@ -180,7 +186,7 @@ def _check_segments(services: Services, principal: Principal, segments: tuple[Re
 
 def _check_locators(services: Services, principal: Principal, found: list[str], where: str) -> None:
     settings = services.config.Collections
-    if not settings.BlobSigning or principal.is_admin:
+    if not settings.BlobSigning or (principal.is_admin and access.covers_list(principal, COLLECTIONS)):
         return
     now, ttl, key = int(services.clock().timestamp()), int(settings.BlobSigningTTL), settings.BlobSigningKey
     for one in dict.fromkeys(found):

@@ -168,10 +168,10 @@ async def _find(services: Services, target: Target, headers: Mapping[str, str]) 
     if principal is None:
         raise Unauthenticated("Not logged in: send a token, or open the address once with ?arvados_api_token=TOKEN")
     check_active(principal)
-    check_scope(principal, "GET", f"/arvados/v1/containers/{target.uuid}")
+    kind = REQUESTS if sessions.is_request(target) else CONTAINERS
+    check_scope(principal, "GET", f"/arvados/v1/{kind.plural}/{target.uuid}")
     async with services.database.reading() as tx:
         row = await _row(tx, target)
-        kind = REQUESTS if sessions.is_request(target) else CONTAINERS
         await guard.find_readable(tx, services, kind, target.uuid, principal)
         if row is None:
             raise Unavailable(f"{target.uuid}: has no container yet; try again when it runs")

@@ -12,7 +12,7 @@ from lading.api import generic, guard
 from lading.api.exchange import Answer, Call
 from lading.api.services import Services
 from lading.api.shape import show
-from lading.core import gittree
+from lading.core import access, gittree
 from lading.core.access import Principal
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.filters import check_select
@@ -64,7 +64,10 @@ async def delete_repository(call: Call) -> Answer:
 
 
 async def address(tx: Transaction, services: Services, wanted: gittree.Reference, acting: Principal) -> str:
-    """Where the repository of a mount is fetched from. Raises Invalid when it may not be, or cannot be read."""
+    """Where the repository of a mount is fetched from. Raises Invalid when it may not be, or cannot be read.
+
+    Raises Forbidden when the scopes of the token do not include a GET of the repository.
+    """
     where = f"Mounts [{wanted.target}][{wanted.source}]"
     if wanted.source == "git_url":
         if not gittree.is_allowed(wanted.name, services.config.Containers.GitRepositories):
@@ -81,6 +84,7 @@ async def address(tx: Transaction, services: Services, wanted: gittree.Reference
         record = await guard.find_readable(tx, services, REPOSITORIES, uuid, acting)
     except NotFound:
         raise Invalid(f"{where}: repository {wanted.name!r} not found") from None
+    access.check_scope(acting, "GET", f"/arvados/v1/repositories/{record['uuid']}")
     return str(record["fetch_url"])
 
 

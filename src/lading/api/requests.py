@@ -10,7 +10,7 @@ from lading.api.gitmounts import NO_TREES, Trees, look_up
 from lading.api.ledger import Ledger
 from lading.api.resolving import commit, look_ahead
 from lading.api.shape import show
-from lading.core import request
+from lading.core import access, request
 from lading.core.container import Container
 from lading.core.effects import Adopt, Confirm, Resolve
 from lading.core.errors import Invalid
@@ -93,6 +93,8 @@ async def update_request(call: Call) -> Answer:
             uuid = change.changed.get(name)
             if uuid is not None and not await guard.can_refer(tx, services, uuid, caller):
                 raise Invalid(f"{name}: {str(uuid)[:60]!r} not found")
+            if uuid is not None:
+                access.check_scope(caller, "GET", f"/arvados/v1/collections/{uuid}")
         if change.request.owner_uuid != subject.owner_uuid:
             await guard.check_owner(tx, call, change.request.owner_uuid, old=subject.owner_uuid)
         await depending.check(tx, services, caller, change.request, subject.depends_on)

@@ -31,7 +31,7 @@ from lading.core import (
 from lading.core.access import Principal
 from lading.core.container import FINAL, Container
 from lading.core.effects import Adopt, Confirm, Resolve
-from lading.core.errors import Conflict, Invalid, LadingError
+from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
 from lading.core.filters import Column, Compare, Expression, Like, check_filters
 from lading.core.ids import Infix
 from lading.core.images import ImageLink, Term
@@ -85,6 +85,7 @@ async def commit(
         match effect:
             case Resolve() | Confirm() if trees is None:
                 if change.request.state is request.State.COMMITTED:
+                    _check_may_defer(change.request, principal)
                     change = request.then(change, request.defer(change.request))
             case Resolve():
                 change = await _resolve(ledger, change, principal, trees or NO_TREES, ahead)
@@ -95,6 +96,15 @@ async def commit(
             case _:
                 ledger.note(change)
     return change
+
+
+def _check_may_defer(subject: ContainerRequest, principal: Principal) -> None:
+    # The server goes on later with the rights of the user, whose token it does not know any more.
+    if subject.runtime_token is None and access.is_limited(principal):
+        raise Unavailable(
+            f"{subject.uuid}: the git repositories of its mounts are still being fetched; try again: a token of "
+            "limited scopes cannot leave that to the server"
+        )
 
 
 async def look_ahead(
@@ -275,13 +285,17 @@ async def _facts(
     named, term = mounts.references(subject.mounts), images.parse(subject.container_image or "")
     hashes = [_bare(one.name) for one in named if one.is_pdh]
     present = await _present(tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting)
-    return Facts(
-        trees=trees,
-        image_pdh=await _image(tx, services, term, acting, present),
-        hashes={one.name: await _hash(tx, services, one, acting, present) for one in named},
-        user_uuid=acting.user_uuid,
-        scopes=acting.scopes if subject.runtime_token else access.ALL_SCOPES,
-    )
+    image = await _image(tx, services, term, acting, present)
+    found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
+    if access.is_limited(acting):
+        await guard.check_content_scope(tx, services, acting, image, "container_image")
+        for one in named:
+            pdh = found[one.name]
+            if pdh is not None:
+                uuid = "" if one.is_pdh else one.name
+                await guard.check_content_scope(tx, services, acting, pdh, f"mounts [{one.target}]", uuid=uuid)
+    scopes = acting.scopes if access.is_limited(acting) else access.ALL_SCOPES
+    return Facts(trees=trees, image_pdh=image, hashes=found, user_uuid=acting.user_uuid, scopes=scopes)
 
 
 async def _present(tx: Transaction, services: Services, hashes: Iterable[str], acting: Principal) -> set[str]:

@@ -73,6 +73,7 @@ async def serve_websocket(
         if scope["path"].rstrip("/") != "/websocket":
             raise NotFound
         access.check_scope(principal, "GET", "/websocket")
+        access.check_active(principal)
     except RequestError as error:
         await socket.close(_REFUSED if isinstance(error, Unauthenticated | Forbidden) else _NOT_HERE)
         return

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lading.core.errors import Forbidden
-from lading.core.filters import All, Column, Compare, Constant, Either, Expression
+from lading.core.filters import All, Column, Compare, Constant, Either, Expression, Not, OfContainer
 from lading.core.records import CONTAINERS, GROUPS, KEEP_SERVICES, LINKS, LOGS, TOKENS, USERS
 from lading.core.schema import RecordType, Type
 from lading.core.visibility import About, Accessible, ManagedHead, Reachable, Requested, Untrashed
@@ -95,6 +95,43 @@ def covers(principal: Principal, method: str, path: str) -> bool:
         if verb == method and (path.startswith(target) if target.endswith("/") else path == target):
             return True
     return False
+
+
+def is_limited(principal: Principal) -> bool:
+    """Whether the token may call less than its user."""
+    return "all" not in principal.scopes
+
+
+def covers_get(principal: Principal, kind: RecordType, *names: str) -> bool:
+    """Whether the scopes include a GET of the record of this type that has one of these names."""
+    return any(covers(principal, "GET", f"/arvados/v1/{kind.plural}/{name}") for name in names)
+
+
+def covers_list(principal: Principal, kind: RecordType) -> bool:
+    """Whether the scopes include listing the records of this type, or a GET of any of them."""
+    path = f"/arvados/v1/{kind.plural}"
+    return covers(principal, "GET", path) or covers(principal, "GET", f"{path}/")
+
+
+def check_filters(principal: Principal, where: Iterable[Expression]) -> None:
+    """Refuse filters on the containers of requests to tokens that may not list containers. Raises Forbidden."""
+    if is_limited(principal) and any(map(_asks_containers, where)) and not covers_list(principal, CONTAINERS):
+        raise Forbidden(
+            "Forbidden: filters: the scopes of this token do not include GET /arvados/v1/containers, which filters on "
+            "'container.' need"
+        )
+
+
+def _asks_containers(expression: Expression) -> bool:
+    match expression:
+        case OfContainer():
+            return True
+        case Either(parts) | All(parts):
+            return any(map(_asks_containers, parts))
+        case Not(part):
+            return _asks_containers(part)
+        case _:
+            return False
 
 
 def check_active(principal: Principal) -> None:
@@ -222,15 +259,16 @@ def data_scopes(
 
     If it may not, the token never enters the container; its supervisor reads the named `collections` with it, the
     container's inputs and image, and stores its results. A machine that is not to be trusted then learns nothing of
-    what else the user has (seed 001, "Security").
+    what else the user has (seed 001, "Security"). The supervisor needs as much where less than everything was granted.
     """
-    if has_api or tuple(granted) != ALL_SCOPES:
-        return tuple(granted)
+    if has_api and "all" in granted:
+        return ALL_SCOPES
     path = f"/arvados/v1/containers/{container_uuid}"
-    return (
+    needed = (
         *(f"{method} {place}" for method in ("GET", "PUT", "POST") for place in (path, f"{path}/")),
         "GET /arvados/v1/containers/current",
         "GET /arvados/v1/users/current",
         *(f"GET /arvados/v1/collections/{one}" for one in dict.fromkeys(collections)),
         "POST /arvados/v1/collections",
     )
+    return tuple(dict.fromkeys((*granted, *needed))) if has_api else needed
