@@ -43,6 +43,12 @@ class API:
     VocabularyPath: str = key("", "JSON file with the vocabulary of properties; none is no rules.", private=True)
     MaxTokenLifetime: float = key(0.0, "Longest life of a token that a user makes; 0 is unlimited.", unit="seconds")
     MaxGatewayTunnels: int = key(4096, "Most tunnels from containers to one server at once.", private=True)
+    TrustedProxies: list[str] = key(
+        [],
+        "Addresses and networks of proxies in front of the server: what they say in X-Forwarded-For and"
+        " X-Forwarded-Proto is believed; of others it is not.",
+        private=True,
+    )
     MinSessionRate: int = key(
         8 * MIB, "Bytes a second left to all sessions beside calls; 0: as many as ever.", private=True, unit="bytes"
     )
@@ -304,6 +310,12 @@ class Containers:
         "",
         "HOST:PORT where the server reaches the gateways of containers (port 0: any), or `tunnel`: they connect to the"
         " server; empty: the loopback where the server is on the same machine, else a tunnel.",
+        private=True,
+    )
+    GatewayHosts: list[str] = key(
+        [],
+        "Networks (CIDR), addresses and host names where gateways may be, beside the address that the calls of their"
+        " supervisor come from and the host of GatewayAddress; for nodes that the server sees behind NAT.",
         private=True,
     )
     LogUpdatePeriod: float = key(1.0, "Longest time between output and its live view.", unit="seconds")

@@ -192,7 +192,7 @@ async def test_a_gateway_with_another_secret_is_not_believed(it: World, tmp_path
     """Whoever listens at the address without knowing the key gets nothing but a proof that opens nothing."""
     async with entered(it, tmp_path, root="another root token") as (_, uuid, gateway, _):
         status, text = await call(it, f"connect/{uuid}/ssh")
-        assert (status, "did not prove to be it" in text) == (502, True)
+        assert (status, "is not that of this container" in text) == (503, True)
         assert gateway.said == []
         assert await rows(it, uuid, "shell") == []
 
@@ -200,18 +200,25 @@ async def test_a_gateway_with_another_secret_is_not_believed(it: World, tmp_path
 async def test_the_gateway_of_another_container_is_not_believed(it: World, tmp_path: Path) -> None:
     async with entered(it, tmp_path) as (_, _, gateway, _):
         _, other, _ = await running(it, f"127.0.0.1:{gateway.port}")
-        assert (await call(it, f"connect/{other}/ssh"))[0] == 502
+        assert (await call(it, f"connect/{other}/ssh"))[0] == 503
         assert gateway.said == []
 
 
 async def test_nobody_answers(it: World) -> None:
     it.app.services.tunnels.patience = 0.01
-    for address in ("127.0.0.1:1", "", "tunnel"):
+    for address in ("127.0.0.1:1024", "", "tunnel"):
         _, uuid, _ = await running(it, address)
         assert (await call(it, f"connect/{uuid}/ssh"))[0] == 503
-    _, uuid, _ = await running(it, "tunnel https://127.0.0.1:1/")
+    _, uuid, _ = await running(it, "tunnel")
+    await noted_by_another_server(it, uuid, "tunnel https://127.0.0.1:1/")
     assert (await call(it, f"connect/{uuid}/ssh"))[0] == 503
     assert (await call(it, f"connect/{uuid}/ssh", {"no_forward": "true"}))[0] == 503
+
+
+async def noted_by_another_server(it: World, uuid: str, address: str) -> None:
+    """Another server of this installation has written down that it has the tunnel."""
+    async with it.database.writing() as tx:
+        await tx.execute("UPDATE containers SET gateway_address = ? WHERE uuid = ?", (address, uuid))
 
 
 async def test_a_session_through_a_tunnel(it: World, tmp_path: Path) -> None:
@@ -229,8 +236,11 @@ async def test_a_session_through_a_tunnel(it: World, tmp_path: Path) -> None:
 
         far = Tunnel(caller.pipe, connected=True, accept=accept)
         running_far = asyncio.create_task(far.run())
-        changes = {"gateway_address": "tunnel https://127.0.0.1:9440/"}
-        await it.ok("PUT", f"containers/{uuid}", changes, token=supervisor)
+        noted = {"gateway_address": "tunnel https://127.0.0.1:9440/"}
+        async with it.database.reading() as tx:
+            found = await tx.fetch("SELECT gateway_address FROM containers WHERE uuid = ?", (uuid,))
+        assert found[0][0] == noted["gateway_address"]
+        await it.ok("PUT", f"containers/{uuid}", noted, token=supervisor)
         user = Caller()
         session = asyncio.create_task(user.call(it, f"connect/{uuid}/ssh", {}, token=it.admin))
         await asyncio.wait_for(user.taken.wait(), PATIENCE)

@@ -123,3 +123,27 @@ async def test_a_preview_is_asked_for_again_while_the_repository_is_fetched(
         first = await it.request("POST", "container_requests/preview", spec)
         assert (first.status, "try again" in first.error) == (503, True)
         await it.app.services.git.close()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "git@169.254.169.254", "0.0.0.0"])
+async def test_a_repository_on_the_machine_of_the_server_has_to_be_configured(tmp_path: Path, host: str) -> None:
+    """Also one that an admin has stored."""
+    url = f"http://{host}:1/x.git"
+    for listed, status, words in (([], 422, "own machine or link"), ([f"http://{host}:1/"], 503, "fetch")):
+        where = tmp_path / str(status)
+        where.mkdir()
+        async with world(where, Containers={"GitRepositories": listed, "GitTimeout": 5}) as it:
+            await it.ok("POST", "repositories", {"name": "tools", "fetch_url": url})
+            spec = await it.spec(mounts=mounts(repository_name="tools", commit="main"))
+            if status == 503 and "@" in host:
+                continue
+            reply = await it.request("POST", "container_requests", spec)
+            assert (reply.status, words in reply.error) == (status, True), reply.error
+
+
+async def test_a_name_that_nobody_knows_is_for_git_to_tell(it: World) -> None:
+    await it.ok("POST", "repositories", {"name": "tools", "fetch_url": "http://nobody.invalid/x.git"})
+    reply = await it.request(
+        "POST", "container_requests", await it.spec(mounts=mounts(repository_name="tools", commit="main"))
+    )
+    assert reply.status == 503

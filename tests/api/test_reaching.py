@@ -1,16 +1,36 @@
-"""The proof of a gateway; the rest is in test_connecting.py."""
+"""The way to a gateway, and its proof; more is in test_connecting.py."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
-from lading.api.reaching import Gateway
-from lading.client.piping import Pipe
-from lading.core.errors import Corrupt
+from lading.api.reaching import Gateway, reach
+from lading.client.certificates import make_certificate
+from lading.client.piping import Pipe, read_head
+from lading.core import httphead, sessions
+from lading.core.container import Container
+from lading.core.errors import Corrupt, Unavailable
 from lading.core.httphead import Head
+from lading.testing.world import World, world
+
+UUID = "zzzzz-dz642-000000000000001"
+Answer = Callable[[Head, bytes], str]
+
+
+@pytest.fixture
+async def it(tmp_path: Path) -> AsyncIterator[World]:
+    async with world(tmp_path) as made:
+        yield made
 
 
 async def test_only_the_expected_answer_is_believed() -> None:
@@ -24,3 +44,114 @@ async def test_only_the_expected_answer_is_believed() -> None:
                 gateway.check(Head("HTTP/1.1 101 x", (("X-Arvados-Authorization-Response", said),)))
         assert gateway.headers["X-Arvados-Authorization"] == "proof"
         await pipe.close()
+
+
+@dataclass
+class Listener:
+    """Somebody with a certificate for a key of his own, who keeps what he hears."""
+
+    port: int = 0
+    heard: list[Head] = field(default_factory=list)
+
+
+@asynccontextmanager
+async def listening(directory: Path, answer: Answer) -> AsyncIterator[Listener]:
+    """A listener that gives this answer to each request on a connection; an empty one ends it."""
+    certificate, key = make_certificate("anybody", now=datetime.now(UTC))
+    (directory / "pem").write_text(certificate + key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(directory / "pem")
+    der = ssl.PEM_cert_to_DER_cert(certificate)
+    made = Listener()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pipe = Pipe(reader, writer)
+        with contextlib.suppress(OSError, Unavailable):
+            while said := await read_head(pipe, timeout=60):
+                made.heard.append(httphead.parse_request(said))
+                text = answer(made.heard[-1], der)
+                if not text:
+                    break
+                writer.write(text.encode())
+        await pipe.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    made.port = server.sockets[0].getsockname()[1]
+    try:
+        yield made
+    finally:
+        server.close()
+
+
+def arvados(key: str, *, more: str = "Content-Length: 3\r\n\r\nno\n") -> Answer:
+    """As the gateway of Arvados' crunch-run answers to a server that proves itself."""
+
+    def answer(request: Head, certificate: bytes) -> str:
+        proof = sessions.request_proof(key, certificate)
+        if request.get(sessions.AUTHORIZATION) != proof:
+            return "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+        said = sessions.response_proof(key, proof)
+        return f"HTTP/1.1 404 Not Found\r\nX-Arvados-Authorization-Response: {said}\r\n{more}"
+
+    return answer
+
+
+def container(port: int) -> Container:
+    return Container.from_record({"uuid": UUID, "gateway_address": f"127.0.0.1:{port}", "state": "Running"})
+
+
+async def test_a_gateway_of_arvados_proves_itself_before_it_is_asked_anything(it: World, tmp_path: Path) -> None:
+    key = it.app.services.gateway_key(UUID)
+    async with listening(tmp_path, arvados(key)) as listener:
+        gateway = await reach(it.app.services, container(listener.port))
+        assert [(one.start, sorted(name for name, _ in one.fields)) for one in listener.heard] == [
+            ("GET / HTTP/1.1", ["Host", "X-Arvados-Authorization", "X-Arvados-Container-Gateway-Uuid"])
+        ]
+        # The same connection takes the request itself.
+        sent = Head("GET /page HTTP/1.1", (("Host", "h"), *gateway.headers.items()))
+        gateway.pipe.writer.write(sent.encode())
+        gateway.check(httphead.parse_answer(await read_head(gateway.pipe, timeout=60)))
+        assert listener.heard[-1].target == "/page"
+        await gateway.pipe.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        arvados("another key"),
+        lambda *_: "",
+        lambda *_: "nonsense\r\n\r\n",
+        lambda *_: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        lambda request, _: f"HTTP/1.1 200 OK\r\nX-Arvados-Authorization-Response: {request.fields[1][1]}\r\n\r\n",
+    ],
+)
+async def test_who_proves_nothing_is_told_nothing(it: World, tmp_path: Path, answer: Answer) -> None:
+    async with listening(tmp_path, answer) as listener:
+        with pytest.raises(Unavailable, match="does not answer, or is not that of this container"):
+            await reach(it.app.services, container(listener.port))
+        assert [one.target for one in listener.heard] == ["/"]
+
+
+@pytest.mark.parametrize(
+    "more", ["Connection: close\r\nContent-Length: 0\r\n\r\n", "Content-Length: 99999\r\n\r\n", "\r\n"]
+)
+async def test_a_proof_is_good_for_its_connection_only(it: World, tmp_path: Path, more: str) -> None:
+    key = it.app.services.gateway_key(UUID)
+    async with listening(tmp_path, arvados(key, more=more)) as listener:
+        with pytest.raises(Unavailable):
+            await reach(it.app.services, container(listener.port))
+
+
+async def test_an_address_says_nothing_about_what_is_there(it: World, tmp_path: Path) -> None:
+    """Closed, another protocol, another gateway: all the same words."""
+    said = set()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closed = server.getsockname()[1]
+    plain = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    async with listening(tmp_path, arvados("another key")) as listener:
+        for port in (closed, plain.sockets[0].getsockname()[1], listener.port):
+            with pytest.raises(Unavailable) as raised:
+                await reach(it.app.services, container(port))
+            said.add(raised.value.message)
+    plain.close()
+    assert len(said) == 1

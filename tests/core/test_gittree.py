@@ -98,3 +98,15 @@ def test_what_a_hash_is_in_resolved_mounts() -> None:
     }
     assert [gittree.kind_of(mounts, one * 40) for one in "abcd"] == ["tree", "blob", None, None]
     assert gittree.kind_of(mounts, "") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://example.org/x.git", "example.org"), ("http://user@10.0.0.1:80/x", "10.0.0.1"), ("git://h", "h"),
+        ("ssh://git@h:22/x", "h"), ("git@h:x/y", "h"), ("h:x", "h"), ("file:///srv/x", None), ("FILE:///x", None),
+        ("srv/x", None), ("srv/a:b", None),
+    ],
+)  # fmt: skip
+def test_the_machine_that_an_address_names(url: str, host: str | None) -> None:
+    assert gittree.host_of(url) == host

@@ -232,3 +232,15 @@ def test_who_locks_says_how_much_it_gives() -> None:
     assert back.container.runtime_constraints == {"ram": 2, "vcpus": 1}
     with pytest.raises(Invalid, match="can be given from 2 to 8, not 9"):
         lifecycle.lock(make_container(**RANGED), caller=HOLDER, tokens=TOKENS, amounts={"ram": 9})
+
+
+def test_where_its_gateway_is_may_be_said_as_it_may_be() -> None:
+    running = held("Running")
+    assert write(running, SUPERVISOR, gateway_address="tunnel").changed == {"gateway_address": "tunnel"}
+    for caller in (SUPERVISOR, HOLDER):
+        with pytest.raises(Invalid, match="gateway_address: HOST must be"):
+            write(running, caller, gateway_address="10.0.0.1:9000")
+    # Arvados' crunch-run holds the token of the dispatcher.
+    assert write(running, HOLDER, gateway_address="127.0.0.1:9000").changed == {"gateway_address": "tunnel"}
+    with pytest.raises(Invalid):
+        write(running, SUPERVISOR, gateway_address="127.0.0.1:9000")

@@ -162,3 +162,10 @@ def test_detach_keys(names: str, typed: list[bytes], passed: bytes, left: bool) 
 def test_no_detach_keys(names: str) -> None:
     with pytest.raises(Invalid, match="ctrl-p,ctrl-q"):
         sessions.DetachKeys(names)
+
+
+def test_the_key_of_a_gateway_follows_from_the_secret_of_its_container() -> None:
+    one, other = (sessions.identity_seed(sessions.container_key("root", uuid)) for uuid in ("a", "b"))
+    assert len(one) == 64
+    assert one != other
+    assert one == sessions.identity_seed(sessions.container_key("root", "a"))

@@ -21,6 +21,7 @@ from lading.api import agenda, bootstrap, ports, sweep, webdav
 from lading.api.authentication import authenticate, find_readers, find_token, nobody
 from lading.api.bus import Bus
 from lading.api.exchange import TAKE_OVER, Answer, Call, TakeOver, read_body, read_query
+from lading.api.forwarding import claimed, read_claim
 from lading.api.gitcache import GitCache
 from lading.api.live import Spool
 from lading.api.public import load_vocabulary
@@ -280,6 +281,9 @@ class Application:
     ) -> Principal | None:
         if route.open:
             return None
+        claim = read_claim(self.services, headers, route.claims) if route.claims else None
+        if claim is not None:
+            return await claimed(self.services, claim)
         principal = await authenticate(self.services, find_token(headers, params))
         reads = method in ("GET", "HEAD", "PROPFIND")
         if reads and "reader_tokens" in params:

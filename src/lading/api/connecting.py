@@ -16,6 +16,7 @@ from typing import Final
 
 from lading.api import audit, guard
 from lading.api.exchange import Answer, Call
+from lading.api.forwarding import make_claim, read_claim
 from lading.api.ledger import Ledger
 from lading.api.reaching import Gateway, elsewhere, reach
 from lading.client.piping import Pipe, join
@@ -23,6 +24,8 @@ from lading.client.switching import parse_url, switch, trusting
 from lading.core import ids, lifecycle, sessions, writers
 from lading.core.container import Container
 from lading.core.errors import Gone, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.core.forwarding import Purpose, check_container
+from lading.core.gateway_addresses import Places
 from lading.core.records import CONTAINERS, REQUESTS
 from lading.core.schema import Record
 from lading.core.writers import Caller
@@ -41,10 +44,14 @@ async def open_shell(call: Call) -> Answer:
         row = await find_target(tx, call, call.uuid)
         container = Container.from_record(row)
         await _check_access(tx, call, container)
+    claim = read_claim(services, call.headers, Purpose.SHELL)
+    if claim is not None:
+        check_container(claim, container.uuid)
+        call.address = claim.address
     sessions.check_state(container.uuid, container.state)
-    url = elsewhere(services, container, forwarded=bool(call.params.get("no_forward")))
+    url = elsewhere(services, container, forwarded=claim is not None or bool(call.params.get("no_forward")))
     if url is not None:
-        return await _forward(call, url)
+        return await _forward(call, container, url)
     gateway = await reach(services, container)
     form = {name: str(call.params.get(name) or "") for name in ("login_username", "detach_keys")}
     if call.params.get("probe"):
@@ -83,8 +90,31 @@ async def open_tunnel(call: Call) -> Answer:
         raise Unauthenticated("Not logged in: this is not the supervisor of the container, or has another secret")
     sessions.check_state(uuid, Container.from_record(row).state)
     services.tunnels.check_room(uuid)
+    await _note_tunnel(call)
     headers = {**_switched(sessions.TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
     return Answer(status=101, headers=headers, session=lambda pipe: services.tunnels.serve(uuid, pipe))
+
+
+async def _note_tunnel(call: Call) -> None:
+    """Write down that this server has the tunnel, for the other servers: nobody else may say so."""
+    services = call.services
+    async with services.database.writing() as tx:
+        row = await records.get(tx, CONTAINERS, call.uuid)
+        if row is None:
+            raise Gone(f"{call.uuid}: has been deleted")
+        caller = Caller(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
+        url = services.config.ExternalURL
+        change = lifecycle.update(
+            Container.from_record(row),
+            {"gateway_address": f"{sessions.TUNNEL} {url}"},
+            caller=caller,
+            now=services.now(),
+            places=Places(server=url),
+        )
+        if change.changed:
+            ledger = Ledger(tx, services, user_uuid=call.caller.user_uuid)
+            await ledger.change_container(row, change)
+            await ledger.settle()
 
 
 async def gone(call: Call) -> Answer:
@@ -129,15 +159,16 @@ def _switched(protocol: str) -> dict[str, str]:
     return {"Connection": "upgrade", "Upgrade": protocol}
 
 
-async def _forward(call: Call, url: str) -> Answer:
-    """The same call to another server of this installation, which has this one's certificate."""
+async def _forward(call: Call, container: Container, url: str) -> Answer:
+    """The same call to another server of this installation, which has this one's certificate; without the token."""
     tls = trusting(call.services.certificate)
     form: Mapping[str, str] = {
         "no_forward": "true",
         **{name: str(call.params.get(name) or "") for name in ("login_username", "detach_keys", "probe")},
     }
+    claim = make_claim(call.services, url, call.caller, container.uuid, Purpose.SHELL, address=call.address)
     pipe = await parse_url(url, tls).open()
-    headers = {"Authorization": f"Bearer {call.caller.token}", "X-Request-Id": call.request_id}
+    headers = {**claim, "X-Request-Id": call.request_id}
     host = url.removeprefix("https://").rstrip("/")
     await switch(pipe, call.path, "ssh", host=host, headers=headers, form=form)
 

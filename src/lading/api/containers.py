@@ -13,6 +13,7 @@ from lading.core import access, attributes, lifecycle, recipe, writers
 from lading.core.container import FINAL, Container, State
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.filters import check_number, check_select
+from lading.core.gateway_addresses import Places
 from lading.core.ids import Infix
 from lading.core.lifecycle import NewTokens
 from lading.core.records import CONTAINERS, REQUESTS, TOKENS, USERS
@@ -89,6 +90,7 @@ async def update_container(call: Call) -> Answer:
             max_attempts=services.policy.max_dispatch_attempts,
             tokens=_new_tokens(call) if given.get("state") == "Locked" else None,
             output_readable=await _output_readable(tx, call, container, given),
+            places=_places(call),
         )
         if change.changed.get("state") == State.RUNNING and container.published_ports:
             assigned = await sites.assign(tx, services, container)
@@ -253,6 +255,12 @@ def caller_of(call: Call) -> Caller:
     """Who calls, as far as a container is concerned."""
     caller = call.caller
     return Caller(token_uuid=caller.token_uuid, is_admin=caller.is_admin, is_own=caller.container_uuid == call.uuid)
+
+
+def _places(call: Call) -> Places:
+    """Where the gateway of a container may be whose supervisor makes this call."""
+    services = call.services
+    return Places(seen=call.address, server=services.config.ExternalURL, hosts=services.gateway_hosts)
 
 
 def _new_tokens(call: Call) -> NewTokens:

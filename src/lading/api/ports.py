@@ -2,11 +2,11 @@
 
 Which port of which container a request is for is found out in `sites`. A port whose access is `public` is anybody's;
 any other port is for those who may enter the container. They show a token in Authorization, in the cookie
-`arvados_api_token`, or once as a parameter of that name, which becomes the cookie. No token is passed on. By path, all
-containers and this API share one origin: pages are told to be in a sandbox, so that a page of one container cannot use
-the cookie of another; by host each has an origin of its own. Where such an origin goes from one container to the next,
-because a name or a port does, what the browser kept of the former is not shown to the latter; a cookie says whose that
-is.
+`arvados_api_token`, or once as a parameter of that name, which becomes the cookie. No token is passed on, not even to
+the server that has the tunnel of the container. By path, all containers and this API share one origin: pages are told
+to be in a sandbox, so that a page of one container cannot use the cookie of another; by host each has an origin of its
+own. Where such an origin goes from one container to the next, because a name or a port does, what the browser kept of
+the former is not shown to the latter; a cookie says whose that is.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, urlencode
 from lading.api import guard, sites
 from lading.api.authentication import authenticate, find_token
 from lading.api.exchange import TAKE_OVER
+from lading.api.forwarding import claimed, make_claim, read_claim
 from lading.api.reaching import Gateway, elsewhere, reach
 from lading.api.services import Services
 from lading.api.sites import Place
@@ -34,6 +35,7 @@ from lading.core import httphead, sessions
 from lading.core.access import Principal, check_active, check_scope
 from lading.core.container import Container
 from lading.core.errors import Forbidden, Gone, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.core.forwarding import HEADER, Claim, Purpose, check_container
 from lading.core.httphead import Head
 from lading.core.records import CONTAINERS, REQUESTS
 from lading.core.sessions import Target
@@ -45,8 +47,8 @@ OWNER: Final = "arvados_container_uuid"
 _ANSWER_TIMEOUT: Final = 300.0
 _SANDBOX: Final = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
 _FORWARDED: Final = "x-arvados-no-forward"
-_FRAMING: Final = frozenset({"content-length", *httphead.HOP_BY_HOP})
-_OURS: Final = frozenset({"authorization", "host", "content-length", "cookie", *httphead.HOP_BY_HOP})
+_KEPT_HERE: Final = frozenset({"authorization", "content-length", "cookie", HEADER, *httphead.HOP_BY_HOP})
+_OURS: Final = frozenset({"host", *_KEPT_HERE})
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -66,17 +68,20 @@ async def serve(services: Services, place: Place, scope: Message, receive: Recei
             return
         async with services.database.reading() as tx:
             target = await sites.resolve(tx, services, place)
-        container = await _find(services, target, headers)
+        claim = read_claim(services, headers, Purpose.PORT)
+        principal, container = await _find(services, target, headers, claim)
         sessions.check_state(container.uuid, container.state)
         inherited = not place.by_path and _inherited(headers, container.uuid)
         if inherited:
             await _forget(send, scope, inherited, container.uuid)
             return
         exchange = _Exchange(scope, headers, receive, send, services.turns)
-        url = elsewhere(services, container, forwarded=_FORWARDED in headers)
+        url = elsewhere(services, container, forwarded=claim is not None or _FORWARDED in headers)
         if url is not None:
+            address = (scope.get("client") or ("",))[0]
+            said = make_claim(services, url, principal, container.uuid, Purpose.PORT, address=address)
             pipe = await parse_url(url, trusting(services.certificate)).open()
-            await _pass_on(pipe, _forwarded_head(exchange), exchange, _Rules(lambda _: None))
+            await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
             return
         gateway = await reach(services, container)
         rules = _Rules(
@@ -155,16 +160,26 @@ def _moved(place: Place, scope: Mapping[str, Any], *, secure: bool) -> dict[str,
     return {"Location": location, "Set-Cookie": cookie[COOKIE].OutputString(), "Cache-Control": "no-store"}
 
 
-async def _find(services: Services, target: Target, headers: Mapping[str, str]) -> Container:
-    """The container, if the caller may use that port of it. Raises as `sessions.check_access` and `guard` do."""
+async def _find(
+    services: Services, target: Target, headers: Mapping[str, str], claim: Claim | None
+) -> tuple[Principal | None, Container]:
+    """The container, if the caller may use that port of it, and who calls; None for a port that is anybody's.
+
+    Raises as `sessions.check_access` and `guard` do.
+    """
     async with services.database.reading() as tx:
         row = await _row(tx, target)
         if row is not None:
             container = Container.from_record(row)
+            if claim is not None:
+                check_container(claim, container.uuid)
             published = container.published_ports.get(str(target.port))
             if isinstance(published, dict) and published.get("access") == "public":
-                return container
-    principal = await authenticate(services, find_token(headers, {}) or _cookie(headers))
+                return None, container
+    if claim is not None:
+        principal = await claimed(services, claim)
+    else:
+        principal = await authenticate(services, find_token(headers, {}) or _cookie(headers))
     if principal is None:
         raise Unauthenticated("Not logged in: send a token, or open the address once with ?arvados_api_token=TOKEN")
     check_active(principal)
@@ -176,8 +191,10 @@ async def _find(services: Services, target: Target, headers: Mapping[str, str]) 
         if row is None:
             raise Unavailable(f"{target.uuid}: has no container yet; try again when it runs")
         container = Container.from_record(row)
+        if claim is not None:
+            check_container(claim, container.uuid)
         await _check_owner(tx, container, principal)
-    return container
+    return principal, container
 
 
 async def _row(tx: Transaction, target: Target) -> dict[str, Any] | None:
@@ -208,15 +225,10 @@ def _request_head(gateway: Gateway, target: Target, place: Place, exchange: _Exc
     raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     path = "/" + raw[len(place.base) :].lstrip("/")
     query = scope["query_string"].decode("latin-1")
-    cookies = "; ".join(
-        one.strip()
-        for one in given.get("cookie", "").split(";")
-        if one.strip() and not one.strip().startswith((COOKIE, OWNER))
-    )
     fields = [
         ("Host", given.get("host", gateway.uuid)),
         *((name, value) for name, value in given.items() if name not in _OURS and not name.startswith("x-arvados-")),
-        *([("Cookie", cookies)] if cookies else []),
+        *_cookies(given, without=(COOKIE, OWNER)),
         ("X-Forwarded-Proto", str(scope.get("scheme", "https"))),
         ("X-Forwarded-Prefix", place.base),
         ("X-Arvados-Container-Target-Port", str(target.port)),
@@ -227,13 +239,20 @@ def _request_head(gateway: Gateway, target: Target, place: Place, exchange: _Exc
                                        tuple(fields)).encode())  # fmt: skip
 
 
-def _forwarded_head(exchange: _Exchange) -> Head:
-    """The request as it came, for another server of this installation."""
+def _cookies(given: Mapping[str, str], *, without: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The header with the cookies whose names do not begin with one of these."""
+    cookies = (one.strip() for one in given.get("cookie", "").split(";"))
+    kept = "; ".join(one for one in cookies if one and not one.startswith(without))
+    return [("Cookie", kept)] if kept else []
+
+
+def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> Head:
+    """The request as it came, but for the token, for another server of this installation."""
     scope, given = exchange.scope, exchange.headers
     path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
     query = scope["query_string"].decode("latin-1")
-    kept = [(name, value) for name, value in given.items() if name not in _FRAMING]
-    fields = (*kept, (_FORWARDED, "true"), *_framing(exchange))
+    kept = [(name, value) for name, value in given.items() if name not in _KEPT_HERE]
+    fields = (*kept, *_cookies(given, without=(COOKIE,)), *said.items(), *_framing(exchange))
     start = f"{scope['method']} {path}{'?' if query else ''}{query} HTTP/1.1"
     return httphead.parse_request(Head(start, fields).encode())
 

@@ -1,8 +1,11 @@
 """The way from this server to the gateway of a container, and the proof that it is that one (dispatch-contract D.2).
 
 Directly, where the record names an address; through the tunnel that the gateway has opened to this server; or through
-the other server that has the tunnel. The gateway's certificate is made by itself: what counts is that it knows the key
-of the container for exactly the certificate that it showed.
+the other server that has the tunnel. The gateway's certificate is made by itself: what counts is its key, which follows
+from the secret of the container. Arvados' gateways have any key; they have to answer an empty request first, with the
+proof that they know the secret for exactly the certificate that they showed. Nothing of a caller goes to anybody else.
+
+Whatever goes wrong at an address is told in the same words, so that they say nothing about what is there.
 """
 
 from __future__ import annotations
@@ -13,14 +16,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lading.api.services import Services
-from lading.client.piping import Pipe
+from lading.client.certificates import is_key_of
+from lading.client.piping import Pipe, read_head
 from lading.client.switching import TIMEOUT, Way
-from lading.core import sessions
+from lading.core import httphead, sessions
 from lading.core.container import Container
-from lading.core.errors import Corrupt, Unavailable
+from lading.core.errors import Corrupt, LadingError, Unavailable
 from lading.core.httphead import Head
 
 _NOBODY = "container.invalid"
+_MOST_ANSWER = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +49,54 @@ class Gateway:
 
 
 async def reach(services: Services, container: Container) -> Gateway:
-    """A connection to the gateway of a running container. Raises Unavailable."""
+    """A connection to the gateway of a running container, which has proven to be it. Raises Unavailable."""
     if sessions.tunnel_url(container.gateway_address) is not None:
         plain = await services.tunnels.open(container.uuid)
     else:
         host, port = sessions.parse_gateway(container.gateway_address)
-        plain = await Way(host=host, port=port).open()
+        try:
+            plain = await Way(host=host, port=port).open()
+        except Unavailable as error:
+            raise _silent(container.uuid) from error
     try:
         async with asyncio.timeout(TIMEOUT):
-            pipe = await _encrypt(plain)
-    except (OSError, TimeoutError) as error:
+            return await _meet(services, container.uuid, plain)
+    except (OSError, TimeoutError, LadingError) as error:
         await plain.close()
-        raise Unavailable(f"the gateway of {container.uuid} does not answer; try again in a moment") from error
-    tls = pipe.writer.get_extra_info("ssl_object")
-    key = services.gateway_key(container.uuid)
-    proof = sessions.request_proof(key, tls.getpeercert(binary_form=True) or b"")
-    return Gateway(pipe, container.uuid, proof, sessions.response_proof(key, proof))
+        raise _silent(container.uuid) from error
+    except BaseException:
+        await plain.close()
+        raise
+
+
+async def _meet(services: Services, uuid: str, plain: Pipe) -> Gateway:
+    """Encrypt a connection, and make sure that the gateway of this container is at its end. Raises Corrupt."""
+    pipe = await _encrypt(plain)
+    certificate = pipe.writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
+    key = services.gateway_key(uuid)
+    proof = sessions.request_proof(key, certificate)
+    gateway = Gateway(pipe, uuid, proof, sessions.response_proof(key, proof))
+    if not is_key_of(certificate, sessions.identity_seed(key)):
+        await _challenge(gateway)
+    return gateway
+
+
+async def _challenge(gateway: Gateway) -> None:
+    """Let a gateway prove itself before anything is asked of it. Raises Corrupt."""
+    pipe = gateway.pipe
+    pipe.writer.write(Head("GET / HTTP/1.1", (("Host", gateway.uuid), *gateway.headers.items())).encode())
+    answer = httphead.parse_answer(await read_head(pipe, timeout=TIMEOUT))
+    gateway.check(answer)
+    length = answer.get("content-length")
+    if answer.says("connection", "close") or not length.isdigit() or int(length) > _MOST_ANSWER:
+        raise Corrupt("the gateway of the container ends the connection on which it has proven itself")
+    await pipe.reader.readexactly(int(length))
+
+
+def _silent(uuid: str) -> Unavailable:
+    return Unavailable(
+        f"the gateway of {uuid} does not answer, or is not that of this container; try again in a moment"
+    )
 
 
 def elsewhere(services: Services, container: Container, *, forwarded: bool) -> str | None:

@@ -34,6 +34,7 @@ from lading.api import (
     workflows,
 )
 from lading.api.exchange import Answer, Call
+from lading.core.forwarding import Purpose
 from lading.core.records import RECORDS
 from lading.core.schema import Action, RecordType, Scope
 
@@ -45,12 +46,15 @@ PREFIX: Final = "/arvados/v1/"
 class Route:
     """A handler and what is checked before it: `open` needs no token, `anyone` no active user; `raw` is not JSON.
 
+    `claims`: another server may pass such a call on, with a signed claim in place of a token.
+
     `shows` is the record type of an answer that is one record: what the caller selected is picked from it.
     """
 
     handler: Handler
     open: bool = False
     anyone: bool = False
+    claims: Purpose | None = None
     raw: bool = False
     shows: RecordType | None = None
 
@@ -108,7 +112,10 @@ class Routes:
                 self._rest.add((kind.plural, action.path))
         for plural in ("connect", "containers"):
             for name, handler in connecting.HANDLERS.items():
-                self._member[plural, name] = {"POST": Route(handler=handler), "GET": Route(handler=connecting.gone)}
+                claims = Purpose.SHELL if name == "ssh" else None
+                self._member[plural, name] = {
+                    "POST": Route(handler=handler, claims=claims), "GET": Route(handler=connecting.gone),
+                }  # fmt: skip
 
     def find(self, method: str, path: str) -> tuple[Route, str, str] | None:
         """The route with the uuid and the rest of the path, or None."""

@@ -114,6 +114,18 @@ class Services:
         return sessions.container_key(self.config.SystemRootToken, container_uuid)
 
     @property
+    def forward_key(self) -> bytes:
+        """What servers of one installation sign with that pass calls on to each other."""
+        return hashlib.sha256(b"forwarded calls:" + self.config.SystemRootToken.encode()).digest()
+
+    @property
+    def gateway_hosts(self) -> tuple[str, ...]:
+        """Networks and hosts where gateways may be, beside the address of their supervisors."""
+        containers = self.config.Containers
+        host = containers.GatewayAddress.rpartition(":")[0].strip("[]")
+        return (*containers.GatewayHosts, *((host,) if host else ()))
+
+    @property
     def shell_access(self) -> tuple[bool, bool]:
         """Whether admins, and whether users, may open sessions in containers."""
         access = self.config.Containers.ShellAccess

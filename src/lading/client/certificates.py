@@ -5,11 +5,28 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _LIFE = timedelta(days=366)
+_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the group of P-256: private keys are the numbers from 1 to one less than it."""
+
+
+def derive_key(seed: bytes) -> ec.EllipticCurvePrivateKey:
+    """The private key that follows from at least 64 secret bytes: two ends that know them know the same key."""
+    return ec.derive_private_key(int.from_bytes(seed) % (_ORDER - 1) + 1, ec.SECP256R1())
+
+
+def is_key_of(certificate: bytes, seed: bytes) -> bool:
+    """Whether a certificate (DER) is for the key that follows from these bytes."""
+    try:
+        shown = x509.load_der_x509_certificate(certificate).public_key()
+    except (ValueError, UnsupportedAlgorithm):
+        return False
+    return isinstance(shown, ec.EllipticCurvePublicKey) and shown == derive_key(seed).public_key()
 
 
 def make_certificate(name: str, *, now: datetime) -> tuple[str, str]:

@@ -98,6 +98,15 @@ def is_allowed(url: str, allowed: Iterable[str]) -> bool:
     return any(url == one or (one.endswith(("/", ":")) and url.startswith(one)) for one in allowed)
 
 
+def host_of(url: str) -> str | None:
+    """The machine that a checked address names, None for a path of this one."""
+    scheme, found, rest = url.partition("://")
+    if found:
+        return None if scheme.lower() == "file" else rest.partition("/")[0].rpartition("@")[2].partition(":")[0]
+    place, found, _ = url.partition(":")
+    return place.rpartition("@")[2] if found and "/" not in place else None
+
+
 def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
     """The git trees that checked mounts name."""
     found: list[Reference] = []

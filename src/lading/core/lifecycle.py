@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from lading.core import access, mounts
+from lading.core import access, gateway_addresses, mounts
 from lading.core.alteration import altered
 from lading.core.container import FINAL, HELD, LIVE, TRANSITIONS, Container, State
 from lading.core.effects import (
@@ -29,6 +29,7 @@ from lading.core.effects import (
     RevokeTokens,
 )
 from lading.core.errors import Failure, Forbidden, IllegalTransition, Invalid
+from lading.core.gateway_addresses import NOWHERE, Places
 from lading.core.jsonvalue import Json, JsonObject, same
 from lading.core.ranges import granted, least
 from lading.core.recipe import resized
@@ -73,11 +74,13 @@ def update(
     max_attempts: int = 10,
     tokens: NewTokens | None = None,
     output_readable: bool = True,
+    places: Places = NOWHERE,
 ) -> Change:
     """The container after a client writes `changes` (PUT containers/{uuid}).
 
     `now` is an API timestamp. `tokens` are needed if the write may lock (state=Locked). `output_readable`: the caller
     can read a collection, trashed or not, whose portable data hash is the `output` being written.
+    `places` is where its gateway may be.
     A give-back (Locked -> Queued) after `max_attempts` locks becomes Cancelled.
     Raises Forbidden, Invalid naming the attribute, IllegalTransition. Nothing is changed then.
     """
@@ -88,6 +91,13 @@ def update(
     values = {name: value for name, value in wanted.items() if name != "state"}
     if values.get("output") is not None and not output_readable:
         raise Invalid("Output collection must exist and be readable by current user.")
+    if "gateway_address" in values:
+        values["gateway_address"] = gateway_addresses.check(
+            str(values["gateway_address"]),
+            stored=container.gateway_address,
+            places=places,
+            is_holder=role is Role.HOLDER,
+        )
     if state is container.state:
         return _change(container, values)
     if state is State.LOCKED:

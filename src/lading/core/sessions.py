@@ -4,8 +4,10 @@ Access is a table (dispatch-contract D.4). An owner is a user who was the last t
 nobody else's work can be looked into. `Admin` and `User` are the keys of Containers.ShellAccess.
 
 Server and gateway share a key that is derived from the system root token and the container's uuid, and never sent.
-The gateway's certificate is self-signed; each side proves that it knows the key for exactly this certificate, so what
-one was told is of no use at another gateway, for another container, or in a later life of the same (D.2).
+The key of the gateway's self-signed certificate is derived from that secret too (`identity_seed`): the server knows it
+beforehand, and says nothing to anybody else. Arvados' gateways make a key of their own; so each side also proves that
+it knows the secret for exactly this certificate, and what one was told is of no use at another gateway, for another
+container, or in a later life of the same (D.2).
 """
 
 from __future__ import annotations
@@ -26,7 +28,6 @@ AUTHORIZATION = "x-arvados-authorization"
 AUTHORIZATION_RESPONSE = "x-arvados-authorization-response"
 GATEWAY_UUID = "x-arvados-container-gateway-uuid"
 TARGET_PORT = "x-arvados-container-target-port"
-INTERNAL_URL = "x-arvados-internal-url"
 TUNNEL = "tunnel"
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""})  # noqa: S104 - names that a client says
 """What a client may call the container itself when it asks for a port."""
@@ -115,6 +116,11 @@ def request_proof(key: str, certificate: bytes) -> str:
 def response_proof(key: str, proof: str) -> str:
     """What the gateway answers to a proof."""
     return _digest(key, proof.encode())
+
+
+def identity_seed(key: str) -> bytes:
+    """What the private key of a gateway's certificate is made of, so that the server knows its public key."""
+    return hmac.digest(key.encode(), b"lading gateway identity", "sha512")
 
 
 def is_proof(said: str, expected: str) -> bool:

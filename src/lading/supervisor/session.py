@@ -146,10 +146,6 @@ class Session:
         """Back to Queued: nothing was run."""
         await self._api.update("containers", self._uuid, {"state": State.QUEUED})
 
-    async def report_gateway(self, address: str) -> None:
-        """Where its gateway is now."""
-        await self._api.update("containers", self._uuid, {"gateway_address": address})
-
     async def report_cost(self, amount: float) -> None:
         """What it has cost until now, in dollars."""
         await self._api.update("containers", self._uuid, {"cost": amount})

@@ -121,7 +121,9 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
             async with HttpTransport(unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
                 app = combine(api, blocks, files, sites)
-                await _listen(app, tending, directory, (listen, *sites.addresses(listen)), stop, on_ready, sites)
+                heard = (listen, *sites.addresses(listen))
+                proxies = config.API.TrustedProxies
+                await _listen(app, tending, directory, heard, stop, on_ready, sites, proxies)
     finally:
         await database.close()
 
@@ -165,6 +167,7 @@ async def _listen(
     stop: asyncio.Event,
     on_ready: Callable[[], None],
     sites: Sites,
+    proxies: Sequence[str],
 ) -> None:
     common: dict[str, Any] = {
         "http": type("Reception", (ReceivingProtocol,), {"sites": sites}),
@@ -178,8 +181,11 @@ async def _listen(
         "ws_max_size": 1 << 20,
         "timeout_keep_alive": 60,
     }
-    public = _Server(uvicorn.Config(app, ssl_certfile=directory.certificate, ssl_keyfile=str(directory.key), **common))
-    local = _Server(uvicorn.Config(app, **common))
+    # Gateways are reached at the address that a call came from: nobody else may say which that was.
+    forwarded: dict[str, Any] = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
+    tls: dict[str, Any] = {"ssl_certfile": directory.certificate, "ssl_keyfile": str(directory.key)}
+    public = _Server(uvicorn.Config(app, **tls, **common, **forwarded))
+    local = _Server(uvicorn.Config(app, proxy_headers=False, **common))
     with contextlib.ExitStack() as sockets, _unix_socket(directory.socket, socket.SOCK_STREAM) as unix:
         tcp = [sockets.enter_context(_tcp_socket(one)) for one in listen]
         async with asyncio.TaskGroup() as tasks:

@@ -1,8 +1,8 @@
 """The tunnel to the server, for gateways that it cannot reach (dispatch-contract D.3).
 
-The supervisor connects with its own token and its container's key, is told which server it has met, and writes that
-into the record. Each stream that the server opens is a connection to the gateway. When the tunnel ends, as it does when
-the server is started again, there is another one.
+The supervisor connects with its own token and its container's key. The server that it meets writes into the record that
+it has the tunnel. Each stream that the server opens is a connection to the gateway. When the tunnel ends, as it does
+when the server is started again, there is another one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _FINAL = (401, 403, 404, 410)
 
 async def keep_tunnel(told: Assignment, session: Session, port: int, say: Callable[[str], None]) -> None:
     """Have a tunnel to the gateway on this port of the loopback until cancelled, or the server wants none."""
-    pause, shown = FIRST_PAUSE, ""
+    pause = FIRST_PAUSE
     while True:
         try:
-            tunnel, address = await _connect(told, session, port)
+            tunnel = await _connect(told, session, port)
         except RequestError as error:
             if error.status in _FINAL:
                 say(f"nobody can enter this container: {error.message}")
@@ -36,9 +36,6 @@ async def keep_tunnel(told: Assignment, session: Session, port: int, say: Callab
             # It is asked again.
             pass
         else:
-            if address != shown:
-                await _tell(session, address)
-                shown = address
             pause = FIRST_PAUSE
             try:
                 await tunnel.run()
@@ -48,10 +45,10 @@ async def keep_tunnel(told: Assignment, session: Session, port: int, say: Callab
         pause = min(LONGEST_PAUSE, pause * 2)
 
 
-async def _connect(told: Assignment, session: Session, port: int) -> tuple[Tunnel, str]:
+async def _connect(told: Assignment, session: Session, port: int) -> Tunnel:
     way, host = _way(told)
     pipe = await way.open()
-    answer = await switch(
+    await switch(
         pipe,
         f"/arvados/v1/containers/{told.container_uuid}/gateway_tunnel",
         sessions.TUNNEL,
@@ -60,16 +57,7 @@ async def _connect(told: Assignment, session: Session, port: int) -> tuple[Tunne
         form={"auth_secret": session.gateway_key},
     )
     gateway = Way(host="127.0.0.1", port=port)
-    url = answer.get(sessions.INTERNAL_URL)
-    return Tunnel(pipe, connected=True, accept=gateway.open), f"{sessions.TUNNEL} {url}".strip()
-
-
-async def _tell(session: Session, address: str) -> None:
-    try:
-        await session.report_gateway(address)
-    except LadingError:
-        # Where there is only one server the tunnel is found without it.
-        return
+    return Tunnel(pipe, connected=True, accept=gateway.open)
 
 
 def _way(told: Assignment) -> tuple[Way, str]:

@@ -3,8 +3,8 @@
     POST /ssh, Upgrade: ssh                         an SSH server whose shell is in the container
     anything with X-Arvados-Container-Target-Port   that request, to a port of the container
 
-Each connection serves one request. The certificate is made when the gateway is first needed and is known to nobody
-beforehand; the proofs are made for it (`core.sessions`).
+Each connection serves one request. The certificate is made when the gateway is first needed; its key follows from the
+secret of the container, so that the server knows it, and the proofs are made for it (`core.sessions`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from lading.client.certificates import derive_key
 from lading.client.piping import CHUNK, Pipe, read_head
 from lading.client.switching import LIMIT
 from lading.core import httphead, sessions
@@ -52,7 +52,7 @@ class GatewayServer:
 
     async def start(self, listening: socket.socket) -> None:
         """Serve on a socket that listens already."""
-        context, certificate = make_identity(self._uuid)
+        context, certificate = make_identity(self._uuid, sessions.identity_seed(self._key))
         self._proof = sessions.request_proof(self._key, certificate)
         self._server = await asyncio.start_server(self._serve, sock=listening.dup(), ssl=context, limit=LIMIT)
 
@@ -151,9 +151,9 @@ class GatewayServer:
                 return answer.without(("x-arvados-authorization-response",))
 
 
-def make_identity(uuid: str) -> tuple[ssl.SSLContext, bytes]:
-    """A new key with its certificate, ready to serve with; the certificate (DER)."""
-    key = ec.generate_private_key(ec.SECP256R1())
+def make_identity(uuid: str, seed: bytes) -> tuple[ssl.SSLContext, bytes]:
+    """The key that follows from `seed` with a new certificate, ready to serve with; the certificate (DER)."""
+    key = derive_key(seed)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, uuid)])
     now = datetime.now(UTC)
     made = (
