@@ -40,6 +40,51 @@ class API:
     MaxKeepBlobBuffers: int = key(16, "Most blocks of 64 MiB that are in memory at once.", private=True)
     MaxItemsPerResponse: int = key(1000, "Most items in one list answer; a larger `limit` is lowered to it.")
     RequestTimeout: float = key(300.0, "Time after which a request is given up.", unit="seconds")
+    MaxIndexDatabaseRead: int = key(
+        128 * MIB,
+        "Most bytes of records in one list answer, which then has fewer items than its `limit`, but one at least.",
+        unit="bytes",
+    )
+    MaxRequestHeadSize: int = key(
+        64 * KIB, "Largest head of a request; a larger one is answered with 431.", private=True, unit="bytes"
+    )
+    RequestHeadTimeout: float = key(
+        30.0, "Longest time for a TLS handshake, and for the head of a request.", private=True, unit="seconds"
+    )
+    IdleConnectionTimeout: float = key(
+        60.0, "Time after which a connection without a request is closed.", private=True, unit="seconds"
+    )
+    MaxConnections: int = key(
+        8192,
+        "Most connections to one server at once, at most half of the files that it may open; the local socket is not"
+        " counted. A newcomer takes the place of the connection that has waited longest without a request.",
+        private=True,
+    )
+    MaxConnectionsPerAddress: int = key(
+        1024,
+        "Most connections from one address (IPv6: one /64) without an authenticated request, among them those in a TLS"
+        " handshake.",
+        private=True,
+    )
+    TrustedAddresses: list[str] = key(
+        ["127.0.0.0/8", "::1/128"],
+        "Networks to which MaxConnectionsPerAddress does not apply, such as those of a reverse proxy or of compute"
+        " nodes behind one address.",
+        private=True,
+    )
+    MaxUnauthenticatedBody: int = key(
+        64 * KIB, "Largest body of a request that is read before its sender is known.", private=True, unit="bytes"
+    )
+    MaxUnauthenticatedBodies: int = key(4 * MIB, "Most bytes of all such bodies at once.", private=True, unit="bytes")
+    MinTransferRate: int = key(
+        64 * KIB,
+        "Bytes a second below which a transfer of a block, or of a file over WebDAV, is given up after 10 s; 0: never.",
+        private=True,
+        unit="bytes",
+    )
+    MaxTransferShare: float = key(
+        0.5, "Part of the memory for blocks (MaxKeepBlobBuffers) that requests with one token may have.", private=True
+    )
     VocabularyPath: str = key("", "JSON file with the vocabulary of properties; none is no rules.", private=True)
     MaxTokenLifetime: float = key(0.0, "Longest life of a token that a user makes; 0 is unlimited.", unit="seconds")
     MaxGatewayTunnels: int = key(4096, "Most tunnels from containers to one server at once.", private=True)
@@ -320,10 +365,6 @@ class Containers:
     )
     LogUpdatePeriod: float = key(1.0, "Longest time between output and its live view.", unit="seconds")
     LogUpdateSize: int = key(1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes")
-    MaxProcesses: int = key(
-        4096,
-        "Processes and threads that one container may have at a time; of a gang, each of its containers. 0: no limit.",
-    )
     LogLimit: int = key(
         2 * GIB,
         "Bytes of standard output, and of standard error, that the log of a container keeps; 0 keeps all.",

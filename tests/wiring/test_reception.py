@@ -232,3 +232,57 @@ def test_a_stopping_server_ends_what_was_taken_over(switching: Switching) -> Non
         switching.server.should_exit = True
         _receive(client, 1 << 20)
         assert switching.disconnected.wait(20)
+
+
+def refused(connection: socket.socket) -> bytes:
+    """All that comes until the other side ends."""
+    data = b""
+    with suppress(ConnectionResetError):
+        while part := connection.recv(1 << 16):
+            data += part
+    return data
+
+
+def test_a_head_without_an_end_is_refused(site: Site) -> None:
+    with connect(site) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(100):
+                connection.sendall(b"X: %s\r\n" % (b"v" * 100_000))
+        assert refused(connection).startswith(b"HTTP/1.1 431 ") or connection.recv(1) == b""
+
+
+def test_a_large_head_is_refused_also_when_it_comes_at_once(site: Site) -> None:
+    with connect(site) as connection:
+        connection.sendall(head(0, more=f"X: {'v' * 66_000}\r\n"))
+        assert answer(connection).startswith(b"HTTP/1.1 431 ")
+        connection.shutdown(socket.SHUT_WR)
+        assert refused(connection) == b""
+
+
+def test_the_fields_of_a_trailer_are_not_kept(site: Site) -> None:
+    with connect(site) as connection:
+        start = b"PUT /impatient HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(start + b"0\r\n" + b"X: %s\r\n" % (b"v" * 70_000))
+        with suppress(BrokenPipeError, ConnectionResetError):
+            for _ in range(100):
+                connection.sendall(b"X: %s\r\n" % (b"v" * 100_000))
+        refused(connection)
+    with connect(site) as connection:
+        connection.sendall(head(3) + b"foo")
+        assert hashlib.md5(b"foo").hexdigest().encode() in answer(connection)
+
+
+def test_requests_that_wait_are_few(site: Site) -> None:
+    with connect(site) as connection:
+        connection.sendall(head(0) * 100)
+        assert refused(connection).count(b"HTTP/1.1 200") < 100
+
+
+def test_the_rest_of_a_refused_body_is_forgotten_up_to_a_bound(site: Site) -> None:
+    with connect(site) as connection:
+        connection.sendall(head(64 << 20, "/impatient") + b"x" * 100)
+        assert b"too slow" in answer(connection)
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            for _ in range(64):
+                connection.sendall(b"x" * (1 << 20))

@@ -19,6 +19,7 @@ import msgspec
 
 from lading.api import agenda, bootstrap, ports, sweep, webdav
 from lading.api.authentication import authenticate, find_readers, find_token, nobody
+from lading.api.bodies import BodyReader, announced
 from lading.api.bus import Bus
 from lading.api.exchange import TAKE_OVER, Answer, Call, TakeOver, read_body, read_query
 from lading.api.forwarding import claimed, read_claim
@@ -34,16 +35,14 @@ from lading.api.statuses import OwnStatuses, SharedStatuses
 from lading.api.tunnels import Tunnels
 from lading.api.websocket import serve_websocket
 from lading.client.pacing import Pacer
+from lading.client.peer import note_known
 from lading.client.piping import Turns
 from lading.config import Config
-from lading.core import origins
 from lading.core.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.errors import (
     LadingError,
-    Malformed,
     MethodNotAllowed,
     NotFound,
-    TooLarge,
     Unauthenticated,
     Unavailable,
 )
@@ -69,12 +68,16 @@ OWNED_PATHS: Final = (
     PREFIX,
 )
 _CORS: Final = {
+    "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS, PROPFIND, PUT, POST, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Range, X-Http-Method-Override",
     "Access-Control-Expose-Headers": "Content-Range, X-Request-Id",
     "Access-Control-Max-Age": "86486400",
 }
-_SMALL_BODY: Final = 1 << 20
+_BODIED: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+_SMALL_BODY: Final = 64 << 10
+_FRESH: Final = 1.0
+"""Seconds for which it stays true who sent a request, while its body comes."""
 _encode = msgspec.json.Encoder().encode
 _logger = logging.getLogger("lading.api")
 
@@ -134,6 +137,7 @@ class Application:
         self.services = services
         self._routes = Routes()
         self._sites = make_sites(services.config)
+        self._bodies = BodyReader(services.config.API)
         self.relay = Relay(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
@@ -209,25 +213,26 @@ class Application:
         method: str = scope["method"]
         if method == "OPTIONS":
             return Answer(body=b"", headers=_CORS | webdav.offered(scope["path"]))
-        origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
-        raw = b""
-        if scope["method"] in ("POST", "PUT", "PATCH", "DELETE"):
-            await self._admit(headers, read_query(scope["query_string"]))
-            raw = await _read(receive, headers, self.services.config.API.MaxRequestSize)
+        raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):
             with suppress(Interrupted):
-                return await self._attempt(scope, headers, request_id, raw)
-        return await self._attempt(scope, headers, request_id, raw)
+                return await self._attempt(scope, headers, request_id, raw, sender)
+        return await self._attempt(scope, headers, request_id, raw, sender)
 
     async def _attempt(
-        self, scope: Mapping[str, Any], headers: Mapping[str, str], request_id: str, raw: bytes
+        self,
+        scope: Mapping[str, Any],
+        headers: Mapping[str, str],
+        request_id: str,
+        raw: bytes,
+        sender: Principal | None,
     ) -> Answer:
         method: str = scope["method"]
         params = read_query(scope["query_string"])
         document: JSON = None
         path: str = scope["path"]
         route, uuid, rest = None, "", ""
-        if method in ("POST", "PUT", "PATCH", "DELETE"):
+        if method in _BODIED:
             found = self._routes.find(method, path) if method != "DELETE" else None
             if found is not None and found[0].raw:
                 route, uuid, rest = found
@@ -243,7 +248,7 @@ class Application:
             method=method,
             path=path,
             headers=headers,
-            principal=await self._principal(route, method, path, headers, params),
+            principal=await self._principal(route, method, path, headers, params, sender),
             request_id=request_id,
             address=(scope.get("client") or ("",))[0],
             uuid=uuid,
@@ -254,20 +259,39 @@ class Application:
             take_over=(scope.get("extensions") or {}).get(TAKE_OVER),
         )
         if call.principal is not None:
+            if not call.principal.is_anonymous:
+                note_known(scope)
             self.services.upkeep.note(call.principal.token_uuid, self.services.now(), call.address)
         answer = await route.handler(call)
         if select is not None and route.shows is not None:
             answer.body = only(answer.body, select)
         return answer
 
-    async def _admit(self, headers: Mapping[str, str], params: Mapping[str, JSON]) -> None:
-        """Let a large body in only from somebody known, as it is held in memory. Raises Unauthenticated."""
-        length = headers.get("content-length", "")
-        if length.isdigit() and int(length) <= _SMALL_BODY:
-            return
-        large = bool(length) or "transfer-encoding" in headers
-        if large and await authenticate(self.services, find_token(headers, params)) is None:
-            raise Unauthenticated("Not logged in: send a token in the Authorization header with a large body")
+    async def _read_body(
+        self, scope: Mapping[str, Any], headers: Mapping[str, str], receive: Receive
+    ) -> tuple[bytes, Principal | None]:
+        """The body, and who sent it if the head says so: that is found out before the body is read.
+
+        Raises as `authenticate` and `BodyReader.read` do, NotFound and Forbidden for a large body.
+        """
+        method, path, length = scope["method"], scope["path"], announced(headers)
+        if method not in _BODIED:
+            return b"", None
+        if length == 0:
+            return await self._bodies.read(receive, headers, known=False), None
+        token = find_token(headers, read_query(scope["query_string"]))
+        principal = await authenticate(self.services, token)
+        known = principal is not None and not principal.is_anonymous
+        if length is None or length > _SMALL_BODY:
+            if not self._routes.knows(path):
+                raise NotFound("API endpoint not found")
+            if principal is not None and method != "POST":
+                # POST may stand for another method.
+                check_scope(principal, method, path)
+        began = asyncio.get_running_loop().time()
+        raw = await self._bodies.read(receive, headers, known=known)
+        is_fresh = asyncio.get_running_loop().time() - began < _FRESH
+        return raw, principal if is_fresh else None
 
     def _route(self, method: str, path: str) -> tuple[Route, str, str]:
         found = self._routes.find(method, path)
@@ -278,14 +302,24 @@ class Application:
         raise NotFound("API endpoint not found")
 
     async def _principal(
-        self, route: Route, method: str, path: str, headers: Mapping[str, str], params: Mapping[str, JSON]
+        self,
+        route: Route,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        params: Mapping[str, JSON],
+        sender: Principal | None,
     ) -> Principal | None:
         if route.open:
             return None
         claim = read_claim(self.services, headers, route.claims) if route.claims else None
         if claim is not None:
             return await claimed(self.services, claim)
-        principal = await authenticate(self.services, find_token(headers, params))
+        token = find_token(headers, params)
+        if sender is not None and sender.token == token:
+            principal: Principal | None = sender
+        else:
+            principal = await authenticate(self.services, token)
         reads = method in ("GET", "HEAD", "PROPFIND")
         if reads and "reader_tokens" in params:
             readers = [
@@ -308,24 +342,6 @@ class Application:
 def _override(method: str, headers: Mapping[str, str], params: dict[str, JSON]) -> str:
     wanted = params.pop("_method", None) or headers.get("x-http-method-override")
     return str(wanted).upper() if method == "POST" and wanted else method
-
-
-async def _read(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
-    length = headers.get("content-length", "")
-    if length.isdigit() and int(length) > limit:
-        raise TooLarge(f"request body: {length} bytes; at most {limit} are taken")
-    parts: list[bytes] = []
-    size, more = 0, True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            # What came is not what was meant: half of it may well be a valid request.
-            raise Malformed("request body: the connection ended before all of it was there")
-        parts.append(message.get("body", b""))
-        size, more = size + len(parts[-1]), bool(message.get("more_body"))
-        if size > limit:
-            raise TooLarge(f"request body: more than {limit} bytes")
-    return b"".join(parts)
 
 
 def _refusal(error: LadingError, request_id: str) -> Answer:
@@ -355,7 +371,6 @@ async def _send_answer(answer: Answer, request_id: str, method: str, send: Send)
     headers = [
         (b"x-request-id", request_id.encode("latin-1", "replace")),
         (b"access-control-allow-origin", b"*"),
-        (b"x-content-type-options", b"nosniff"),
     ]
     if "Content-Type" not in answer.headers:
         headers.append((b"content-type", b"application/json; charset=utf-8"))

@@ -37,6 +37,7 @@ from lading.blobs.intake import take_in
 from lading.blobs.memory import Memory
 from lading.blobs.mounts import Mounts
 from lading.blobs.volume import Draft
+from lading.client.peer import note_known
 from lading.config import Config
 from lading.core import locator as locators
 from lading.core.errors import (
@@ -214,6 +215,7 @@ class _Store:
         if scheme.lower() not in ("bearer", "oauth2") or not token.strip():
             raise Unauthenticated("no token; send 'Authorization: Bearer <token>'")
         await self._check_token(token.strip(), writing=writing)
+        note_known(request.scope)
         return token.strip()
 
     def _signed(self, locator: Locator, token: str) -> str:

@@ -24,9 +24,10 @@ from starlette.requests import ClientDisconnect
 from starlette.requests import Request as Incoming
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from lading.client.peer import note_known
 from lading.client.transport import Transport
 from lading.core import filetree
-from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
+from lading.core.errors import LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.filetree import Tree
 from lading.gateway import addresses, answers, credentials, davxml
 from lading.gateway.addresses import Address
@@ -72,12 +73,13 @@ def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: 
         intake=Intake(),
         locks=locks,
     )
-    return _Gateway(parts)
+    return _Gateway(parts, anonymous)
 
 
 class _Gateway:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, anonymous: str) -> None:
         self._parts = parts
+        self._anonymous = anonymous
         writer = Writer(parts)
         self._handlers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
             "GET": self._serve,
@@ -114,9 +116,7 @@ class _Gateway:
         incoming = Incoming(scope, receive)
         headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
         query = scope["query_string"].decode("latin-1")
-        if headers.get("service-worker"):
-            raise Forbidden("Forbidden: a file of a collection is no service worker for the pages of this origin")
-        found = credentials.find(method, address, headers, query, scheme=str(scope.get("scheme", "https")))
+        found = credentials.find(method, address, headers, query)
         if found.onward:
             go = {"Location": found.onward, "Set-Cookie": credentials.cookie(found.token)}
             return Answer(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
@@ -126,7 +126,11 @@ class _Gateway:
         token = self._parts.library.token(found.token)
         body = _body(incoming)
         request = Request(method=method, address=address, token=token, headers=headers, query=query, body=body)
-        return await handler(request)
+        answer = await handler(request)
+        if token != self._anonymous and answer.status < 400:
+            # The API took the token.
+            note_known(scope)
+        return answer
 
     async def _serve(self, request: Request) -> Answer:
         return await serve(self._parts, request)

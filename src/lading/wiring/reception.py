@@ -8,6 +8,10 @@ hands its bytes to a buffered protocol instead of the HTTP parser, and a new par
 
 `TAKE_OVER`: a request with the header Upgrade, for anything but our own websockets, may turn its connection into plain
 bytes. Such a connection serves no second request, taken over or not.
+
+`PEER`: the application says that a request was authenticated, so that its connection is no stranger's any more.
+
+Heads are limited in size and time, a body that was refused is not read beyond `HttpLimits.linger_bytes`.
 """
 
 from __future__ import annotations
@@ -19,21 +23,30 @@ from typing import Any, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from lading.api.exchange import TAKE_OVER
 from lading.api.sites import Sites
 from lading.blobs.intake import RECEIVE_INTO
+from lading.client.peer import PEER, Peer
 from lading.client.piping import Pipe
 from lading.client.switching import LIMIT
+from lading.core.connections import LOCAL, Connection, ConnectionTable, HttpLimits
 
 Progress = Callable[[int], None]
 _WEBSOCKET = b"/websocket"
 _EVENTS = b"text/event-stream"
 _LARGEST_FORM = 1 << 16
+_UNCOUNTED = ConnectionTable(HttpLimits())
+"""Gives its limits to connections that no acceptor took in."""
+_TOO_LARGE = (
+    b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%b"
+)
 
 
 class ReceivingProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with the extension."""
+    """uvicorn's HTTP protocol, with the extensions and the limits."""
 
     sites = Sites()
     """Hosts and ports that are those of containers."""
@@ -44,32 +57,131 @@ class ReceivingProtocol(HttpToolsProtocol):
     _data = b""
     early = b""
     """What came after a request that asks for another protocol."""
+    _has_head = False
+    """Whether the head of the message that comes is complete."""
+    _has_begun = False
+    """Whether a part of a head has come."""
+    _events = 0
+    """Parts of messages that the parser has told of."""
+    _unparsed = 0
+    """Bytes of which the parser has told nothing: heads, trailers, extensions of chunks."""
+    _forgotten = -1
+    """Bytes that were read and forgotten since the answer to a refused message; -1 before."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.admitted_as(Peer(_UNCOUNTED, Connection(LOCAL, 0.0)))
+
+    def admitted_as(self, peer: Peer) -> None:
+        """Take the place in the table that this connection was given."""
+        self._peer, self._table, self._connection = peer, peer.table, peer.connection
+        self._limits = peer.table.limits
+        self.app_state = {**self.app_state, PEER: peer}
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn does
+        """Begin to wait for the first head."""
+        super().connection_made(transport)
+        self._table.wait(self._connection, self.loop.time() + self._limits.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the table."""
+        self._peer.leave()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Let the method TOUCH of Keep pass, which the parser does not know."""
+        """Let the method TOUCH of Keep pass, which the parser does not know; count what is no part of a body."""
+        if self._forgotten >= 0:
+            self._forget(data)
+            return
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if data.startswith(b"TOUCH /") and (cycle is None or cycle.response_complete):
             self._is_touch, data = True, b"PATCH" + data[5:]
         if self._is_switching:
             self._take_rest(data)
             return
-        self._data = data
+        if not self._has_begun and self._connection.is_waiting:
+            self._has_begun = True
+            self._table.wait(self._connection, self.loop.time() + self._limits.head_seconds)
+        self._data, events = data, self._events
         super().data_received(data)
         self._data = b""
+        self._unparsed = self._unparsed + len(data) if events == self._events else 0
+        if self._unparsed > self._limits.head_bytes:
+            self._refuse_head()
+
+    def on_message_begin(self) -> None:
+        """A head begins."""
+        self._has_head = False
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a field of a head; nobody reads those of a trailer."""
+        if not self._has_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Count a part of a message."""
+        self._events += 1
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Count a part of a message."""
+        self._events += 1
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or for the end of the connection."""
+        if self.cycle.response_complete:
+            # What came of a body that nobody read.
+            self.cycle.body = bytearray()
+        super().on_response_complete()
+        limits = self._limits
+        if self._forgotten >= 0:
+            return
+        if self.transport.is_closing():
+            self._table.wait(self._connection, self.loop.time() + limits.head_seconds)
+        elif self.cycle.response_complete:
+            self._has_begun = False
+            self._table.wait(self._connection, self.loop.time() + limits.idle_seconds)
+
+    def pause_writing(self) -> None:
+        """The other side takes nothing for now."""
+        self._table.stall(self._connection, self.loop.time())
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """The other side reads on."""
+        if not self._connection.is_waiting:
+            self._table.serve(self._connection)
+        super().resume_writing()
 
     def on_headers_complete(self) -> None:
-        """Offer the extension for a body of known length."""
+        """Offer the extensions; those for a body when its length is known."""
+        self._has_head = True
+        self._events += 1
+        self._check_head()
+        self._table.serve(self._connection)
         before = self.cycle
         super().on_headers_complete()
+        if len(self.pipeline) > self._limits.pipelined:
+            raise ValueError("too many requests that wait for an answer")
         if self._is_touch:
             self._is_touch, self.scope["method"] = False, "TOUCH"
         if self.cycle is not before and self.parser.should_upgrade():
             self.cycle.keep_alive = False
             cast("dict[str, Any]", self.scope).setdefault("extensions", {})[TAKE_OVER] = _Switch(self, self.cycle)
-        length = dict(self.headers).get(b"content-length", b"")
-        if self.cycle is not before and length.isdigit() and int(length) > 0:
-            extensions = cast("dict[str, Any]", self.scope).setdefault("extensions", {})
-            extensions[RECEIVE_INTO] = _Reception(self, self.cycle)
+        if self.cycle is before:
+            return
+        fields = dict(self.headers)
+        length = fields.get(b"content-length", b"")
+        is_sized = length.isdigit() and int(length) > 0
+        if is_sized:
+            cast("dict[str, Any]", self.scope).setdefault("extensions", {})[RECEIVE_INTO] = _Reception(self, self.cycle)
+        if is_sized or b"transfer-encoding" in fields:
+            self.cycle.transport = cast(asyncio.Transport, _Lingering(self))
+            if not is_sized or int(length) > self._limits.stranger_body_bytes:
+                # Not the rest of a small body: that is read whatever the answer is.
+                self.cycle.__class__ = _LargeCycle
 
     def shutdown(self) -> None:
         """The server ends: a connection that was taken over, or has an answer without an end, ends as well."""
@@ -77,6 +189,51 @@ class ReceivingProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             super().shutdown()
+
+    def _check_head(self) -> None:
+        """Raises ValueError for a head that is too large, which ends the connection."""
+        most = self._limits.head_bytes
+        if len(self._data) + self._unparsed <= most:
+            return
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > most:
+            self._refuse_head()
+            raise ValueError("too large a head")
+
+    def _refuse_head(self) -> None:
+        if self.transport.is_closing() or self._forgotten >= 0:
+            return
+        text = f"The head of the request has more than {self._limits.head_bytes} bytes.\n".encode()
+        self.transport.write(_TOO_LARGE % (len(text), text))
+        self.linger()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, unless it was refused before."""
+        if self._forgotten < 0:
+            super().send_400_response(msg)
+
+    def linger(self) -> None:
+        """Close the connection when the other side has seen the answer; what it still sends is forgotten.
+
+        Bytes that nobody read would make the system break the connection, and the answer might be lost.
+        Source: RFC 9112, 9.6.
+        """
+        if self.transport.is_closing() or self._forgotten >= 0:
+            return
+        self._forgotten = 0
+        self._table.wait(self._connection, self.loop.time() + self._limits.linger_seconds)
+        self.transport.set_protocol(self)
+        self.flow.resume_reading()
+        self.loop.call_later(self._limits.linger_seconds, self.transport.close)
+
+    def _forget(self, data: bytes) -> None:
+        self._forgotten += len(data)
+        if self._forgotten > self._limits.linger_bytes:
+            self.transport.abort()
+
+    def eof_received(self) -> None:
+        """The other side ends: nothing is waited for."""
+        if self._forgotten >= 0:
+            self.transport.close()
 
     def _should_upgrade_to_ws(self) -> bool:
         ours = self.url.partition(b"?")[0].rstrip(b"/") == _WEBSOCKET
@@ -114,6 +271,50 @@ class ReceivingProtocol(HttpToolsProtocol):
             self.parser = httptools.HttpRequestParser(self)
             self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.flow.resume_reading()
+
+
+class EventsProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's websocket protocol, whose connection is counted as well."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave the table."""
+        peer = self.app_state.get(PEER)
+        if peer is not None:
+            peer.leave()
+        super().connection_lost(exc)
+
+
+class _LargeCycle(RequestResponseCycle):
+    """A request with a large body. The connection is not used again when the answer comes before its end."""
+
+    async def send(self, message: Any) -> None:
+        """Send a part of the answer."""
+        if not self.response_started and self.more_body:
+            self.keep_alive = False
+        await super().send(message)
+
+
+class _Lingering:
+    """The transport as a cycle uses it: it is not closed before the answer was seen."""
+
+    def __init__(self, protocol: ReceivingProtocol) -> None:
+        self._protocol = protocol
+
+    def write(self, data: bytes) -> None:
+        """Send bytes."""
+        self._protocol.transport.write(data)
+
+    def is_closing(self) -> bool:
+        """Whether the connection ends."""
+        return self._protocol.transport.is_closing()
+
+    def close(self) -> None:
+        """End the connection, at once where all of the body has come."""
+        protocol = self._protocol
+        if protocol.cycle.more_body:
+            protocol.linger()
+        else:
+            protocol.transport.close()
 
 
 class _Switch:

@@ -16,7 +16,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from lading.blobs.mounts import Mounts
 from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core import locator
+from lading.core.connections import ConnectionTable
 from lading.core.errors import LadingError, Unavailable
 from lading.core.placement import Wish
 from lading.core.timestamps import format_time
@@ -42,9 +43,10 @@ from lading.store.schema import prepare
 from lading.telemetry import configure
 from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, Secrets
+from lading.wiring.limited import LimitedServer, make_limits
 from lading.wiring.options import Options, parse_options
 from lading.wiring.process import Start, come_before, end_with_parent, open_many_files
-from lading.wiring.reception import ReceivingProtocol
+from lading.wiring.reception import EventsProtocol, ReceivingProtocol
 from lading.wiring.references import RecordedReferences
 from lading.wiring.up import parse_listen
 from lading.wiring.upkeep import Storage, keep_up
@@ -122,8 +124,7 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
                 files = _make_gateway(transport, config, directory)
                 app = combine(api, blocks, files, sites)
                 heard = (listen, *sites.addresses(listen))
-                proxies = config.API.TrustedProxies
-                await _listen(app, tending, directory, heard, stop, on_ready, sites, proxies)
+                await _listen(app, tending, directory, heard, stop, on_ready, sites, config)
     finally:
         await database.close()
 
@@ -167,8 +168,10 @@ async def _listen(
     stop: asyncio.Event,
     on_ready: Callable[[], None],
     sites: Sites,
-    proxies: Sequence[str],
+    config: Config,
 ) -> None:
+    proxies, limits = config.API.TrustedProxies, make_limits(config)
+    table = ConnectionTable(limits)
     common: dict[str, Any] = {
         "http": type("Reception", (ReceivingProtocol,), {"sites": sites}),
         "loop": "none",
@@ -177,15 +180,15 @@ async def _listen(
         "access_log": False,
         "server_header": False,
         "timeout_graceful_shutdown": _DRAIN,
-        "ws": "websockets-sansio",
+        "ws": EventsProtocol,
         "ws_max_size": 1 << 20,
-        "timeout_keep_alive": 60,
+        "timeout_keep_alive": limits.idle_seconds,
     }
     # Gateways are reached at the address that a call came from: nobody else may say which that was.
     forwarded: dict[str, Any] = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
     tls: dict[str, Any] = {"ssl_certfile": directory.certificate, "ssl_keyfile": str(directory.key)}
-    public = _Server(uvicorn.Config(app, **tls, **common, **forwarded))
-    local = _Server(uvicorn.Config(app, proxy_headers=False, **common))
+    public = LimitedServer(uvicorn.Config(app, **tls, **common, **forwarded), table)
+    local = LimitedServer(uvicorn.Config(app, proxy_headers=False, **common), table)
     with contextlib.ExitStack() as sockets, _unix_socket(directory.socket, socket.SOCK_STREAM) as unix:
         tcp = [sockets.enter_context(_tcp_socket(one)) for one in listen]
         async with asyncio.TaskGroup() as tasks:
@@ -210,22 +213,6 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-class _Server(uvicorn.Server):
-    """Leaves signals to the caller, who stops two servers at once, and says when it serves."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.serving = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.serving.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 def _tcp_socket(listen: str) -> socket.socket:

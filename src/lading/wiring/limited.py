@@ -1,0 +1,71 @@
+"""uvicorn's server with the limits of the configuration: connections come through the acceptor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import resource
+import socket
+from collections.abc import Iterator
+from typing import Any, cast
+
+import uvicorn
+
+from lading.client.acceptor import Acceptor
+from lading.client.peer import Peer
+from lading.config import Config
+from lading.core.connections import Connection, ConnectionTable, HttpLimits
+
+_OF_FILES = 2
+"""A session or a request for a port of a container has two connections, of which one is counted."""
+
+
+def make_limits(config: Config) -> HttpLimits:
+    """The limits of the configuration, and of the files that this process may open."""
+    api = config.API
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = api.MaxConnections if files == resource.RLIM_INFINITY else min(api.MaxConnections, files // _OF_FILES)
+    return HttpLimits(
+        head_bytes=api.MaxRequestHeadSize,
+        head_seconds=api.RequestHeadTimeout,
+        idle_seconds=api.IdleConnectionTimeout,
+        connections=most,
+        connections_per_address=api.MaxConnectionsPerAddress,
+        trusted=(*api.TrustedAddresses, *api.TrustedProxies),
+        stranger_body_bytes=api.MaxUnauthenticatedBody,
+        stranger_bodies_bytes=api.MaxUnauthenticatedBodies,
+    )
+
+
+class LimitedServer(uvicorn.Server):
+    """Leaves signals to the caller, who stops two servers at once, and says when it serves.
+
+    Its `http` protocol must be a `ReceivingProtocol`. `table` may be shared with other servers.
+    """
+
+    def __init__(self, config: uvicorn.Config, table: ConnectionTable) -> None:
+        super().__init__(config)
+        self._table = table
+        self.serving = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at the sockets."""
+        await self.lifespan.startup()
+        acceptor = Acceptor(self._table, self._make, context=self.config.ssl)
+        self._acceptor = acceptor
+        acceptor.listen(sockets or [])
+        self.servers = cast("list[asyncio.base_events.Server]", [acceptor])
+        self.started = True
+        self.serving.set()
+
+    def _make(self, connection: Connection) -> asyncio.Protocol:
+        kind = cast(Any, self.config.http_protocol_class)
+        made = kind(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+        made.admitted_as(Peer(self._table, connection, functools.partial(self._acceptor.release, connection)))
+        return cast(asyncio.Protocol, made)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle no signals."""
+        yield

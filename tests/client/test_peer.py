@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from lading.client.peer import PEER, Peer, note_known
+from lading.core.connections import ConnectionTable, HttpLimits
+
+
+def test_an_application_says_who_is_known() -> None:
+    table = ConnectionTable(HttpLimits())
+    connection, _ = table.admit("10.0.0.1", 0.0)
+    assert connection is not None
+    peer = Peer(table, connection)
+    note_known({})
+    note_known({"state": {PEER: peer}})
+    assert connection.is_known
+    peer.leave()
