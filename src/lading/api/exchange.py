@@ -15,7 +15,7 @@ import msgspec
 from lading.api.services import Services
 from lading.client.piping import Pipe
 from lading.core.access import Principal
-from lading.core.errors import Malformed, Unauthenticated
+from lading.core.errors import Invalid, Malformed, Unauthenticated
 from lading.core.jsonvalue import MAX_DEPTH, is_too_deep
 from lading.core.schema import JSON, Record, RecordType
 
@@ -41,6 +41,9 @@ _BESIDE: Final = frozenset(
     {"ensure_unique_name", "select", "cluster_id", "satisfy", "replace_files", "replace_segments"}
 )
 _TRANSPORT: Final = frozenset({"alt", "api_token", "oauth_token", "_method", "reader_tokens", "pp", "prettyPrint"})
+_WITH_RECORDS: Final = frozenset({"filters", "where", "include", "order", "uuid", "updates", "collections", "blocks"})
+"""Parameters that may be objects, or have the name of an attribute."""
+_FORM: Final = "application/x-www-form-urlencoded"
 _TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} objects and arrays in each other"
 _decode = msgspec.json.Decoder().decode
 
@@ -93,7 +96,8 @@ class Call:
     def attributes(self, kind: RecordType) -> Record:
         """The attributes that were sent: below the type's name, or else the bare body.
 
-        Raises Malformed, also for properties that do not keep to the vocabulary.
+        Raises Malformed, also for properties that do not keep to the vocabulary; Invalid for attributes that stand
+        where they would not be heard.
         """
         given = self._sent(kind)
         if isinstance(given.get("properties"), dict):
@@ -102,10 +106,10 @@ class Call:
 
     def _sent(self, kind: RecordType) -> Record:
         given = self.params.get(kind.singular)
+        bare = self.document if given is None and isinstance(self.document, dict) else {}
+        _check_beside(self.params, kind, bare)
         if given is None:
-            if not isinstance(self.document, dict):
-                return {}
-            return {name: value for name, value in self.document.items() if not _beside(name, kind)}
+            return {name: value for name, value in bare.items() if not _beside(name, kind)}
         if not isinstance(given, dict):
             raise Malformed(f"{kind.singular}: must be an object of attributes")
         return given
@@ -113,6 +117,23 @@ class Call:
 
 def _beside(name: str, kind: RecordType) -> bool:
     return name not in kind.by_name and (name in _TRANSPORT or name in _BESIDE)
+
+
+def _check_beside(params: Mapping[str, JSON], kind: RecordType, bare: Mapping[str, JSON]) -> None:
+    """Refuse parameters that were meant as attributes, which would be ignored where they stand. Raises Invalid.
+
+    A token whose scopes went unheard would be one without limits. `bare` are attributes that were sent as they should.
+    """
+    for name, value in params.items():
+        if name == kind.singular or name in bare or name in _TRANSPORT or name in _BESIDE or name in _WITH_RECORDS:
+            continue
+        found = kind.by_name.get(name)
+        is_attribute = found is not None and not found.fixed and name not in ("kind", "etag", "href")
+        if is_attribute or isinstance(value, dict) or name.startswith(f"{kind.singular}["):
+            raise Invalid(
+                f"{name[:80]}: is not a parameter of this call; nothing was done. Send attributes as a JSON object, "
+                f"with 'Content-Type: application/json', or as the parameter {kind.singular}={{...}}"
+            )
 
 
 def read_query(query: bytes) -> dict[str, JSON]:
@@ -125,10 +146,10 @@ def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
     if not raw:
         return {}, None
     media = content_type.partition(";")[0].strip().lower()
-    if media == "application/x-www-form-urlencoded":
+    if media == _FORM:
         return _form(raw), None
     if media not in ("", "application/json"):
-        raise Malformed(f"Content-Type {media[:80]!r}: send application/json or application/x-www-form-urlencoded")
+        raise Malformed(f"Content-Type {media[:80]!r}: send application/json or {_FORM}")
     document = decode(raw, "request body")
     if not isinstance(document, dict):
         raise Malformed("request body: must be a JSON object")
@@ -140,6 +161,12 @@ def _form(text: bytes) -> dict[str, JSON]:
         pairs = parse_qsl(text.decode(), keep_blank_values=True, max_num_fields=1000)
     except (UnicodeDecodeError, ValueError) as error:
         raise Malformed(f"parameters: {error}") from None
+    if any(name.lstrip().startswith(("{", "[", '"')) and name.strip() != "{}" for name, _ in pairs):
+        # As a parameter it would have a strange name, and be ignored. An empty object says nothing in either form.
+        raise Malformed(
+            f"request: JSON was sent as {_FORM}, as 'curl -d' does unless told otherwise; nothing was done. "
+            "Add the header 'Content-Type: application/json'"
+        )
     return {name: _value(name, value) for name, value in pairs}
 
 

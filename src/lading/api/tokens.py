@@ -61,9 +61,11 @@ async def create_token(call: Call) -> Answer:
 
 
 async def create_system_token(call: Call) -> Answer:
-    """A new token of the system user."""
+    """A new token of the system user; the scopes may be a parameter, as Arvados has it."""
     access.check_admin(call.caller, "make tokens of the system user")
-    given = generic.check_attributes(call, TOKENS, None)
+    scopes = call.params.pop("scopes", None)
+    sent = call.attributes(TOKENS)
+    given = generic.check_attributes(call, TOKENS, None, sent if scopes is None else {"scopes": scopes, **sent})
     return await _create(call, {**given, "owner_uuid": call.services.system_user})
 
 

@@ -193,7 +193,10 @@ TOKENS: Final = RecordType(
     actions=(
         *_CRUD,
         _general("current", "GET", "The token of this call."),
-        _general("create_system_auth", "POST", "A token of the system user (admin only).", body=True),
+        replace(
+            _general("create_system_auth", "POST", "A token of the system user (admin only).", body=True),
+            parameters=(Parameter(name="scopes", type=Type.ARRAY, doc="What it may call."),),
+        ),
     ),
     indexes=(("secret_hash",), ("owner_uuid",), ("container_uuid",)),
 )
