@@ -24,10 +24,11 @@ import pytest
 from bench.sessions import entered
 from lading.client.environment import find_server
 from lading.core import sessions
+from lading.dispatch.cloud.namespaces import Network
 from lading.testing.slurm import SlurmCluster, running_slurm
 from lading.wiring.directory import DataDirectory
 from tests.reality import need_program, need_root
-from tests.system.cluster import LADING, Cluster, running_cluster
+from tests.system.cluster import LADING, Cluster, free_address, running_cluster
 from tests.system.desk import Desk, desk_of
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
@@ -41,6 +42,18 @@ SLURM = """
   ReserveExtraRAM: 0
   SLURM: {{PollPeriod: 300ms, NodeDirectory: {node}, HookDirectory: {hooks}}}
 """
+CLOUD = """
+  Dispatcher: cloud
+  ReserveExtraRAM: 0
+  CloudVMs:
+    Driver: loopback
+    DriverParameters: {{Bridge: {bridge}, Subnet: {subnet}}}
+    BootProbeCommand: "true"
+    TimeoutIdle: 2s
+    TimeoutShutdown: 2s
+InstanceTypes:
+  small: {{ProviderType: small, VCPUs: 2, RAM: 2GiB, IncludedScratch: 10GiB, Price: 0.1}}
+"""
 PATIENCE = 180.0
 
 
@@ -50,7 +63,7 @@ PATIENCE = 180.0
     params=[
         "native",
         *(pytest.param(one, marks=pytest.mark.long) for one in ("native-tunnel", "docker", "docker-tunnel", "podman")),
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("native-slurm", "docker-slurm")),
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("native-slurm", "docker-slurm", "native-cloud")),
     ],
 )
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -75,13 +88,37 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             around = slurm.environment
             config += SLURM.format(node=root / "node", hooks=root / "hooks")
             (root / "hooks").mkdir()
-        running = stack.enter_context(running_cluster(root / "data", config, around))
+        address = ""
+        if way == "cloud":
+            network = stack.enter_context(_network())
+            config += CLOUD.format(bridge=network.name, subnet=network.subnet)
+            address = f"{network.host}:{free_address().rpartition(':')[2]}"
+        running = stack.enter_context(running_cluster(root / "data", config, around, address))
         running.lading("image", "add", "--name", "tools:1", "--from-host", *PROGRAMS)
         yield running
         if way == "slurm":
             until = time.monotonic() + PATIENCE
             while slurm.jobs() and time.monotonic() < until:
                 time.sleep(0.1)
+        if way == "cloud":
+            # The dispatcher removes its VMs once they are idle; without it they would stay.
+            until = time.monotonic() + PATIENCE
+            while any((running.data / "cloud" / "vms").iterdir()) and time.monotonic() < until:
+                time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def _network() -> Iterator[Network]:
+    """A bridge for VMs of this machine."""
+    for program in ("sshd", "ip", "unshare", "nsenter"):
+        need_program(program)
+    number = 100 + os.getpid() % 100
+    network = Network(f"lds{number}", f"10.{number}.77.0/24")
+    network.up()
+    try:
+        yield network
+    finally:
+        network.down()
 
 
 def _slurm(directory: Path) -> contextlib.AbstractContextManager[SlurmCluster]:
