@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from lading.cli.main import cli
 from tests.clouds import running
+
+pytestmark = pytest.mark.usefixtures("fake_driver")
 
 TYPES = """
 InstanceTypes:
@@ -30,6 +33,7 @@ def run(path: Path, text: str, *arguments: str) -> Result:
         ("Containers: {CloudVMs: {Driver: fake}}", "InstanceTypes: there are none; name at least one"),
         ("Containers: {CloudVMs: {Drive: fake}}" + TYPES, "Drive"),
         ("Containers: {DispatchPrivateKey: 'file:///none', CloudVMs: {Driver: fake}}" + TYPES, "is no private key"),
+        ("Containers: {CloudVMs: {Driver: moon}}" + TYPES, "there are ec2, fake, libcloud, loopback"),
         ("Containers: {CloudVMs: {Driver: libcloud}}" + TYPES, "Provider: None; it must be one of azure, google"),
     ],
 )
@@ -38,6 +42,12 @@ def test_a_configuration_that_cannot_be_is_refused(tmp_path: Path, text: str, sa
     assert done.exit_code == 1
     assert said in done.output
     assert len(done.output.splitlines()) == 1
+
+
+def test_the_product_offers_no_fake() -> None:
+    """The driver of these tests comes from a distribution of their own."""
+    offered = distribution("lading").entry_points.select(group="lading.drivers")
+    assert {one.name for one in offered} == {"ec2", "libcloud", "loopback"}
 
 
 def test_a_type_that_is_not_there_is_refused(tmp_path: Path) -> None:

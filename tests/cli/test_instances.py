@@ -41,5 +41,7 @@ def test_the_interface_has_to_be_known(tmp_path: Path, monkeypatch: pytest.Monke
     directory = DataDirectory(tmp_path)
     directory.secrets(entropy=bytes(range(256)) * 4)
     assert "ManagementAddress is empty" in run("list", "--data", tmp_path).output
+    monkeypatch.setenv("LADING_DATA", str(tmp_path))
+    assert f"{tmp_path}/config.yml: Containers.CloudVMs.ManagementAddress is empty" in run("list").output
     (tmp_path / "config.yml").write_text("Containers: {CloudVMs: {ManagementAddress: '127.0.0.1:1'}}")
     assert "cannot be reached" in run("list", "--data", tmp_path).output

@@ -22,7 +22,7 @@ Containers: {CloudVMs: {Driver: fake, TimeoutBooting: 600s}}
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path: Path, fake_driver: None) -> Path:
     found = tmp_path / "config.yml"
     found.write_text(TEXT)
     return found

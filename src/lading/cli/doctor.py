@@ -14,7 +14,12 @@ from lading.wiring.directory import default_data_directory
 
 
 @click.command()
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Data directory to be used.")
+@click.option(
+    "--data",
+    envvar="LADING_DATA",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Data directory to be used.  [default: $LADING_DATA, else as 'lading up']",
+)
 @display.json_option
 def doctor(data: Path | None, as_json: bool) -> None:
     """Say what this machine can run, and how to mend what it cannot.

@@ -28,7 +28,10 @@ _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 _url = click.option("--url", metavar="URL", help="In place of --data: the management interface, http://HOST:PORT.")
 _token = click.option("--token-file", type=_file, help="With --url: a file with the ManagementToken.")
 _data = click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), help="Of the 'lading up' whose dispatcher it is."
+    "--data",
+    envvar="LADING_DATA",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Of the 'lading up' whose dispatcher it is.  [default: $LADING_DATA, else as 'lading up']",
 )
 
 

@@ -360,7 +360,9 @@ def test_a_busy_api_gets_fewer_containers_at_a_time() -> None:
     staged(Scene(troubles=QUICK, seconds=200.0, pressure=Pressure(most=1, since=1e9)), acts)
 
 
-async def test_a_configuration_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+async def test_a_configuration_that_cannot_be_is_refused_before_anything_is_made(
+    tmp_path: Path, fake_driver: None
+) -> None:
     (tmp_path / "c.yml").write_text("Containers: {CloudVMs: {Driver: moon}}\nInstanceTypes: {a: {VCPUs: 1, RAM: 1GiB}}")
     site = Site(
         config=load(tmp_path / "c.yml"), token="zzzzz-gj3su-000000000000000", run_directory=tmp_path / "run",

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from lading.core.container import State
 from lading.core.virtualmachine import Behavior, Phase, Times
+from lading.dispatch.cloud.prices import spent
 from lading.testing.cloud import Troubles, pass_time
 from lading.testing.cloud_drama import SETTINGS, TYPES
 
@@ -24,6 +26,36 @@ def test_a_vm_that_was_made_though_the_cloud_said_no_is_found_and_used() -> None
         await scene.until_empty()
 
     staged(Scene(troubles=Troubles(boot=(5.0, 10.0), create_pretends=1.0)), acts)
+
+
+def test_a_removal_and_a_lost_connection_are_no_failed_probes() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        (vm,) = scene.cloud.vms.values()
+        for agent in list(vm.agents):
+            agent.close()
+        await scene.until_over()
+        await scene.until_empty()
+        counted = [line for line in scene.fleet.counts.text().decode().splitlines() if "probe_duration" in line]
+        assert next(line for line in counted if 'count{outcome="fail"}' in line).endswith(" 0.0")
+
+    staged(Scene(troubles=QUICK), acts)
+
+
+def test_the_cost_of_a_vm_goes_on_after_a_restart() -> None:
+    async def acts(scene: Scene) -> None:
+        uuid = scene.server.add()
+        await scene.until(lambda: scene.state(uuid) is State.RUNNING)
+        now = asyncio.get_running_loop().time
+        await pass_time(100.0)
+        before = spent(scene.machines[0], now=now(), wall=now())
+        await scene.close()
+        scene.open()
+        await scene.until(lambda: scene.phases() == [Phase.RUNNING])
+        assert spent(scene.machines[0], now=now(), wall=now()) >= before > 0
+
+    staged(Scene(troubles=QUICK, seconds=1000.0), acts)
 
 
 def test_calls_that_hang_are_given_up() -> None:

@@ -173,7 +173,8 @@ def shown(machine: Machine, *, now: float) -> dict[str, object]:
         "running_container_uuids": sorted(machine.containers | machine.posts.keys()),
         "worker_state": machine.phase.value,
         "idle_behavior": machine.behavior.value,
-        "fault": machine.fault or machine.broken or machine.why,
+        # Why it goes, or cannot be used, comes before what the last attempt to reach it said.
+        "fault": machine.why or machine.broken or machine.fault,
     }
 
 

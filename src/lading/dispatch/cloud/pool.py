@@ -484,7 +484,9 @@ class Pool:
                 self.touch()
                 await self._ask_again_and_again(one, serving)
             except LadingError:
-                self._counts.probed(self._clock() - began, failed=True)
+                # A connection that was lost, or ends with its VM, is no failed probe.
+                if one.link is None and not one.going:
+                    self._counts.probed(self._clock() - began, failed=True)
                 raise
             finally:
                 one.link = None
@@ -498,7 +500,12 @@ class Pool:
             if done:
                 raise Unavailable("its connection was lost")
             began = self._clock()
-            answer = await one.link.request("ping", timeout=max(20.0, self.settings.probe_interval))
+            try:
+                answer = await one.link.request("ping", timeout=max(20.0, self.settings.probe_interval))
+            except LadingError:
+                if not one.going:
+                    self._counts.probed(self._clock() - began, failed=True)
+                raise
             self._counts.probed(self._clock() - began, failed=False)
             if one.containers or one.posts:
                 # That one has ended is told at once; this is for what was not heard.

@@ -114,7 +114,7 @@ def price_of(machine: Machine, *, wall: float) -> float:
 
 
 def spent(machine: Machine, *, now: float, wall: float) -> float:
-    """Dollars that a VM has cost since it is known; `now` is on the loop's clock, as the times of a machine are."""
+    """Dollars that a VM has cost since it was made; `now` is on the loop's clock, as the times of a machine are."""
     end = datetime.fromtimestamp(wall, UTC)
     start = datetime.fromtimestamp(wall - (now - machine.created), UTC)
     prices = machine.prices or (Price(start, price_of(machine, wall=wall)),)
