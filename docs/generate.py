@@ -80,6 +80,7 @@ def reference() -> str:
         NOTE + "# API reference\n",
         "The Arvados v1 API below `/arvados/v1/`. One table of record types gives the routes, the discovery document",
         "at `/discovery/v1/apis/arvados/v1/rest` and OpenAPI at `/arvados/v1/openapi.json`.\n",
+        *_BROWSERS,
     ]
     for kind in records.RECORDS:
         lines += [f"## {kind.plural}\n", f"{kind.doc}\n", "| call | what it does |", "|---|---|"]
@@ -135,6 +136,15 @@ _ON_ERRORS = (
     "is answered with 409 or 503. `lading` tries 503 again for a quarter of a minute, then says in one line what is",
     "wrong and leaves with 1. A range that a log does not have is 416. OpenAPI at `/arvados/v1/openapi.json` lists the",
     "statuses of each call, and no call answers with another.",
+)
+
+
+_BROWSERS = (
+    "## Browsers\n",
+    "A page of any origin may call the API, files and ports with `Authorization: Bearer TOKEN` (CORS). What a",
+    "browser adds by itself counts only for pages of the server's own origin, for links that somebody follows, and for",
+    "programs, which send neither `Origin` nor `Sec-Fetch-Site`. For others the cookie `arvados_api_token` is ignored;",
+    "HTTP Basic, and a POST without `Bearer` that is not JSON, are refused with 403. CORS allows no credentials.\n",
 )
 
 

@@ -4,6 +4,7 @@ from base64 import b64encode
 
 import pytest
 
+from lading.core.errors import Forbidden
 from lading.gateway import credentials
 from lading.gateway.addresses import parse
 from lading.gateway.credentials import Credential
@@ -40,3 +41,13 @@ def test_a_browser_goes_on_without_the_token() -> None:
     assert found == Credential(token="c", onward=f"{PATH}/d/?x=1&y=")
     assert credentials.find("GET", parse(PATH), {"accept": "text/html"}, "api_token=c").onward == f"{PATH}/"
     assert credentials.find("HEAD", parse(PATH), {"accept": "text/html"}, "api_token=c").onward == ""
+
+
+def test_a_page_of_another_site_reads_nothing_with_what_a_browser_keeps() -> None:
+    foreign = {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
+    assert credentials.find("GET", parse(PATH), {"cookie": COOKIE, **foreign}, "").token == ""
+    with pytest.raises(Forbidden):
+        credentials.find("GET", parse(PATH), {"authorization": "Basic dTpw", **foreign}, "")
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert credentials.find("GET", parse(PATH), {"cookie": COOKIE, **link}, "").token == "v2/x/~"
+    assert credentials.find("PUT", parse(PATH), {"authorization": "Bearer b", **foreign}, "").token == "b"

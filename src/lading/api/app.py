@@ -38,6 +38,7 @@ from lading.client.pacing import Pacer
 from lading.client.peer import note_known
 from lading.client.piping import Turns
 from lading.config import Config
+from lading.core import origins
 from lading.core.access import Principal, check_active, check_blocks, check_scope, covers
 from lading.core.errors import (
     LadingError,
@@ -68,7 +69,6 @@ OWNED_PATHS: Final = (
     PREFIX,
 )
 _CORS: Final = {
-    "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, HEAD, OPTIONS, PROPFIND, PUT, POST, PATCH, DELETE",
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Range, X-Http-Method-Override",
     "Access-Control-Expose-Headers": "Content-Range, X-Request-Id",
@@ -213,6 +213,7 @@ class Application:
         method: str = scope["method"]
         if method == "OPTIONS":
             return Answer(body=b"", headers=_CORS | webdav.offered(scope["path"]))
+        origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
         raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):
             with suppress(Interrupted):
@@ -371,6 +372,7 @@ async def _send_answer(answer: Answer, request_id: str, method: str, send: Send)
     headers = [
         (b"x-request-id", request_id.encode("latin-1", "replace")),
         (b"access-control-allow-origin", b"*"),
+        (b"x-content-type-options", b"nosniff"),
     ]
     if "Content-Type" not in answer.headers:
         headers.append((b"content-type", b"application/json; charset=utf-8"))

@@ -32,7 +32,7 @@ from lading.client.bodies import read_body
 from lading.client.peer import note_known
 from lading.client.piping import Pipe, Turns, join, read_head
 from lading.client.switching import parse_url, trusting
-from lading.core import httphead, sessions
+from lading.core import httphead, origins, sessions
 from lading.core.access import Principal, check_active, check_scope
 from lading.core.container import Container
 from lading.core.errors import Forbidden, Gone, LadingError, NotFound, Unauthenticated, Unavailable
@@ -67,6 +67,10 @@ async def serve(services: Services, place: Place, scope: Message, receive: Recei
         if place.by_path and scope["path"] == place.base:
             await _say(send, 308, b"", [("Location", f"{place.base}/")])
             return
+        if place.by_path and headers.get("service-worker"):
+            raise Forbidden("Forbidden: a service worker would serve all pages of this origin; give ports their own")
+        if origins.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
+            headers = _without_ambient(headers)
         async with services.database.reading() as tx:
             target = await sites.resolve(tx, services, place)
         claim = read_claim(services, headers, Purpose.PORT)
@@ -89,7 +93,8 @@ async def serve(services: Services, place: Place, scope: Message, receive: Recei
         gateway = await reach(services, container)
         rules = _Rules(
             functools.partial(_check, gateway),
-            _SANDBOX if place.by_path else "",
+            True,
+            place.by_path,
             "" if place.by_path or OWNER in headers.get("cookie", "") else _owner(container.uuid),
         )
         await _pass_on(gateway.pipe, _request_head(gateway, target, place, exchange), exchange, rules)
@@ -98,6 +103,15 @@ async def serve(services: Services, place: Place, scope: Message, receive: Recei
         if error.status == 401:
             headers_out["WWW-Authenticate"] = 'Bearer realm="containers"'
         await _say(send, error.status, f"{error.message}\n".encode(), headers_out.items())
+
+
+def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a request that a page of another origin caused, without what a browser adds of its own."""
+    cookies = _cookies(headers, without=(COOKIE,))
+    kept = {**headers, "cookie": cookies[0][1] if cookies else ""}
+    if not origins.is_explicit(headers):
+        kept.pop("authorization", None)
+    return kept
 
 
 def _inherited(headers: Mapping[str, str], uuid: str) -> list[str]:
@@ -141,11 +155,21 @@ class _Exchange:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """For an answer: what makes sure of who gave it, what its page may do, and a cookie that goes with it."""
+    """For an answer: what makes sure of who gave it, whether a container did, by path, and a cookie to go with it."""
 
     check: Callable[[Head], None]
-    policy: str = ""
+    is_container: bool = False
+    by_path: bool = False
     cookie: str = ""
+
+    def shown(self, answer: Head) -> Head:
+        """The answer with those fields that may pass."""
+        if not self.is_container:
+            return answer
+        found = origins.passed_on(answer, by_path=self.by_path, reserved=(COOKIE, OWNER))
+        more = [("Content-Security-Policy", _SANDBOX)] if self.by_path else []
+        more += [("Set-Cookie", self.cookie)] if self.cookie else []
+        return Head(found.start, (*found.fields, *more))
 
 
 def _moved(place: Place, scope: Mapping[str, Any], *, secure: bool) -> dict[str, str] | None:
@@ -281,7 +305,7 @@ async def _pass_on(pipe: Pipe, head: Head, exchange: _Exchange, rules: _Rules) -
             answer = httphead.parse_answer(await read_head(pipe, timeout=_ANSWER_TIMEOUT))
             rules.check(answer)
             if answer.status == 101:
-                await _switch(pipe, answer, exchange)
+                await _switch(pipe, rules.shown(answer), exchange)
             else:
                 await _answer(pipe, answer, exchange, rules)
         finally:
@@ -319,18 +343,13 @@ async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
 
 async def _switch(pipe: Pipe, answer: Head, exchange: _Exchange) -> None:
     """A WebSocket, or whatever else both sides agreed upon: bytes from now on."""
-    shown = answer.without((), prefix="x-arvados-")
-    near = await exchange.scope["extensions"][TAKE_OVER](shown.encode())
+    near = await exchange.scope["extensions"][TAKE_OVER](answer.encode())
     await join(near, pipe, exchange.turns)
 
 
 async def _answer(pipe: Pipe, answer: Head, exchange: _Exchange, rules: _Rules) -> None:
-    shown = answer.without(httphead.HOP_BY_HOP, prefix="x-arvados-")
+    shown = rules.shown(answer).without(httphead.HOP_BY_HOP)
     fields = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in shown.fields]
-    if rules.policy:
-        fields.append((b"content-security-policy", rules.policy.encode()))
-    if rules.cookie:
-        fields.append((b"set-cookie", rules.cookie.encode()))
     await exchange.send({"type": "http.response.start", "status": answer.status, "headers": fields})
     body: AsyncGenerator[bytes] = read_body(pipe, answer, method=exchange.scope["method"])
     stream = exchange.turns.stream()

@@ -26,7 +26,7 @@ from lading.api.guard import find_readable
 from lading.api.relay import latest
 from lading.api.services import Services
 from lading.client.peer import note_known
-from lading.core import access
+from lading.core import access, origins
 from lading.core.access import Principal
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
 from lading.core.filters import MAX_INTEGER, Column, Compare, Expression, Order, Query
@@ -66,6 +66,7 @@ async def serve_websocket(
     socket = WebSocket(scope, receive, send)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     try:
+        origins.check_call("GET", headers, scheme=str(scope.get("scheme", "wss")))
         principal = await authenticate(
             services, find_token(headers, dict(parse_qsl(scope["query_string"].decode("latin-1"))))
         )

@@ -352,7 +352,7 @@ CONTAINERS: Final = RecordType(
         _money("subrequests_cost", "Dollars that its own requests cost."),
         _moment("started_at"),
         _moment("finished_at"),
-        Field(name="gateway_address", default="", doc="host:port of its gateway."),
+        Field(name="gateway_address", default="", doc="HOST:PORT of its gateway, or `tunnel [URL]`."),
         _flag("interactive_session_started"),
         _text("supervisor_auth_uuid", "The token of its supervisor.", hidden=True),
         Field(name="secret_mounts_md5", hidden=True, doc="Hash of the secret mounts, for reuse."),

@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lading.client.peer import note_known
 from lading.client.transport import Transport
 from lading.core import filetree
-from lading.core.errors import LadingError, Malformed, MethodNotAllowed, from_status
+from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.filetree import Tree
 from lading.gateway import addresses, answers, credentials, davxml
 from lading.gateway.addresses import Address
@@ -116,7 +116,9 @@ class _Gateway:
         incoming = Incoming(scope, receive)
         headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
         query = scope["query_string"].decode("latin-1")
-        found = credentials.find(method, address, headers, query)
+        if headers.get("service-worker"):
+            raise Forbidden("Forbidden: a file of a collection is no service worker for the pages of this origin")
+        found = credentials.find(method, address, headers, query, scheme=str(scope.get("scheme", "https")))
         if found.onward:
             go = {"Location": found.onward, "Set-Cookie": credentials.cookie(found.token)}
             return Answer(status=303, headers={**go, "Referrer-Policy": "no-referrer"})

@@ -2,7 +2,8 @@
 
 In this order: in the address, in the Authorization header (Bearer, OAuth2, or the password of Basic with any user
 name), as the parameter `api_token`, in the cookie `arvados_api_token`. Other sites can make a browser send the cookie,
-so it only reads. A browser that comes with a token in its address is sent on without it, and keeps it as a cookie.
+so it only reads, and only for pages of this origin and plain links (`core.origins`). A browser that comes with a token
+in its address is sent on without it, and keeps it as a cookie.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
+from lading.core import origins
 from lading.gateway.addresses import Address
 
 COOKIE: Final = "arvados_api_token"
@@ -30,10 +32,11 @@ class Credential:
     onward: str = ""
 
 
-def find(method: str, address: Address, headers: Mapping[str, str], query: str) -> Credential:
-    """The credential of a request."""
+def find(method: str, address: Address, headers: Mapping[str, str], query: str, *, scheme: str = "https") -> Credential:
+    """The credential of a request. Raises Forbidden for a password that a page of another site made a browser send."""
     if address.token is not None:
         return Credential(token=address.token)
+    origins.check_call(method, headers, scheme=scheme)
     token = _authorization(headers.get("authorization", ""))
     if token:
         return Credential(token=token)
@@ -44,7 +47,9 @@ def find(method: str, address: Address, headers: Mapping[str, str], query: str) 
         onward = address.url(address.path, folder=address.folder) + (f"?{rest}" if rest else "")
         browser = method == "GET" and "text/html" in headers.get("accept", "")
         return Credential(token=token, onward=onward if browser else "")
-    return Credential(token=_cookie(headers.get("cookie", "")) if method in _READS else "")
+    if method not in _READS or origins.is_foreign(method, headers, scheme=scheme):
+        return Credential(token="")
+    return Credential(token=_cookie(headers.get("cookie", "")))
 
 
 def cookie(token: str) -> str:
