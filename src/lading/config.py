@@ -365,6 +365,10 @@ class Containers:
     )
     LogUpdatePeriod: float = key(1.0, "Longest time between output and its live view.", unit="seconds")
     LogUpdateSize: int = key(1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes")
+    MaxProcesses: int = key(
+        4096,
+        "Processes and threads that one container may have at a time; of a gang, each of its containers. 0: no limit.",
+    )
     LogLimit: int = key(
         2 * GIB,
         "Bytes of standard output, and of standard error, that the log of a container keeps; 0 keeps all.",

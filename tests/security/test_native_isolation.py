@@ -51,6 +51,9 @@ async def codes_of(kit: Kit, programs: dict[str, bytes]) -> dict[str, int]:
 class Attacks:
     """What is tried on each engine."""
 
+    counts = True
+    """Whether the engine always knows what the kernel counted."""
+
     @on_x86_64
     @pytest.mark.attack("makes a namespace, of users above all, to get every capability in it")
     async def test_no_call_makes_a_namespace(self, kit: Kit) -> None:
@@ -100,6 +103,14 @@ class Attacks:
         script = f'for f in {" ".join(MASKED)}; do [ -n "$(dd if=$f bs=64 count=1; ls $f/)" ] && echo $f; done; true'
         assert (await kit.run(f"{{ {script}; }} 2>/dev/null"))[1] == ""
 
+    @pytest.mark.attack("makes processes without end, to leave the machine none")
+    async def test_processes_have_an_end(self, kit: Kit) -> None:
+        script = "i=0; while [ $i -lt 200 ]; do sleep 60 & i=$((i+1)); echo $i; done"
+        ended, out, _ = await kit.run(script, processes=64)
+        assert ended.code != 0
+        assert 32 < len(out.splitlines()) < 64
+        assert ended.refused_processes > 0 or not self.counts
+
 
 class TestNative(Attacks):
     """Against crun."""
@@ -111,6 +122,8 @@ class TestNative(Attacks):
 
 class TestDocker(Attacks):
     """Against the Docker daemon."""
+
+    counts = False
 
     @pytest.fixture
     def kit(self, docker_daemon: DockerDaemon, tmp_path: Path) -> Kit:

@@ -37,7 +37,7 @@ def test_version_2(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mounts", ["", "proc /proc proc rw 0 0\n", V2.format("/none")])
 def test_no_cgroups(mounts: str) -> None:
     group = Cgroup(find_hierarchy(mounts), "x")
-    notes = group.make(ram=5, vcpus=1)
+    notes = group.make(ram=5, vcpus=1, processes=1)
     assert [note.split(":")[0] for note in notes] == [
         f"no cgroup controller for {name} here" for name in ("memory", "cpu", "pids")
     ]
@@ -48,7 +48,7 @@ def test_limits_of_version_2(tmp_path: Path) -> None:
     (tmp_path / "lading" / "x").mkdir(parents=True)
     (tmp_path / "lading" / "x" / "memory.swap.max").touch()
     group = Cgroup(Hierarchy(2, dict.fromkeys(("cpu", "memory", "pids"), tmp_path)), "x")
-    assert group.make(ram=1, vcpus=2) == []
+    assert group.make(ram=1, vcpus=2, processes=3) == []
     folder = tmp_path / "lading" / "x"
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+cpu +memory +pids"
     assert (folder / "memory.max").read_text() == str(LEAST_RAM)
@@ -57,6 +57,9 @@ def test_limits_of_version_2(tmp_path: Path) -> None:
     assert group.join_files == [str(folder / "cgroup.procs")]
     (folder / "memory.events").write_text("low 0\noom 1\noom_kill 2\n")
     assert group.out_of_memory_kills() == 2
+    assert ((folder / "pids.max").read_text(), group.refused_processes()) == ("3", 0)
+    (folder / "pids.events").write_text("max 4\n")
+    assert group.refused_processes() == 4
 
 
 def test_what_cannot_be_made_is_said_and_left_out(tmp_path: Path) -> None:
@@ -65,7 +68,7 @@ def test_what_cannot_be_made_is_said_and_left_out(tmp_path: Path) -> None:
     (tmp_path / "pids" / "lading" / "x" / "pids.max").mkdir(parents=True)
     roots = {"memory": tmp_path / "memory", "pids": tmp_path / "pids"}
     group = Cgroup(Hierarchy(1, roots), "x")
-    notes = group.make(ram=1)
+    notes = group.make(ram=1, processes=1)
     assert len(notes) == 3
     assert "cannot be made" in notes[0]
     assert group.join_files == [str(tmp_path / "pids" / "lading" / "x" / "tasks")]

@@ -35,6 +35,13 @@ def test_a_command_that_survives_the_lack_of_memory_is_warned_about() -> None:
     assert "all of its 5 bytes" in ending.warning
 
 
+def test_who_was_refused_processes_is_told_the_limit() -> None:
+    ending = judge(Exit(code=2, refused_processes=7), CONTAINER, Circumstances())
+    assert (ending.state, ending.failure, ending.error) == (State.COMPLETE, None, "")
+    assert "refused it 7 new processes or threads" in ending.warning
+    assert "Containers.MaxProcesses" in ending.warning
+
+
 @pytest.mark.parametrize(("code", "stopped", "failure"), [(0, True, True), (143, False, True), (1, False, False)])
 def test_who_ends_after_a_notice_was_preempted(code: int, stopped: bool, failure: bool) -> None:
     known = Circumstances(stopped=stopped, preempted="EC2 will terminate this instance")

@@ -23,7 +23,7 @@ def test_who_may_use_the_api_gets_token_and_certificates(
     made = specify(container, stage, bench.assignment(), token="t", given=Given(), stdout=1, stderr=2)
     assert made.environment == (("ARVADOS_API_TOKEN", "t"), ("ARVADOS_API_HOST", "host:1"))
     assert made.binds == (Bind("/mine" if own else "/etc/bundle", CERTIFICATES, True),)
-    assert (made.ram, made.vcpus, made.network) == (5, 0, True)
+    assert (made.ram, made.vcpus, made.processes, made.network) == (5, 0, 4096, True)
 
 
 def test_amounts() -> None:
@@ -40,5 +40,5 @@ def test_a_gang_gets_the_resources_of_all_its_containers(bench: Bench) -> None:
         scheduling_parameters={"nodes": 3, "launcher": "all", "rank_failure": "none"},
     )
     made = specify(container, stage, bench.assignment(), token="t", given=Given(), stdout=1, stderr=2, notices=3)
-    assert (made.nodes, made.ram, made.vcpus, made.notices) == (3, 15, 6, 3)
+    assert (made.nodes, made.ram, made.vcpus, made.processes, made.notices) == (3, 15, 6, 12288, 3)
     assert (made.launcher, made.rank_failure, made.output_path) == ("all", "none", "/out")

@@ -75,6 +75,8 @@ class Assignment:
     """Where those are asked for; empty: where the cloud has them."""
     broken_node_hook: str = ""
     """Program to run when this machine cannot run containers, in place of the mark in the register."""
+    max_processes: int = 4096
+    """Processes and threads that a container may have at a time; 0 is any number."""
     log_limit: int = 2 << 30
     """Bytes of each of the command's streams that the log keeps; 0 keeps all."""
     output_limit: int = 1 << 40

@@ -24,7 +24,6 @@ PARENT = "lading"
 PERIOD = 100_000
 LEAST_RAM = 16 << 20
 """A smaller limit could not even hold the start of a process (dispatch-contract A.11)."""
-MOST_PROCESSES = 32_768
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "io")
 _KILL_TIME = 10.0
 _BARE = 2
@@ -67,6 +66,11 @@ def memory_kills(folder: Path, *, version: int) -> int:
     return _table(_read(folder / file)).get("oom_kill", 0)
 
 
+def refused_processes(folder: Path) -> int:
+    """How many new processes and threads the kernel refused this group because of its limit; 0 when it is gone."""
+    return _table(_read(folder / "pids.events")).get("max", 0)
+
+
 class Cgroup:
     """The control group of one container. Making the object makes nothing."""
 
@@ -96,7 +100,7 @@ class Cgroup:
             finally:
                 os.close(descriptor)
 
-    def make(self, *, ram: int = 0, vcpus: int = 0) -> list[str]:
+    def make(self, *, ram: int = 0, vcpus: int = 0, processes: int = 0) -> list[str]:
         """Make the group with these limits (bytes, number; 0 is none); sentences on what cannot be enforced here."""
         notes = []
         for folder in list(self._folders):
@@ -108,7 +112,7 @@ class Cgroup:
         wanted = (
             ("memory", ram, self._limit_ram),
             ("cpu", vcpus, self._limit_cpu),
-            ("pids", MOST_PROCESSES, self._limit_pids),
+            ("pids", processes, self._limit_pids),
         )
         for controller, amount, limit in wanted:
             if amount and controller not in self._paths:
@@ -124,6 +128,11 @@ class Cgroup:
         """How many processes the kernel has killed here because the group's memory was used up."""
         folder = self._paths.get("memory")
         return memory_kills(folder, version=self._hierarchy.version) if folder else 0
+
+    def refused_processes(self) -> int:
+        """How many new processes and threads the kernel has refused here because of the limit."""
+        folder = self._paths.get("pids")
+        return refused_processes(folder) if folder else 0
 
     def processes(self) -> set[int]:
         """The processes that are in the group. This one never is: at most a thread of it was there a moment ago."""

@@ -75,7 +75,17 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
     if circumstances.full and exit_.code != 0:
         error = f"the command failed when {circumstances.full}; ask for more, or write less"
         return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.DISK, error=error)
-    return Ending(state=State.COMPLETE, exit_code=exit_.code, warning=sentence if exit_.out_of_memory else "")
+    warnings = [sentence] if exit_.out_of_memory else []
+    if exit_.refused_processes:
+        warnings.append(_refused(exit_.refused_processes))
+    return Ending(state=State.COMPLETE, exit_code=exit_.code, warning="; ".join(warnings))
+
+
+def _refused(number: int) -> str:
+    return (
+        f"the kernel refused it {number} new processes or threads, as it had as many as a container may have;"
+        " start fewer at a time, or ask the operator for a larger Containers.MaxProcesses"
+    )
 
 
 def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] | None:

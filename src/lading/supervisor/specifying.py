@@ -53,6 +53,7 @@ def specify(
         cuda=given.cuda,
         ram=amount(container.runtime_constraints, "ram") * here,
         vcpus=amount(container.runtime_constraints, "vcpus") * here,
+        processes=assignment.max_processes * here,
         stdin=stage.stdin,
         stdout=stdout,
         stderr=stderr,

@@ -41,6 +41,7 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
         "log_update_period": containers.LogUpdatePeriod,
         "log_update_size": containers.LogUpdateSize,
         "log_limit": containers.LogLimit,
+        "max_processes": containers.MaxProcesses,
         "output_limit": containers.MaxOutputSize,
         "broken_node_hook": containers.BrokenNodeHook,
         "usage_interval": containers.UsageInterval,

@@ -30,7 +30,8 @@ def test_what_the_daemon_is_told() -> None:
     assert (config["Cmd"], config["Env"], config["WorkingDir"], config["OpenStdin"]) == (["a"], ["N=v"], "/w", True)
     assert host["Mounts"] == [{"Type": "bind", "Source": "/s", "Target": "/t", "ReadOnly": True}]
     assert (host["Memory"], host["MemorySwap"], host["CpuQuota"]) == (LEAST_RAM, LEAST_RAM, 200_000)
-    assert (host["NetworkMode"], host["CapDrop"]) == ("none", ["ALL"])
+    assert (host["NetworkMode"], host["CapDrop"], host["PidsLimit"]) == ("none", ["ALL"], -1)
+    assert make_config(replace(spec, processes=7), image="i")["HostConfig"]["PidsLimit"] == 7
 
 
 def test_what_the_daemon_is_not_told() -> None:

@@ -20,14 +20,21 @@ from lading.supervisor.engines.gang import GangFiles
 from lading.testing.hpc import until
 
 SPEC = Spec(
-    command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),), ram=400, vcpus=4, nodes=2,
-    launcher=Launcher.MPIRUN, rank_failure=FailurePolicy.ANY, output_path="/out",
+    command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),), ram=400, vcpus=4,
+    processes=64, nodes=2, launcher=Launcher.MPIRUN, rank_failure=FailurePolicy.ANY, output_path="/out",
 )  # fmt: skip
 
 
 def test_every_rank_has_its_share() -> None:
     one = each(SPEC)
-    assert (one.ram, one.vcpus, one.command, one.environment, one.binds) == (200, 2, (), (), SPEC.binds)
+    assert (one.ram, one.vcpus, one.processes, one.command, one.environment, one.binds) == (
+        200,
+        2,
+        32,
+        (),
+        (),
+        SPEC.binds,
+    )
 
 
 async def _nothing() -> None:

@@ -82,6 +82,8 @@ class Spec:
     ram: int = 0
     """Bytes; 0 is no limit."""
     vcpus: int = 0
+    processes: int = 0
+    """Most processes and threads at a time; 0 is no limit."""
     devices: tuple[Device, ...] = ()
     cuda: tuple[int, ...] = ()
     """Numbers of the NVIDIA GPUs among the devices, for the tool of their maker that adds its driver's libraries."""
@@ -91,9 +93,9 @@ class Spec:
     """Descriptor that gets the command's output; the caller keeps and closes its own copy."""
     stderr: int = -1
     nodes: int = 1
-    """Containers to run it in, as one gang (`core.hpc_gang`); `ram` and `vcpus` are those of all together."""
+    """Containers to run it in, as one gang (`core.hpc_gang`); the amounts above are for all together."""
     spread: Spread | None = None
-    """Where the other machines of the gang are, when there are any: then `ram` and `vcpus` are those of one node."""
+    """Where the other machines of the gang are, when there are any: then the amounts are those of one node."""
     launcher: str = ""
     """Which ranks of a gang are started."""
     rank_failure: str = ""
@@ -110,6 +112,8 @@ class Exit:
 
     code: int
     out_of_memory: bool = False
+    refused_processes: int = 0
+    """How many new processes and threads the kernel refused because there were as many as there may be."""
     lost: str = ""
     """What ended that was not the command's own, and took the command with it."""
     notes: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,12 @@ from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.cgroup import LEAST_RAM, MOST_PROCESSES, PERIOD
+from lading.supervisor.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.engines import Bind, Device, EngineSettings, Exec, Execution, Exit, ImageSource, Spec, owners
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import GangFiles
+from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
 from lading.supervisor.engines.seccomp import make_profile
 
 KEPT = "lading-kept"
@@ -36,6 +37,7 @@ _TIMEOUT = 60.0
 _DRAIN = 300.0
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
+_NO_LIMIT = -1
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 _NO_CONNECTION = 900
 """aiodocker's own status."""
@@ -45,16 +47,16 @@ _NO_CONNECTION = 900
 class Daemon:
     """Which daemon it is.
 
-    `count_kills` waits for the end of a process and says how many the kernel killed in its group for lack of memory,
-    where the daemon does not tell. `nvidia`: it takes numbers of NVIDIA GPUs. `reads_options`: it takes options for
-    security as podman's command line does, a seccomp profile by its path; else as Docker's API does, by its content.
+    `nvidia`: it takes numbers of NVIDIA GPUs. `reads_options`: it takes options for security as podman's command line
+    does, a seccomp profile by its path; else as Docker's API does, by its content. `makes_early`: it makes the first
+    process before the start.
     """
 
     name: str
     socket: str
     nvidia: bool = True
     reads_options: bool = False
-    count_kills: Callable[[int], Awaitable[int]] | None = None
+    makes_early: bool = False
 
 
 class DockerEngine:
@@ -130,23 +132,28 @@ class DockerEngine:
             raise ExecutionError(f"{self._uuid}: no container was created")
         with self._faults("cannot run the container"):
             async with self._attached(container) as stream:
-                counting = await self._count_kills(container)
+                counting = await self._watch_limits(container) if self._daemon.makes_early else None
                 moving = asyncio.create_task(self._move(stream), name="streams")
                 stopping = asyncio.create_task(self._stop_when(stop, stop_grace, container), name="stopper")
                 try:
                     await self._start(container)
+                    counting = counting or await self._watch_limits(container)
                     # Once started, "not running" can only mean ended; "next exit" would miss one that was quick.
                     await container.wait(condition="not-running")
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(moving, _DRAIN)
-                    kills = await asyncio.wait_for(counting, _TIMEOUT) if counting else 0
+                    events = await asyncio.wait_for(counting, _TIMEOUT) if counting else LimitEvents()
                 finally:
                     tasks = [moving, stopping, *([counting] if counting else [])]
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
             state = (await container.show())["State"]
-        return Exit(code=int(state["ExitCode"]), out_of_memory=bool(state.get("OOMKilled") or kills))
+        return Exit(
+            code=int(state["ExitCode"]),
+            out_of_memory=bool(state.get("OOMKilled") or events.kills),
+            refused_processes=events.refused,
+        )
 
     @property
     def first(self) -> int | None:
@@ -243,19 +250,16 @@ class DockerEngine:
         async with stream:
             yield stream
 
-    async def _count_kills(self, container: DockerContainer) -> asyncio.Task[int] | None:
-        """Begin to watch the container's first process, if the daemon does not tell what became of it."""
-        if self._daemon.count_kills is None:
-            return None
+    async def _watch_limits(self, container: DockerContainer) -> asyncio.Task[LimitEvents] | None:
+        """Watch the container's first process for what the kernel counts; None when it has ended already."""
         self._pid = int((await container.show())["State"].get("Pid") or 0) or None
-        return asyncio.ensure_future(self._daemon.count_kills(self._pid)) if self._pid else None
+        return asyncio.create_task(events_at_end(self._pid), name="limits") if self._pid else None
 
     async def _start(self, container: DockerContainer) -> None:
         try:
             await container.start()
         except DockerError as error:
             raise _start_failure(str(error.message)) from error
-        self._pid = int((await container.show())["State"].get("Pid") or 0) or None
 
     async def _move(self, stream: Stream) -> None:
         """Everything between the container's streams and the descriptors of the spec."""
@@ -324,7 +328,7 @@ def make_config(spec: Spec, *, image: str, nvidia: bool = True, security: Sequen
             "MemorySwap": ram,
             "CpuPeriod": PERIOD if spec.vcpus else 0,
             "CpuQuota": PERIOD * spec.vcpus,
-            "PidsLimit": MOST_PROCESSES,
+            "PidsLimit": spec.processes or _NO_LIMIT,
             "CapDrop": ["ALL"],
             "CapAdd": [name.removeprefix("CAP_") for name in CAPABILITIES],
             "SecurityOpt": ["no-new-privileges", *security],

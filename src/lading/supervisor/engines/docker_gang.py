@@ -31,8 +31,10 @@ _ATTEMPTS, _PAUSE = 40, 0.25
 
 def each(spec: Spec) -> Spec:
     """What one rank of the gang runs: the image's own first process, with its share of the resources."""
-    ram, vcpus = spec.ram // spec.nodes, spec.vcpus // spec.nodes
-    return dataclasses.replace(spec, command=(), environment=(), cwd="", stdin=-1, ram=ram, vcpus=vcpus)
+    ram, vcpus, processes = (amount // spec.nodes for amount in (spec.ram, spec.vcpus, spec.processes))
+    return dataclasses.replace(
+        spec, command=(), environment=(), cwd="", stdin=-1, ram=ram, vcpus=vcpus, processes=processes
+    )
 
 
 class DockerGang:

@@ -105,7 +105,7 @@ class NativeEngine:
             raise ExecutionError(f"{self._uuid}: no image was prepared")
         if not linux.has_own_mounts():
             raise ExecutionError("the native engine mounts only in a mount namespace of its own; leave this one first")
-        self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus)
+        self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus, processes=spec.processes)
         bundle = self._run / "bundle"
         try:
             if spec.nodes > 1:
@@ -136,15 +136,20 @@ class NativeEngine:
         code = crun.wait()
         if self._gang is not None:
             # Its containers are in no hands but ours.
-            full = self._cgroup.out_of_memory_kills() > 0
+            full, refused = self._cgroup.out_of_memory_kills() > 0, self._cgroup.refused_processes()
             await self._kill_rest()
             notes: tuple[str, ...] = ()
             if self._gang_output is not None:
                 notes = await asyncio.to_thread(self._gang_output.merge, stop=stop.is_set)
-            return self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full, notes=notes)
+            ended = self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full, notes=notes)
+            return replace(ended, refused_processes=refused)
         if code != 0 and not stop.is_set():
             self._check_started()
-        return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._cgroup.out_of_memory_kills() > 0)
+        return Exit(
+            code=code if code >= 0 else 128 - code,
+            out_of_memory=self._cgroup.out_of_memory_kills() > 0,
+            refused_processes=self._cgroup.refused_processes(),
+        )
 
     @property
     def first(self) -> int | None:
