@@ -145,6 +145,12 @@ _BROWSERS = (
     "browser adds by itself counts only for pages of the server's own origin, for links that somebody follows, and for",
     "programs, which send neither `Origin` nor `Sec-Fetch-Site`. For others the cookie `arvados_api_token` is ignored;",
     "HTTP Basic, and a POST without `Bearer` that is not JSON, are refused with 403. CORS allows no credentials.\n",
+    "## Events\n",
+    "`wss://HOST/websocket?api_token=TOKEN` tells of each change of a record that the user may read when it is told,",
+    "within the scopes of the token. Token and user are looked up for each event: a token that has ended or was taken",
+    "back, or a user who is switched off, ends the connection (4401). Of a record that was moved, `old_attributes` are",
+    "for those who can look into the place that it came from; of one that was deleted hear its owner and readers of",
+    "its project.\n",
 )
 
 

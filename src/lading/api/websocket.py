@@ -1,8 +1,10 @@
 """Events over a websocket (api-contract 7): subscribe, replay of what was missed, then each event that may be read.
 
 Only a token that is refused is refused in the handshake. What passes ends the connection with 1013, "try again later".
-A token of limited scope hears of the records that it may GET. What a client has not taken yet waits in a queue; one
-whose queue stays full is let go, and begins anew.
+The token and its user are looked up again for each event: one that has ended, or been taken back, ends the connection,
+and a user hears of what that user may read at that moment. A token of limited scope hears of the records that it may
+GET. Whoever may not look into the place that a record was moved from is not told what it was there. What a client has
+not taken yet waits in a queue; one whose queue stays full is let go, and begins anew.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from lading.core.access import Principal
 from lading.core.errors import Forbidden, LadingError, NotFound, RequestError, Unauthenticated
 from lading.core.filters import MAX_INTEGER, Column, Compare, Expression, Order, Query
 from lading.core.ids import Infix
-from lading.core.records import BY_INFIX, LOGS
-from lading.core.schema import JSON, Record, Type
+from lading.core.records import BY_INFIX, GROUPS, LOGS
+from lading.core.schema import JSON, Record, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
 from lading.store import records
 
@@ -127,6 +129,8 @@ class _Session:
             with contextlib.suppress(WebSocketDisconnect):
                 try:
                     await self._answer(decode(text, "message"))
+                except (Unauthenticated, Forbidden):
+                    await self._hang_up(_REFUSED)
                 except (RequestError, ValueError):
                     await self._send({"status": 400})
                 except (LadingError, TimeoutError):
@@ -138,7 +142,7 @@ class _Session:
         with contextlib.suppress(WebSocketDisconnect, TimeoutError):
             try:
                 await self._pass_on_all()
-            except Unauthenticated:
+            except (Unauthenticated, Forbidden):
                 code = _REFUSED
             except TimeoutError:
                 _logger.warning("events ended: a client left %d events waiting for %g s", QUEUE, PATIENCE)
@@ -170,15 +174,31 @@ class _Session:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._speak_at - now()):
                     event = await self._listener.get()
-            if now() >= self._check_at:
-                # A token may have ended, or been taken back.
-                await authenticate(self._services, self._principal.token)
-                self._check_at = now() + PING
             async with self._turn:
+                if event is None or now() >= self._check_at:
+                    await self._look_up_caller()
                 if event is None:
                     await self._send({})
-                elif self._is_new(event) and self._is_wanted(event) and await self._may_read(event):
-                    await self._pass_on(event)
+                elif self._is_new(event) and self._is_wanted(event):
+                    await self._look_up_caller()
+                    await self._pass_on_readable(event)
+
+    async def _look_up_caller(self) -> None:
+        """Who listens, as it is now. Raises Unauthenticated, Forbidden when nobody may with this token any more."""
+        principal = await authenticate(self._services, self._principal.token)
+        if principal is None:
+            raise Unauthenticated
+        access.check_scope(principal, "GET", "/websocket")
+        access.check_active(principal)
+        self._principal = principal
+        self._check_at = asyncio.get_running_loop().time() + PING
+
+    async def _pass_on_readable(self, event: Event) -> bool:
+        """Tell of an event what the caller may know of it; whether that is anything."""
+        if not await self._may_read(event):
+            return False
+        await self._pass_on(event, await self._properties(event))
+        return True
 
     def _is_new(self, event: Event) -> bool:
         if event.id in self._replayed:
@@ -232,14 +252,14 @@ class _Session:
         )
         names = tuple(one.name for one in LOGS.columns)
         query = Query(where=where, order=(Order("id"),), select=names, limit=10_000)
+        await self._look_up_caller()
         async with database.reading() as tx:
             rows = await records.search(tx, database.dialect, LOGS, query)
         for row in rows:
             if is_event(row):
                 event = make_event(row, listened(row["properties"]))
-                if _meets(filters, event) and await self._may_read(event):
+                if _meets(filters, event) and await self._pass_on_readable(event):
                     self._replayed.add(event.id)
-                    await self._pass_on(event)
 
     def _is_wanted(self, event: Event) -> bool:
         return any(_meets(filters, event) for filters in self._subscriptions)
@@ -260,6 +280,9 @@ class _Session:
             kind = BY_INFIX.get(uuid[6:11]) if uuid[6:11] == Infix.GROUP else None
         if kind is None or not kind.stored:
             return False
+        return await self._can_read(kind, uuid)
+
+    async def _can_read(self, kind: RecordType, uuid: str) -> bool:
         async with self._services.database.reading() as tx:
             try:
                 await find_readable(tx, self._services, kind, uuid, self._principal, include_trash=True)
@@ -267,7 +290,19 @@ class _Session:
                 return False
         return True
 
-    async def _pass_on(self, event: Event) -> None:
+    async def _properties(self, event: Event) -> Record:
+        """The properties of an event, without what a record was in a place that the caller cannot look into."""
+        given = event.properties
+        old, new = given.get("old_attributes") or {}, given.get("new_attributes") or {}
+        owner = old.get("owner_uuid")
+        if self._principal.is_admin or owner in (None, new.get("owner_uuid", owner), self._principal.user_uuid):
+            return given
+        kind = BY_INFIX.get(str(owner)[6:11])
+        if kind is GROUPS and await self._can_read(GROUPS, str(owner)):
+            return given
+        return {name: value for name, value in given.items() if name != "old_attributes"}
+
+    async def _pass_on(self, event: Event, properties: Record) -> None:
         self._sent += 1
         await self._send(
             {
@@ -279,7 +314,7 @@ class _Session:
                 "object_kind": event.object_kind,
                 "event_type": event.event_type,
                 "event_at": event.event_at,
-                "properties": event.properties,
+                "properties": properties,
             }
         )
 
