@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import AsyncGenerator
 
 import pytest
 
 from lading.blobs.collector import Collector, Outcome
 from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.references import Named
 from lading.core.errors import Invalid, NotFound, Unavailable
 from lading.core.garbage import DAY_NS, Kind
 from lading.testing.references import MemoryReferences
@@ -145,6 +147,27 @@ async def test_lost_blocks_are_told_and_nothing_goes_when_it_may_not(site: Site)
     await kept.volumes[0].put(UNNAMED, b"unnamed")
     kept.wait(100)
     assert (await kept.run()).done == {}
+
+
+async def test_what_is_uploaded_during_the_look_is_no_loss(site: Site) -> None:
+    """A block that is put, and named, after its volume was seen and before the collections are."""
+    late = hashlib.md5(b"late", usedforsecurity=False).hexdigest()
+
+    class Uploading(MemoryReferences):
+        async def all(self) -> AsyncGenerator[Named]:
+            await site.volumes[1].put(late, b"late")
+            self.save("late", late)
+            async for one in super().all():
+                yield one
+
+    site.references = Uploading()
+    site.references.save("one", NAMED)
+    site.references.save("two", "0" * 32)
+    site.collector = Collector(site.mounts, site.references, grace=TTL, lifetime=TTL, clock=lambda: site.now)
+    look = await site.collector.look(progress=lambda *_: None)
+    assert look.plan.lost == ("0" * 32,)
+    assert look.plan.lacking == ()
+    assert [step.hash for step in look.plan.steps] == [UNNAMED]
 
 
 async def test_puts_saves_and_collections_at_once_lose_nothing(site: Site) -> None:

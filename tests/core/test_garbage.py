@@ -17,6 +17,7 @@ from lading.core.garbage import (
     decide,
     distinct,
     make_plan,
+    revise,
 )
 from lading.core.placement import Place
 
@@ -94,6 +95,17 @@ def test_copies_that_cannot_be_made_are_told() -> None:
 def test_what_is_nowhere_is_lost() -> None:
     assert about({"default": 1}) == Plan(steps=(), lost=(HASH,))
     assert about({"default": 1}, on("unknown"), on("unknown")).lost == (HASH,)
+
+
+def test_a_second_look_takes_back_what_was_said_of_a_block() -> None:
+    other = "0" * 32
+    sight = Sight(VOLUMES, needs={HASH: {"default": 1}, other: {"default": 2}}, held={other: on("ro")})
+    plan = make_plan(sight, TERMS)
+    assert (plan.lost, {step.hash for step in plan.steps}) == ((HASH,), {other})
+    sight.held[HASH] = on("a")
+    again = revise(plan, [HASH], sight, TERMS)
+    assert again == Plan(steps=plan.steps)
+    assert revise(plan, [other], Sight(VOLUMES, needs=sight.needs), TERMS).lost == (other,)
 
 
 def test_copies_beyond_the_need_go_but_never_the_last_nor_a_recent_one() -> None:

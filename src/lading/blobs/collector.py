@@ -1,9 +1,10 @@
 """Garbage collection: looks at all volumes and all collections, has `core.garbage` decide, and does it.
 
 The order is what makes it safe. Volumes are looked at before collections: a block that was put later is not in the
-plan. Just before anything is thrown away, the collections that changed since the beginning are looked at again. A block
-that was put again meanwhile is left alone by its volume, which compares the time of the last put. And what was thrown
-away wrongly after all is still in the bin: it is read from there, and the next look brings it back.
+plan, and one that seems to be lost is asked for once more before that is told. Just before anything is thrown away, the
+collections that changed since the beginning are looked at again. A block that was put again meanwhile is left alone by
+its volume, which compares the time of the last put. And what was thrown away wrongly after all is still in the bin: it
+is read from there, and the next look brings it back.
 
 A volume or a record that cannot be read ends the look: what is not seen is not garbage.
 """
@@ -14,7 +15,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -107,7 +108,28 @@ class Collector:
             may_trash=self._may_trash,
         )
         plan = await asyncio.to_thread(garbage.make_plan, sight, terms)
+        if plan.lost or plan.lacking:
+            plan = await self._look_again(plan, sight, terms, progress)
         return Look(plan=plan, began=began, blocks=len(sight.held), bytes=size, named=len(sight.needs))
+
+    async def _look_again(self, plan: Plan, sight: Sight, terms: Terms, progress: Progress) -> Plan:
+        """The plan without false alarms: what seemed lost or too few may have been put after its volume was seen."""
+        doubtful = sorted({*plan.lost, *plan.lacking})
+        for start in range(0, len(doubtful), _BATCH):
+            progress("missing blocks", start, len(doubtful))
+            batch = doubtful[start : start + _BATCH]
+            found = await asyncio.gather(*(self._replicas(hash, sight.volumes) for hash in batch))
+            sight.held.update(zip(batch, found, strict=True))
+        return garbage.revise(plan, doubtful, sight, terms)
+
+    async def _replicas(self, hash: str, volumes: Iterable[str]) -> list[Replica]:
+        replicas = []
+        for uuid in volumes:
+            mount = self._mounts.find(uuid)
+            with suppress(NotFound):
+                stored = await self._mounts.attempt(mount, mount.volume.head(hash))
+                replicas.append(Replica(uuid, stored.size, stored.mtime_ns))
+        return replicas
 
     async def carry_out(self, look: Look, *, progress: Progress) -> Outcome:
         """Do what was decided, as far as it is still right. Raises Unavailable when collections cannot be read."""

@@ -127,6 +127,23 @@ def make_plan(sight: Sight, terms: Terms) -> Plan:
     return Plan(steps=tuple(steps), lost=tuple(lost), lacking=tuple(lacking))
 
 
+def revise(plan: Plan, hashes: Sequence[str], sight: Sight, terms: Terms) -> Plan:
+    """The plan with these blocks decided anew, after another look at where they are."""
+    again = set(hashes)
+    found = [
+        decide(hash, sight.needs.get(hash), sight.held.get(hash, ()), sight.thrown.get(hash, ()), sight.volumes, terms)
+        for hash in hashes
+    ]
+    return Plan(
+        steps=(
+            *(step for step in plan.steps if step.hash not in again),
+            *(step for one in found for step in one.steps),
+        ),
+        lost=tuple(hash for one in found for hash in one.lost),
+        lacking=tuple(hash for one in found for hash in one.lacking),
+    )
+
+
 def decide(
     hash: str,
     need: Need | None,
