@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from lading.api.public import load_vocabulary, websocket_url
-from lading.core.errors import Invalid
+from lading.core.errors import Corrupt, Invalid
+from lading.store.database import Database
 from lading.testing.world import World, world
 
 
@@ -66,6 +69,23 @@ async def test_health(it: World) -> None:
     assert await it.ok("GET", "/_health/ping", token="m" * 50) == {"health": "OK"}
     assert (await it.request("GET", "/_health/ping", token="")).status == 401
     assert (await it.request("GET", "/_health/ping")).status == 403
+
+
+async def test_metrics(it: World) -> None:
+    reply = await it.request("GET", "/metrics", token="m" * 50)
+    assert reply.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert "\nlading_database_writable 1\n" in reply.body.decode()
+    assert (await it.request("GET", "/metrics")).status == 403
+
+
+async def test_a_database_that_takes_no_changes_is_ill(it: World) -> None:
+    class Damaged:
+        fault = Corrupt("db: is damaged")
+
+    it.app = type(it.app)(replace(it.app.services, database=cast(Database, Damaged())))
+    reply = await it.request("GET", "/_health/ping", token="m" * 50)
+    assert (reply.status, "takes no changes: db: is damaged" in reply.body.decode()) == (503, True)
+    assert b"lading_database_writable 0" in (await it.request("GET", "/metrics", token="m" * 50)).body
 
 
 def test_websocket_url() -> None:

@@ -249,6 +249,37 @@ async def test_a_damaged_file(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+async def test_a_page_that_is_damaged_while_it_is_served_stops_changes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    database = await opened(tmp_path)
+    assert database.fault is None
+    await database.close()
+    raw = sqlite3.connect(tmp_path / "db")
+    raw.execute("CREATE TABLE filler (text TEXT)")
+    raw.executemany("INSERT INTO filler VALUES (?)", [("x" * 3000,)] * 200)
+    raw.commit()
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    page, size = raw.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'filler'").fetchone()[0], 4096
+    raw.close()
+    database = await opened(tmp_path)
+    with (tmp_path / "db").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    with pytest.raises(Corrupt, match="is damaged .* restore it from a backup"):
+        async with database.reading() as tx:
+            await tx.fetch("SELECT count(text) FROM filler")
+    assert isinstance(database.fault, Corrupt)
+    with pytest.raises(Corrupt, match="is damaged"):
+        async with database.writing():
+            pass
+    async with database.reading() as tx:
+        assert await tx.fetch("SELECT count(*) FROM collections") == [(0,)]
+    assert "database damaged" in caplog.text
+    await database.close()
+
+
 @pytest.mark.parametrize("content", [b"no database at all, but long enough to be one" * 30, None])
 async def test_what_cannot_be_opened(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "dir" / "db" if content is None else tmp_path / "db"

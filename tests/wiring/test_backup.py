@@ -117,6 +117,16 @@ def test_a_backup_that_was_cut_off_or_changed_is_refused(directory: DataDirector
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b", "c", "data"]
 
 
+def test_a_damaged_database_is_not_backed_up(directory: DataDirectory, tmp_path: Path) -> None:
+    data = bytearray(directory.database.read_bytes())
+    # Everything but the page with the header and the schema's root.
+    data[8192:] = b"\xff" * (len(data) - 8192)
+    directory.database.write_bytes(data)
+    with pytest.raises(Corrupt, match="is damaged .*; no backup was made. Keep the earlier backups"):
+        backup(directory, tmp_path / "b", progress=quiet)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+
+
 def test_what_cannot_be_done_is_one_line(directory: DataDirectory, tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"mine")
     with pytest.raises(Conflict, match="choose another name"):

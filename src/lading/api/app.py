@@ -66,6 +66,7 @@ OWNED_PATHS: Final = (
     "/_health/",
     "/status.json",
     "/debug.json",
+    "/metrics",
     PREFIX,
 )
 _CORS: Final = {

@@ -91,6 +91,7 @@ _SIMPLE: Final = (
     ("/arvados/v1/vocabulary", "The vocabulary of properties.", (405, 503)),
     ("/status.json", "How many listen for events.", (405, 503)),
     ("/debug.json", "What listeners have still to be told; with the management token.", (401, 403, 405, 503)),
+    ("/metrics", "Figures in the text format of Prometheus; with the management token.", (401, 403, 405, 503)),
     ("/_health/ping", "Whether the server and its database answer; with the management token.", (401, 403, 405, 503)),
 )
 

@@ -11,12 +11,13 @@ from lading.api.authentication import find_token
 from lading.api.exchange import Answer, Call
 from lading.config import export
 from lading.core import vocabulary
-from lading.core.errors import Forbidden, Invalid, Unauthenticated
+from lading.core.errors import Forbidden, Invalid, Unauthenticated, Unavailable
 from lading.core.records import USERS
 from lading.core.schema import Record
 from lading.core.vocabulary import Vocabulary
 from lading.store import records
 
+_METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _NO_URL: Record = {"ExternalURL": ""}
 
 
@@ -78,11 +79,28 @@ async def get_debug(call: Call) -> Answer:
 
 
 async def get_health(call: Call) -> Answer:
-    """Whether the server and its database answer; asks for the management token."""
+    """Whether the server and its database answer and take changes; asks for the management token."""
     _check_management(call)
+    if call.services.database.fault is not None:
+        raise Unavailable(f"the database takes no changes: {call.services.database.fault.message}")
     async with call.services.database.reading() as tx:
         await records.get(tx, USERS, call.services.system_user)
     return Answer(body={"health": "OK"})
+
+
+async def get_metrics(call: Call) -> Answer:
+    """What is to be watched, in the text format of Prometheus; asks for the management token."""
+    _check_management(call)
+    listening, writable = call.services.bus.listening, int(call.services.database.fault is None)
+    lines = (
+        "# HELP lading_database_writable 1 while the database takes changes, 0 once it was found damaged.",
+        "# TYPE lading_database_writable gauge",
+        f"lading_database_writable {writable}",
+        "# HELP lading_event_listeners Connections that listen for events.",
+        "# TYPE lading_event_listeners gauge",
+        f"lading_event_listeners {listening}",
+    )
+    return Answer(body=("\n".join(lines) + "\n").encode(), headers={"Content-Type": _METRICS})
 
 
 def _check_management(call: Call) -> None:

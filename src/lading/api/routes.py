@@ -92,6 +92,7 @@ _FIXED: Final[dict[str, dict[str, Route]]] = {
     "/sys/trash_sweep": {"POST": Route(handler=sweep.sweep_now)},
     "/status.json": {"GET": Route(handler=public.get_status, open=True)},
     "/debug.json": {"GET": Route(handler=public.get_debug, open=True)},
+    "/metrics": {"GET": Route(handler=public.get_metrics, open=True)},
     "/_health/ping": {"GET": Route(handler=public.get_health, open=True)},
 }
 

@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from lading.core.errors import Unavailable
+from lading.core.errors import LadingError, Unavailable
 from lading.core.schema import Field
 from lading.store.seal import Seal
 
@@ -125,6 +125,11 @@ class Database(Protocol):
     dialect: Dialect
     shared: bool
     """Whether other processes use it too, so that events have to be announced."""
+
+    @property
+    def fault(self) -> LadingError | None:
+        """Why it takes no changes any more until it is opened anew; None while it does."""
+        ...
 
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
         """A transaction that only reads."""

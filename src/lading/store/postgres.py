@@ -197,6 +197,8 @@ class PostgresDatabase:
     """A database of a PostgreSQL server. `open` it inside the loop that uses it."""
 
     shared = True
+    fault = None
+    """The server looks after its own files."""
 
     def __init__(self, address: Address, *, seal: Seal, readers: int = 8) -> None:
         """Nothing is connected yet."""

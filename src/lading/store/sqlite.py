@@ -20,7 +20,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.core.errors import Conflict, Corrupt, LadingError, Unavailable
 from lading.core.schema import Field, Type
 from lading.store.database import Deferred, Dialect, Row, Value
 from lading.store.faults import cannot_open, translate
@@ -82,8 +82,11 @@ def _as_json(one: Field) -> str:
 class _Transaction:
     """One connection with the callbacks of the transaction under way."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, seal: Seal) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, seal: Seal, damaged: Callable[[Corrupt], None]
+    ) -> None:
         self.path = path
+        self._damaged = damaged
         self.connection = connection
         self.seal = seal
         self.callbacks: list[Callable[[], None]] = []
@@ -93,14 +96,14 @@ class _Transaction:
         try:
             return self.connection.execute(sql, values).fetchall()
         except _FAULTS as error:
-            raise translate(self.path, error) from error
+            raise self._translated(error) from error
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Carry out a change."""
         try:
             return self.connection.execute(sql, values).rowcount
         except _FAULTS as error:
-            raise translate(self.path, error) from error
+            raise self._translated(error) from error
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Call `action` once this is committed."""
@@ -111,7 +114,7 @@ class _Transaction:
         try:
             cursor = self.connection.execute(change.sql, change.values)
         except _FAULTS as error:
-            raise translate(self.path, error) from error
+            raise self._translated(error) from error
         if change.missed and not cursor.rowcount:
             raise Conflict(change.missed)
         return cursor.lastrowid or 0
@@ -119,12 +122,25 @@ class _Transaction:
     def announce(self) -> None:
         """Nobody else uses this database."""
 
+    def _translated(self, error: Exception) -> LadingError:
+        found = translate(self.path, error)
+        if isinstance(found, Corrupt):
+            self._damaged(found)
+        return found
+
 
 class _Reading(_Transaction):
     """Reads, wherever that disturbs least."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, seal: Seal, slow: SlowReaders) -> None:
-        super().__init__(path, connection, seal)
+    def __init__(
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        seal: Seal,
+        damaged: Callable[[Corrupt], None],
+        slow: SlowReaders,
+    ) -> None:
+        super().__init__(path, connection, seal, damaged)
         self._reader = QuickReader(connection, slow)
 
     async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
@@ -132,7 +148,7 @@ class _Reading(_Transaction):
         try:
             return await self._reader.fetch(sql, values)
         except _FAULTS as error:
-            raise translate(self.path, error) from error
+            raise self._translated(error) from error
 
 
 class SqliteDatabase:
@@ -157,7 +173,8 @@ class SqliteDatabase:
         except (sqlite3.Error, OSError) as error:
             raise cannot_open(path, error) from error
         self._slow = SlowReaders(partial(_connect_small, path))
-        self._writer, self._reader = _Transaction(path, writer, seal), _Reading(path, reader, seal, self._slow)
+        self._writer = _Transaction(path, writer, seal, self._note_damage)
+        self._reader = _Reading(path, reader, seal, self._note_damage, self._slow)
         self._turn = asyncio.Lock()
         self._disk = ThreadPoolExecutor(1, "sqlite-sync")
         self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint", os.nice, (_ASIDE,))
@@ -201,6 +218,11 @@ class SqliteDatabase:
                 # It has its turn after all who are ready to write now.
                 self._committer = asyncio.get_running_loop().create_task(self._commit(group), name="sqlite commit")
         await waiter
+
+    @property
+    def fault(self) -> LadingError | None:
+        """Set once the file was found damaged, or its log could not be synced."""
+        return self._failed
 
     async def announcements(self) -> AsyncGenerator[None]:
         """None: nobody else uses this database."""
@@ -293,6 +315,12 @@ class SqliteDatabase:
             "then start the server again: until then nothing is changed"
         )
         settle(served, translate(self._path, error))
+
+    def _note_damage(self, error: Corrupt) -> None:
+        """Take no more changes: one that is made on damaged pages may spoil what is still sound."""
+        if self._failed is None:
+            self._failed = error
+            event(_logger, "database damaged", error=error)
 
     async def _tidy(self) -> None:
         """Move the write-ahead log into the file: most of it aside, then what came meanwhile.

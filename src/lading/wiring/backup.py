@@ -66,7 +66,8 @@ def backup(directory: DataDirectory, file: Path, *, progress: Progress, with_blo
     """Write a backup to `file`, which must not be there; `progress(done, total)` counts bytes.
 
     Raises Invalid when there is nothing to back up, the records are in PostgreSQL, or blocks are wanted that are on
-    volumes of the configuration; Conflict when the file is there, Full or Unavailable when it cannot be written.
+    volumes of the configuration; Corrupt when the records are damaged; Conflict when the file is there, Full or
+    Unavailable when it cannot be written.
     """
     _check(directory, file, with_blocks=with_blocks)
     try:
@@ -141,7 +142,14 @@ def _fill(
     for name in _KEPT:
         with suppress(FileNotFoundError):
             _add(tar, f"kept/{name}", directory.root / name)
-    copy_database(directory.database, copy, progress=progress)
+    try:
+        copy_database(directory.database, copy, progress=progress)
+        check_database(copy)
+    except Corrupt as error:
+        raise Corrupt(
+            f"{directory.database}: is damaged ({error.message.partition('(')[2].rstrip(')')}); no backup was made. "
+            "Keep the earlier backups, stop 'lading up' and restore the last one"
+        ) from error
     digest = _sha256(copy)
     _add(tar, "db.sqlite", copy)
     found = sorted(_blocks(directory.blocks)) if with_blocks else []
