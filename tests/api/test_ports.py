@@ -182,6 +182,22 @@ async def test_by_host_and_the_token_becomes_a_cookie(it: World, tmp_path: Path)
         assert shown["initial_url"] == f"https://{host}/start"
 
 
+async def test_what_a_browser_adds_counts_for_pages_of_that_address_only(it: World, tmp_path: Path) -> None:
+    async with serving(it, tmp_path) as (_, uuid):
+        host, kept = f"{uuid}-8000.containers.example", f"a=b; arvados_api_token={it.admin}"
+        own = {"origin": f"https://{host}"}
+        for sent, status in (
+            ({}, 200), ({"sec_fetch_site": "same-origin"}, 200), ({"sec_fetch_site": "same-site"}, 401),
+            ({"origin": "https://other.containers.example"}, 401), ({"origin": "null"}, 401),
+        ):  # fmt: skip
+            assert (await get(it, "/page", host=host, cookie=kept, **sent)).status == status, sent
+        foreign = {"sec_fetch_site": "cross-site"}
+        assert (await get(it, "/page", host=host, token=it.admin, cookie="a=b", **own, **foreign)).status == 200
+        worker = await get(it, f"/services/{uuid}-8000/sw.js", token=it.admin, service_worker="script")
+        assert worker.status == 403
+        assert worker.headers["x-content-type-options"] == "nosniff"
+
+
 async def test_a_websocket_is_passed_on(it: World, tmp_path: Path) -> None:
     async with serving(it, tmp_path, access="public") as (_, uuid):
         caller = Caller()

@@ -357,6 +357,43 @@ async def test_deletes_in_a_shared_project(it: World) -> None:
         assert await heard(socket, 1) == [("delete", made["uuid"])]
 
 
+async def test_a_move_from_a_place_that_the_reader_cannot_look_into(it: World) -> None:
+    reader = await it.user("reader")
+    uuid = (await it.ok("GET", "users/current", token=reader))["uuid"]
+    places = [(await it.ok("POST", "groups", {"name": name, "group_class": "project"}))["uuid"] for name in "abc"]
+    for place in places[1:]:
+        link = {"link_class": "permission", "name": "can_read", "tail_uuid": uuid, "head_uuid": place}
+        await it.ok("POST", "links", link)
+    made = (await it.ok("POST", "links", {"link_class": "tag", "name": "x", "owner_uuid": places[0]}))["uuid"]
+    home = (await it.ok("GET", "users/current"))["uuid"]
+    async with connected(it, reader) as socket:
+        await socket.receive()
+        await socket.ask({"method": "subscribe", "filters": [["event_type", "in", ["update"]]]})
+        for place, told in ((places[1], None), (places[2], places[1]), (home, None), (places[1], None)):
+            await it.ok("PUT", f"links/{made}", {"owner_uuid": place})
+            if place != home:
+                properties = (await socket.receive())["properties"]
+                assert properties["new_attributes"]["owner_uuid"] == place
+                assert properties.get("old_attributes", {}).get("owner_uuid") == told
+    async with connected(it, reader) as late:
+        await late.receive()
+        await late.ask({"method": "subscribe", "filters": [["event_type", "in", ["update"]]], "last_log_id": 0})
+        told_late = [(await late.receive())["properties"] for _ in range(3)]
+        assert [one["new_attributes"]["owner_uuid"] for one in told_late] == [places[1], places[2], places[1]]
+        assert home not in str(told_late)
+
+
+async def test_a_replay_with_a_token_that_has_ended(it: World) -> None:
+    user = await it.user("u")
+    async with connected(it, user) as socket:
+        await socket.receive()
+        await it.ok("DELETE", f"api_client_authorizations/{user.split('/')[1]}")
+        message = await socket.ask({"method": "subscribe", "filters": [], "last_log_id": 0})
+        while message == {"status": 200}:
+            message = await socket.receive()
+        assert (message["type"], message["code"]) == ("websocket.close", 4401)
+
+
 async def test_a_token_that_ended_hears_no_more(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(websocket, "PING", 0.05)
     user = await it.user("u")

@@ -131,11 +131,13 @@ async def test_a_move_does_not_tell_of_the_place_before(site: Site) -> None:
         tag = await call(site, "POST", "links", alice, link_class="tag", name="codename", owner_uuid=private["uuid"])
         await call(site, "DELETE", f"links/{tag['uuid']}", alice)
         assert about(await listener.hear(bob), uuid, tag["uuid"]) == []
-    await call(site, "PUT", f"collections/{home}", alice, name="public name 3")
+    await call(site, "PUT", f"collections/{home}", alice, owner_uuid=private["uuid"], name="codename once more")
+    await call(site, "PUT", f"collections/{home}", alice, owner_uuid=shared["uuid"], name="public name 3")
     async with listening(site, bob, last_log_id=0) as late:
         told = [one["properties"] for one in await late.hear(bob) if one["object_uuid"] in (uuid, home)]
         assert "public name 3" in str(told)
         assert private["uuid"] not in str(told)
+        assert "codename" not in str(told)
 
 
 @pytest.mark.attack("a user goes on listening after a permission was taken away")

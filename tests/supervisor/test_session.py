@@ -122,6 +122,17 @@ async def test_of_two_supervisors_with_one_token_one_may_run(tmp_path: Path) -> 
             await second.report_running()
 
 
+async def test_a_container_runs_without_a_gateway_that_the_server_does_not_connect_to(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        uuid = (await it.submit())["container_uuid"]
+        told = assignment(container_uuid=uuid, supervisor_token=await it.lock(uuid))
+        one = Session(told, AsgiTransport(it.app), clock=lambda: MOMENT)
+        await one.open()
+        assert "HOST must be the address" in await one.report_running(gateway="192.0.2.7:9000")
+        assert (await it.ok("GET", f"containers/{uuid}"))["state"] == "Running"
+        assert await one.report_running(gateway="tunnel") == ""
+
+
 async def test_who_joins_may_find_it_running(server: FakeServer) -> None:
     for state, word in (("Locked", ""), ("Running", ""), ("Queued", "not Locked or Running")):
         server.containers[CONTAINER]["state"] = state

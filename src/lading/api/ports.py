@@ -99,7 +99,7 @@ async def serve(services: Services, place: Place, scope: Message, receive: Recei
         )
         await _pass_on(gateway.pipe, _request_head(gateway, target, place, exchange), exchange, rules)
     except LadingError as error:
-        headers_out = {"Content-Type": "text/plain; charset=utf-8"}
+        headers_out = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
         if error.status == 401:
             headers_out["WWW-Authenticate"] = 'Bearer realm="containers"'
         await _say(send, error.status, f"{error.message}\n".encode(), headers_out.items())

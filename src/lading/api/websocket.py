@@ -3,7 +3,7 @@
 Only a token that is refused is refused in the handshake. What passes ends the connection with 1013, "try again later".
 The token and its user are looked up again for each event: one that has ended, or been taken back, ends the connection,
 and a user hears of what that user may read at that moment. A token of limited scope hears of the records that it may
-GET. Whoever may not look into the place that a record was moved from is not told what it was there. What a client has
+GET. Whoever may not look into the place where a record was before is not told what it was there. What a client has
 not taken yet waits in a queue; one whose queue stays full is let go, and begins anew.
 """
 
@@ -280,25 +280,36 @@ class _Session:
             kind = BY_INFIX.get(uuid[6:11]) if uuid[6:11] == Infix.GROUP else None
         if kind is None or not kind.stored:
             return False
-        return await self._can_read(kind, uuid)
+        record = await self._find(kind, uuid)
+        if record is None:
+            return False
+        # What is told late may be from a place where the record is no more.
+        owner = event.object_owner_uuid
+        is_there = event.event_type == "delete" or record.get("owner_uuid", owner) == owner
+        return is_there or await self._may_look_into(owner)
 
-    async def _can_read(self, kind: RecordType, uuid: str) -> bool:
+    async def _find(self, kind: RecordType, uuid: str) -> Record | None:
+        """A record, None if the caller cannot read it."""
         async with self._services.database.reading() as tx:
             try:
-                await find_readable(tx, self._services, kind, uuid, self._principal, include_trash=True)
+                return await find_readable(tx, self._services, kind, uuid, self._principal, include_trash=True)
             except NotFound:
-                return False
-        return True
+                return None
+
+    async def _may_look_into(self, owner: str) -> bool:
+        """Whether the caller can read what a user or a project owns."""
+        if owner == self._principal.user_uuid:
+            return True
+        return BY_INFIX.get(owner[6:11]) is GROUPS and await self._find(GROUPS, owner) is not None
 
     async def _properties(self, event: Event) -> Record:
         """The properties of an event, without what a record was in a place that the caller cannot look into."""
         given = event.properties
         old, new = given.get("old_attributes") or {}, given.get("new_attributes") or {}
         owner = old.get("owner_uuid")
-        if self._principal.is_admin or owner in (None, new.get("owner_uuid", owner), self._principal.user_uuid):
+        if self._principal.is_admin or owner in (None, new.get("owner_uuid", owner)):
             return given
-        kind = BY_INFIX.get(str(owner)[6:11])
-        if kind is GROUPS and await self._can_read(GROUPS, str(owner)):
+        if await self._may_look_into(str(owner)):
             return given
         return {name: value for name, value in given.items() if name != "old_attributes"}
 

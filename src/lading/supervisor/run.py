@@ -295,7 +295,11 @@ class Supervisor:
                 pump.handed_over()
 
     async def _become_running(self) -> None:
-        await self._session.report_running(clear_status=bool(self._activity.told), gateway=self._door.open())
+        told, gateway = bool(self._activity.told), self._door.open()
+        refused = await self._session.report_running(clear_status=told, gateway=gateway)
+        if refused:
+            await self._door.close()
+            self._log.say(f"nobody can enter this container: {refused}")
         self._running = True
 
     async def _remove_container(self) -> None:

@@ -125,8 +125,10 @@ class Session:
         """Lay a git tree or blob of the container's mounts out below `directory`. Raises as `gittrees.fetch`."""
         await gittrees.fetch(self._api, self._uuid, tree, directory)
 
-    async def report_running(self, *, clear_status: bool = False, gateway: str = "") -> None:
-        """The container is Running from now on. Raises Lost when that is refused: then nothing may run.
+    async def report_running(self, *, clear_status: bool = False, gateway: str = "") -> str:
+        """The container is Running from now on; why the server takes no gateway at that address, or "".
+
+        Raises Lost when that is refused: then nothing may run.
 
         A batch system that starts a job again may start a second supervisor with the same token. The moment that each
         gives, to the microsecond, tells them apart: the API takes one, and the same again after a lost answer.
@@ -138,9 +140,17 @@ class Session:
         if gateway:
             changes["gateway_address"] = gateway
         try:
-            await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
+            try:
+                await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
+            except Invalid as error:
+                # The address may be one that the server does not connect to: the container runs without.
+                if not changes.pop("gateway_address", ""):
+                    raise
+                await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
+                return error.message
         except (Unauthenticated, Forbidden, NotFound, Invalid) as error:
             raise Lost(f"{self._uuid}: {error.message}") from error
+        return ""
 
     async def give_back(self) -> None:
         """Back to Queued: nothing was run."""
