@@ -148,9 +148,9 @@ _BROWSERS = (
     "## Events\n",
     "`wss://HOST/websocket?api_token=TOKEN` tells of each change of a record that the user may read when it is told,",
     "within the scopes of the token. Token and user are looked up for each event: a token that has ended or was taken",
-    "back, or a user who is switched off, ends the connection (4401). What a record was in a place that it was moved from",
-    "(`old_attributes`, and all that is told late) is for those who can look into that place; of a record that was",
-    "deleted hear its owner and the readers of its project.\n",
+    "back, or a user who is switched off, ends the connection (4401). What a record was in a place that it was moved",
+    "from (`old_attributes`, and all that is told late) is for those who can look into that place; of a record",
+    "that was deleted hear its owner and the readers of its project.\n",
 )
 
 
