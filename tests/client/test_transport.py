@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import random
 import subprocess
 import sys
@@ -183,6 +185,35 @@ async def test_websocket(transport: Transport) -> None:
         assert await socket.receive(5) is None
         with pytest.raises(Unavailable):
             await socket.send("more")
+
+
+async def test_a_ping_over_a_connection_that_is_gone_is_unavailable() -> None:
+    """What came before the connection broke is read after a pause of this machine; the pong cannot be sent."""
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        key = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key:"))
+        digest = hashlib.sha1(key.split(b": ")[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+        accept = base64.b64encode(digest)
+        writer.write(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n" + b"\x89\x00"
+        )
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
+        gone.set()
+
+    gone = asyncio.Event()
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with HttpTransport(f"http://127.0.0.1:{port}") as transport:
+            with pytest.raises(Unavailable, match="the connection is gone"):
+                async with transport.websocket("/", headers={}) as connection:
+                    await gone.wait()
+                    for _ in range(20):
+                        await asyncio.sleep(0)
+                    await connection.receive(5.0)
 
 
 async def test_a_refused_websocket_is_forbidden(transport: Transport) -> None:

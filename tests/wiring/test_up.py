@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from lading.core.errors import Invalid, Unavailable
 from lading.wiring import up
-from lading.wiring.up import Service, main, parse_listen
+from lading.wiring.up import Service, choose_port, main, parse_listen, start_all
 
 READY = "import os,sys,time; os.write(int(sys.argv[-1]), b'ready\\n'); "
 
@@ -36,6 +37,16 @@ async def test_a_service_says_why_it_fails_where_its_log_cannot(tmp_path: Path) 
     service = _service(tmp_path, "import os,sys; os.write(int(sys.argv[-1]), b'no room\\n')")
     with pytest.raises(Unavailable, match="the child did not start: no room"):
         await service.start()
+
+
+async def test_a_service_that_is_killed_while_it_starts_is_started_again(tmp_path: Path) -> None:
+    mark = tmp_path / "starts"
+    dies = "import os, signal; os.kill(os.getpid(), signal.SIGKILL) if starts < 3 else None\n"
+    code = f"import sys; {COUNT}\n{dies}{READY}time.sleep(60)"
+    service = Service("child", [sys.executable, "-S", "-c", code, str(mark)], tmp_path / "log")
+    await service.start_though_killed()
+    assert mark.read_text() == "xxx"
+    await service.stop()
 
 
 async def test_a_service_that_says_nothing(tmp_path: Path) -> None:
@@ -80,12 +91,30 @@ async def test_a_big_log_is_set_aside(tmp_path: Path) -> None:
     assert log.with_suffix(".log.1").exists()
 
 
-@pytest.mark.parametrize("listen", ["", "9440", "host:", "host:port", "host:0", "host:70000"])
+@pytest.mark.parametrize("listen", ["", "9440", "host:", "host:port", "host:70000"])
 def test_what_is_no_address(tmp_path: Path, listen: str) -> None:
     with pytest.raises(Invalid, match="not HOST:PORT"):
         main(tmp_path, listen, on_ready=lambda _: None)
     with pytest.raises(Invalid, match="not HOST:PORT"):
         main(tmp_path, "127.0.0.1:1", also=[listen], on_ready=lambda _: None)
+
+
+def test_port_0_is_any_free_one() -> None:
+    address = choose_port("127.0.0.1:0")
+    with socket.create_server(parse_listen(address)):
+        assert address.startswith("127.0.0.1:")
+    assert choose_port("[::1]:80") == "[::1]:80"
+    with pytest.raises(Invalid, match=r"--listen 192\.0\.2\.1:0: cannot be used: "):
+        choose_port("192.0.2.1:0")
+
+
+async def test_being_told_to_stop_while_it_starts_ends_it(tmp_path: Path) -> None:
+    services = [_service(tmp_path, "import time; time.sleep(600)")]
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_soon(stop.set)
+    assert await start_all(services, stop) is False
+    for service in services:
+        await service.stop()
 
 
 def test_addresses() -> None:

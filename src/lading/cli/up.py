@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept.")
-@click.option("--listen", default="127.0.0.1:9440", show_default=True, metavar="HOST:PORT", help="Address to serve on.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:9440",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Address to serve on; port 0 picks a free one.",
+)
 @click.option("--also", multiple=True, metavar="HOST:PORT", help="A further server there; needs PostgreSQL.")
 @display.json_option
 def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -200,7 +200,8 @@ class HttpTransport:
         try:
             yield _AiohttpWebSocket(connection, self.address)
         finally:
-            await connection.close()
+            with suppress(aiohttp.ClientError, OSError):
+                await connection.close()
 
     async def close(self) -> None:
         """Drop every connection."""
@@ -282,6 +283,9 @@ class _AiohttpWebSocket:
             message = await self._connection.receive(timeout)
         except TimeoutError as error:
             raise Unavailable(f"{self._address}: nothing heard for {timeout:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            # The library answers pings here: after a pause of this machine, over a connection that is gone.
+            raise Unavailable(f"{self._address}: the connection is gone: {_reason(error)}") from error
         return str(message.data) if message.type is aiohttp.WSMsgType.TEXT else None
 
 

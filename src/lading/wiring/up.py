@@ -11,9 +11,11 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +30,7 @@ from lading.wiring.process import READY, ended
 DEFAULT_LISTEN = "127.0.0.1:9440"
 _START_TIMEOUT = 60.0
 _STOP_TIMEOUT = 20.0
+_LAST_BREATH = 5.0
 _LOG_LIMIT = 16 << 20
 _STEADY = 30.0
 _LONGEST = 4096
@@ -49,8 +52,7 @@ def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callabl
     Raises Invalid for an address or directory that cannot be used, Conflict when the directory is served already,
     Unavailable when a part does not start.
     """
-    for address in (listen, *also):
-        parse_listen(address)
+    listen, *further = [choose_port(address) for address in (listen, *also)]
     directory = DataDirectory(data.absolute())
     directory.prepare()
     lock = directory.claim()
@@ -59,17 +61,32 @@ def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callabl
         secrets = directory.secrets(entropy=os.urandom(400))
         fleet = directory.config(secrets, address=listen).Containers.Dispatcher
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
-        return asyncio.run(_serve(directory, (listen, *also), secrets, on_ready, with_dispatcher=fleet != "none"))
+        return asyncio.run(_serve(directory, (listen, *further), secrets, on_ready, with_dispatcher=fleet != "none"))
     finally:
         os.close(lock)
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`. Raises Invalid."""
+    """Host and port of `HOST:PORT`; port 0 stands for any free one. Raises Invalid."""
     host, _, port = listen.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not host or not port.isdigit() or int(port) > 65535:
         raise Invalid(f"--listen {listen}: not HOST:PORT; write for example {DEFAULT_LISTEN}")
     return host.strip("[]"), int(port)
+
+
+def choose_port(listen: str) -> str:
+    """The address with a port that is free now in place of 0. Raises Invalid."""
+    host, port = parse_listen(listen)
+    if port:
+        return listen
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.bind((host, 0))
+            port = probe.getsockname()[1]
+    except OSError as error:
+        raise Invalid(f"--listen {listen}: cannot be used: {error.strerror}") from error
+    return f"{listen.rpartition(':')[0]}:{port}"
 
 
 async def _serve(
@@ -88,9 +105,8 @@ async def _serve(
     if with_dispatcher:
         services.append(_service(directory, "dispatcher", "dispatcher", addresses[0]))
     try:
-        async with asyncio.TaskGroup() as starting:
-            for service in services:
-                starting.create_task(service.start())
+        if not await start_all(services, stop):
+            return 0
         directory.write_env(secrets, address=addresses[0])
         on_ready(Ready(address=addresses[0], data=directory.root, seconds=loop.time() - started))
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
@@ -106,6 +122,27 @@ async def _serve(
     return 0
 
 
+async def start_all(services: Sequence[Service], stop: asyncio.Event) -> bool:
+    """Start all; False when told to stop before they served. Raises Unavailable for one that cannot start."""
+
+    async def start() -> None:
+        async with asyncio.TaskGroup() as starting:
+            for service in services:
+                starting.create_task(service.start_though_killed())
+
+    starting, told = asyncio.create_task(start()), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            return False
+        await starting
+        return True
+    finally:
+        for task in (starting, told):
+            task.cancel()
+        await asyncio.gather(starting, told, return_exceptions=True)
+
+
 def _server(directory: DataDirectory, number: int, address: str) -> Service:
     """The first server has the local socket of the directory, a further one its own."""
     if number == 1:
@@ -118,6 +155,10 @@ def _server(directory: DataDirectory, number: int, address: str) -> Service:
 def _service(directory: DataDirectory, name: str, module: str, address: str, *more: str) -> Service:
     command = [sys.executable, "-m", f"lading.wiring.{module}", "--data", str(directory.root), "--listen", address]
     return Service(name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log")
+
+
+class Killed(Unavailable):
+    """A child was ended by a signal before it said that it serves."""
 
 
 class Service:
@@ -146,9 +187,31 @@ class Service:
         finally:
             os.close(read)
         if ready != READY:
+            code = await self._code()
             await self.stop()
+            if not ready and code < 0:
+                raise Killed(f"the {self.name} was killed by signal {-code} while it started (log: {self._log})")
             said = ready.decode(errors="replace").strip() or self._last_words(began) or "no message"
             raise Unavailable(f"the {self.name} did not start: {said} (log: {self._log})")
+
+    async def start_though_killed(self) -> None:
+        """As `start`, again and again while somebody kills it. Raises Unavailable for what it says itself."""
+        pause = 0.0
+        while True:
+            try:
+                return await self.start()
+            except Killed as error:
+                event(_logger, "service not started", service=self.name, error=error)
+            await asyncio.sleep(pause)
+            pause = _longer(pause)
+
+    async def _code(self) -> int:
+        """The exit code of a child that has closed its pipe, 0 while it lives; below 0 for a signal."""
+        if self._process is None:
+            return 0
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended(self._process.pid), _LAST_BREATH)
+        return self._process.poll() or 0
 
     async def keep(self) -> None:
         """Start it again whenever it ends, at once at first, then with a growing pause."""
@@ -161,7 +224,7 @@ class Service:
             if loop.time() - began > _STEADY:
                 pause = 0.0
             await asyncio.sleep(pause)
-            pause = min(2.0, pause * 2 + 0.05)
+            pause = _longer(pause)
             try:
                 await self.start()
             except Unavailable as error:
@@ -199,6 +262,11 @@ class Service:
             log.seek(began)
             lines = log.read()[-4096:].decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _longer(pause: float) -> float:
+    """The pause after one of so many seconds."""
+    return min(2.0, pause * 2 + 0.05)
 
 
 async def _read_line(descriptor: int) -> bytes:
