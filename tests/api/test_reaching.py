@@ -52,6 +52,8 @@ class Listener:
 
     port: int = 0
     heard: list[Head] = field(default_factory=list)
+    once: bool = False
+    """Whether it goes away after one answer."""
 
 
 @asynccontextmanager
@@ -73,6 +75,8 @@ async def listening(directory: Path, answer: Answer) -> AsyncIterator[Listener]:
                 if not text:
                     break
                 writer.write(text.encode())
+                if made.once:
+                    break
         await pipe.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
@@ -138,6 +142,14 @@ async def test_who_proves_nothing_is_told_nothing(it: World, tmp_path: Path, ans
 async def test_a_proof_is_good_for_its_connection_only(it: World, tmp_path: Path, more: str) -> None:
     key = it.app.services.gateway_key(UUID)
     async with listening(tmp_path, arvados(key, more=more)) as listener:
+        with pytest.raises(Unavailable):
+            await reach(it.app.services, container(listener.port))
+
+
+async def test_a_gateway_that_breaks_off_in_its_answer(it: World, tmp_path: Path) -> None:
+    prove = arvados(it.app.services.gateway_key(UUID), more="Content-Length: 3\r\n\r\n")
+    async with listening(tmp_path, prove) as listener:
+        listener.once = True
         with pytest.raises(Unavailable):
             await reach(it.app.services, container(listener.port))
 

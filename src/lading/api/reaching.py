@@ -61,12 +61,17 @@ async def reach(services: Services, container: Container) -> Gateway:
     try:
         async with asyncio.timeout(TIMEOUT):
             return await _meet(services, container.uuid, plain)
-    except (OSError, TimeoutError, LadingError) as error:
-        await plain.close()
+    except (OSError, TimeoutError, LadingError, EOFError) as error:
+        _drop(plain)
         raise _silent(container.uuid) from error
     except BaseException:
-        await plain.close()
+        _drop(plain)
         raise
+
+
+def _drop(plain: Pipe) -> None:
+    """Break a connection off: the time that the other side takes to end it would tell what it is."""
+    plain.writer.transport.abort()
 
 
 async def _meet(services: Services, uuid: str, plain: Pipe) -> Gateway:
