@@ -262,3 +262,37 @@ class TestRoot:
         (top / "up").symlink_to("../../../etc/passwd")
         (top / "circle").symlink_to("circle")
         assert confined.read_text_in_root(top, path, 6) == text
+
+
+def test_a_survey_opens_each_directory_once_and_no_link(top: Path, secret: Path) -> None:
+    (top / "a" / "b").mkdir(parents=True)
+    (top / "a" / "b" / "file").write_text("x")
+    (top / "out").symlink_to(secret)
+    with Tree.open(top) as tree:
+        found = list(tree.survey(max_depth=3))
+        assert sorted(stat.S_IFMT(one.st_mode) for one in found) == [
+            stat.S_IFDIR,
+            stat.S_IFDIR,
+            stat.S_IFREG,
+            stat.S_IFLNK,
+        ]
+        with pytest.raises(Stopped):
+            list(tree.survey(max_depth=3, stop=lambda: True))
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        _deep(top, 10)
+        with pytest.raises(OSError, match="more than 3 deep") as caught:
+            list(tree.survey(max_depth=3))
+        assert caught.value.errno == errno.ELOOP
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_survey_passes_over_what_goes_meanwhile(top: Path) -> None:
+    for name in ("a", "b", "c"):
+        (top / name).mkdir()
+    with Tree.open(top) as tree:
+        survey = tree.survey(max_depth=3)
+        next(survey)
+        for name in ("a", "b", "c"):
+            (top / name).rmdir()
+            (top / name).symlink_to("/")
+        assert all(not stat.S_ISDIR(one.st_mode) for one in survey)

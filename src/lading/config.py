@@ -374,6 +374,25 @@ class Containers:
         "Bytes of standard output, and of standard error, that the log of a container keeps; 0 keeps all.",
         unit="bytes",
     )
+    DefaultTmpCapacity: int = key(
+        100 * GIB, "What a tmp mount that names no capacity may hold; 0 is no limit but the disk.", unit="bytes"
+    )
+    ScratchBesideMounts: int = key(
+        10 * GIB,
+        "Bytes that a container may write beside the capacities of its tmp mounts, outside of mounts or in excess of"
+        " them; then it is ended. 0 is no limit of bytes at all but the disk.",
+        unit="bytes",
+    )
+    ScratchFiles: int = key(1_000_000, "Files that a container may make; 0 is no limit but the disk.")
+    DiskReserve: int = key(
+        -1,
+        "Bytes of the disk that containers, caches and logs leave to records and blocks; -1 is a fiftieth of the disk,"
+        " at most 1 GiB.",
+        unit="bytes",
+    )
+    DiskReserveFiles: int = key(
+        -1, "As many files find room beside them; -1 is a fiftieth of what the disk can hold, at most 100,000."
+    )
     MaxOutputSize: int = key(
         1 << 40,
         "Bytes that the files of an output may have; a container that leaves more is Cancelled. 0 is any number.",

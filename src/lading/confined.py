@@ -160,6 +160,41 @@ class Tree:
                 raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", folder)
             folders += inner
 
+    def survey(self, *, max_depth: int, stop: Stop = never) -> Iterator[os.stat_result]:
+        """The status of every entry below, in no order; other file systems mounted there are not entered.
+
+        At most `max_depth` directories are open at a time, each opened once. Raises ELOOP for deeper ones, Stopped.
+        """
+        asked, device = 0, os.fstat(self.descriptor).st_dev
+        opened: list[int] = []
+        readers = [os.scandir(self.descriptor)]
+        try:
+            while readers:
+                below = -1
+                for entry in readers[-1]:
+                    asked = _ask(asked, stop)
+                    # It may have been renamed or removed meanwhile, or be a link by now.
+                    with suppress(FileNotFoundError, NotADirectoryError):
+                        found = entry.stat(follow_symlinks=False)
+                        yield found
+                        if stat.S_ISDIR(found.st_mode) and found.st_dev == device:
+                            below = os.open(entry.name, _DIRECTORY, dir_fd=opened[-1] if opened else self.descriptor)
+                            break
+                if below >= 0:
+                    opened.append(below)
+                    if len(opened) > max_depth:
+                        raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", entry.name)
+                    readers.append(os.scandir(below))
+                    continue
+                readers.pop().close()
+                if opened:
+                    os.close(opened.pop())
+        finally:
+            for reader in readers:
+                reader.close()
+            for descriptor in opened:
+                os.close(descriptor)
+
     def remove(self, path: str, *, stop: Stop = never) -> None:
         """Remove the file or the directory at `path` with everything in it.
 

@@ -11,11 +11,12 @@ import pytest
 
 from lading.api import live
 from lading.api.live import Spool
+from lading.core.diskroom import Amount
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
 
 def test_appends_may_be_repeated(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "live")
+    spool = Spool(tmp_path / "live", kept=Amount())
     assert spool.append("c", "a.txt", b"hello ", offset=0) == 6
     assert spool.append("c", "a.txt", b"lo world", offset=3) == 11
     assert spool.append("c", "a.txt", b"hell", offset=0) == 11
@@ -25,7 +26,7 @@ def test_appends_may_be_repeated(tmp_path: Path) -> None:
 
 
 def test_gaps_bad_names_and_giants_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spool = Spool(tmp_path)
+    spool = Spool(tmp_path, kept=Amount())
     with pytest.raises(Conflict, match="leaves a gap"):
         spool.append("c", "a", b"x", offset=1)
     for name in ("../a", ".hidden", "", "a/b", "a" * 101):
@@ -37,8 +38,13 @@ def test_gaps_bad_names_and_giants_are_refused(tmp_path: Path, monkeypatch: pyte
         spool.append("c", "a", b"1234", offset=0)
 
 
+def test_the_reserve_of_the_disk_is_left(tmp_path: Path) -> None:
+    with pytest.raises(Full, match=r"live/a: the disk of .* is almost full"):
+        Spool(tmp_path, kept=Amount(1 << 60, 0)).append("c", "a", b"x", offset=0)
+
+
 def test_spools_go(tmp_path: Path) -> None:
-    spool = Spool(tmp_path)
+    spool = Spool(tmp_path, kept=Amount())
     for uuid in ("c", "d"):
         spool.append(uuid, "a", b"x", offset=0)
     spool.remove("c")
@@ -58,5 +64,5 @@ def test_a_disk_that_fails(
 
     monkeypatch.setattr(Path, "mkdir", fail)
     with pytest.raises(kind, match=r"live/a\.txt: cannot be written") as caught:
-        Spool(tmp_path).append("c", "a.txt", b"x", offset=0)
+        Spool(tmp_path, kept=Amount()).append("c", "a.txt", b"x", offset=0)
     assert type(caught.value) is kind

@@ -81,6 +81,13 @@ async def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(root: Path)
         assert [path.name for path in (root / "tmp").iterdir()] == ["living"]
 
 
+async def test_room_for_some_files_stays_free(root: Path) -> None:
+    volume = DirectoryVolume(root, reserve=0, reserve_files=1 << 60)
+    with pytest.raises(Full, match="no room for one more file beside the 1152921504606846976 that"):
+        await volume.begin(3)
+    await volume.close()
+
+
 async def test_a_reserve_of_the_disk_stays_free(root: Path) -> None:
     volume = DirectoryVolume(root, reserve=1 << 60)
     assert (await volume.space()).free == 0

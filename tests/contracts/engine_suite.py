@@ -258,6 +258,26 @@ class EngineSuite:
         finally:
             await engine.remove()
 
+    async def test_a_command_is_aborted_without_grace(self, kit: Kit) -> None:
+        engine, made = kit.make(kit.settings), kit.bind("/made")
+        await engine.abort()
+        try:
+            await engine.prepare(kit.image)
+            with Bell(Path(made.source) / "bell") as bell:
+                script = "trap '' TERM; echo > /made/bell; while :; do sleep 0.1; done"
+                await engine.create(Spec(command=("sh", "-c", script), binds=(made,)))
+                running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=100.0))
+                await bell.rung()
+            async with asyncio.timeout(PATIENCE):
+                while engine.first is None:
+                    await asyncio.sleep(0)
+                kit.stop.set()
+                await engine.abort()
+                assert (await running).code != 0
+                await engine.abort()
+        finally:
+            await engine.remove()
+
     async def test_the_first_process_is_known_while_it_runs(self, kit: Kit) -> None:
         engine = kit.make(kit.settings)
         assert engine.first is None

@@ -315,6 +315,16 @@ def test_it_is_given_no_more_than_it_takes_at_a_time() -> None:
     assert explain(snapshot)["b"].category is Category.HANDED_OVER
 
 
+def test_where_something_is_short_nothing_starts_and_it_is_told() -> None:
+    queue, supervisors = (named("a"), named("b", need=Resources(99, 99))), (named("s"),)
+    workers = (Worker(id="w", capacity=WHOLE),)
+    snapshot = Snapshot(queue=queue, supervisors=supervisors, workers=workers, shortage="the disk is full")
+    assert plan(snapshot).starts == ()
+    told = explain(snapshot)
+    assert told["a"].sentence == told["s"].sentence == "Waiting: the disk is full."
+    assert told["b"].category is Category.TOO_LARGE
+
+
 def test_gpus_and_disk_are_planned_too() -> None:
     capacity = Resources(4, 40, disk=100, gpus=1)
     needs = [Resources(1, 10, gpus=1), Resources(1, 10, gpus=1), Resources(1, 10, disk=80), Resources(1, 10, disk=30)]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lading.core.diskroom import Amount
 from lading.core.errors import ExecutionError, Unavailable
 from lading.core.sizing import GIB, Resources
 from lading.dispatch.fleet import Assignment, FleetView, Interest, Order, Process
@@ -251,3 +252,10 @@ async def test_dispatchers_of_one_machine_share_it(tmp_path: Path) -> None:
         await second.start(wanted)
         await kill(first)
         await kill(second)
+
+
+async def test_nothing_is_started_where_the_disk_is_almost_full(tmp_path: Path) -> None:
+    async with local(tmp_path, kept=Amount(1 << 60, 0), disk_interval=0.01) as fleet:
+        await until(fleet, lambda view: "is almost full" in view.shortage)
+        object.__setattr__(fleet._settings, "kept", Amount(0, 0))
+        await until(fleet, lambda view: view.shortage == "")

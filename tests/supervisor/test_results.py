@@ -17,19 +17,27 @@ async def test_an_output_that_the_store_refuses_is_said_and_the_log_saved_anew(b
     assert bench.log().splitlines()[-1] == f"{STAMP} Cancelled"
 
 
-@pytest.mark.parametrize("status", [503, 507])
-async def test_a_store_that_cannot_take_it_is_the_end_of_the_container(bench: Bench, status: int) -> None:
+async def test_a_store_that_cannot_take_it_is_the_end_of_the_container(bench: Bench) -> None:
     record = bench.add("echo x > /out/file")
-    bench.server.faults = {"POST finish": [status], "POST block": [status] * 3}
+    bench.server.faults = {"POST finish": [503], "POST block": [503] * 3}
     assert await bench.run() == 0
     assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "infrastructure")
     assert "the output cannot be saved" in record["runtime_status"]["error"]
     assert record.get("log") is None
 
 
+async def test_a_store_that_stays_full_is_told_without_results(bench: Bench) -> None:
+    record = bench.add("echo x > /out/file")
+    bench.server.faults = {"POST finish": [507] * 2, "POST block": [507] * 4}
+    assert await bench.run() == 0
+    assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "disk")
+    assert "its results cannot be saved" in record["runtime_status"]["error"]
+    assert record.get("log") is None
+
+
 async def test_a_log_that_cannot_be_stored_is_said(bench: Bench) -> None:
     record = bench.add("true")
-    bench.server.faults = {"POST finish": [507], "POST block": [507]}
+    bench.server.faults = {"POST finish": [503], "POST block": [503]}
     await bench.run()
     assert "the log cannot be saved" in record["runtime_status"]["error"]
 
@@ -43,12 +51,12 @@ async def test_a_server_that_is_away_leaves_the_end_unreported(bench: Bench) -> 
 
 async def test_an_end_that_a_full_disk_has_no_room_for_is_reported_when_its_scratch_has_gone(bench: Bench) -> None:
     record = bench.add("echo x > /out/file")
-    bench.server.faults = {"POST finish": [507], "POST block": [507, 507], "PUT containers": [0, 507]}
+    bench.server.faults = {"POST finish": [507], "POST block": [507, 507]}
     scratch: list[bool] = []
     bench.server.on_call = lambda _: scratch.append((bench.run_directory / "mounts").exists())
     assert await bench.run() == 0
     assert list(zip(bench.server.calls, scratch, strict=True))[-3:] == [
-        ("PUT containers", True),
+        ("POST block", True),
         ("GET containers", False),
         ("POST finish", False),
     ]

@@ -30,6 +30,27 @@ async def test_a_whole_life(bench: Bench) -> None:
     assert "Memory Information" in bench.log("node-info.txt")
 
 
+async def test_a_container_that_takes_too_much_of_the_disk_is_ended(bench: Bench) -> None:
+    bench.settings = {"tmp_capacity": 1 << 20, "scratch_beside": 1 << 20}
+    script = "trap '' TERM; dd if=/dev/zero of=/out/big bs=1M count=24 2>/dev/null; while :; do sleep 0.01; done"
+    record = bench.add(script)
+    assert await bench.run() == 0
+    status = record["runtime_status"]
+    assert (record["state"], status["failure"], record["exit_code"]) == ("Cancelled", "disk", 137)
+    assert "24.0 MiB to the disk of this machine, and 2.0 MiB are allowed" in status["error"]
+    assert f"{status['error']}; ending the container" in bench.log()
+    assert "abort" in (bench.engine.calls if bench.engine else ())
+    assert not (bench.run_directory / "mounts").exists()
+
+
+async def test_nothing_begins_where_the_disk_has_no_room(bench: Bench) -> None:
+    bench.settings = {"disk_reserve": 1 << 60}
+    record = bench.add("true")
+    assert await bench.run() == 0
+    assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "node")
+    assert "cannot begin: the disk of" in record["runtime_status"]["error"]
+
+
 async def test_few_calls(bench: Bench) -> None:
     bench.add("true", secret_mounts_md5="99914b932bd37a50b983c5e7c90ae93b")
     await bench.run()

@@ -40,6 +40,7 @@ from lading.client.piping import Turns
 from lading.config import Config
 from lading.core import origins
 from lading.core.access import Principal, check_active, check_blocks, check_scope, covers
+from lading.core.diskroom import Amount
 from lading.core.errors import (
     LadingError,
     MethodNotAllowed,
@@ -111,7 +112,7 @@ def make_app(
             entropy=entropy,
             blocks=blocks,
             bus=Bus(),
-            spool=Spool(live),
+            spool=Spool(live, kept=Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)),
             statuses=SharedStatuses(database) if database.shared else OwnStatuses(),
             git=GitCache(
                 repositories or live.parent / "repositories",

@@ -13,6 +13,8 @@ import shutil
 from pathlib import Path
 from typing import BinaryIO
 
+from lading.client.diskspace import lacks_room
+from lading.core.diskroom import Amount
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -20,10 +22,10 @@ MAX_FILE = 1 << 30
 
 
 class Spool:
-    """Live logs below one directory."""
+    """Live logs below one directory, which leave the reserve `kept` of its disk, as it is configured."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, *, kept: Amount) -> None:
+        self._directory, self._kept = directory, kept
 
     def append(self, container_uuid: str, name: str, data: bytes, *, offset: int) -> int:
         """Write `data` at `offset`; the new length of the file.
@@ -41,6 +43,9 @@ class Spool:
     def _append(self, path: Path, data: bytes, offset: int) -> int:
         name = path.name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        why = lacks_room(path.parent, self._kept, need=len(data))
+        if why:
+            raise Full(f"live/{name}: {why}")
         with path.open("ab") as file:
             length = file.tell()
             if offset > length:

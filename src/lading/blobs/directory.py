@@ -50,18 +50,21 @@ _Answer = TypeVar("_Answer")
 
 
 class DirectoryVolume:
-    """Blocks as files below a directory, which is made when absent; `reserve` bytes of its disk stay free."""
+    """Blocks as files below a directory, which is made when absent; `reserve` bytes of its disk stay free, and room
+    for so many files.
+    """
 
     def __init__(
         self,
         directory: Path,
         *,
         reserve: int = _RESERVE,
+        reserve_files: int = 0,
         clock_ns: Callable[[], int] = time.time_ns,
         patience: float = _PATIENCE,
     ) -> None:
         self._directory = directory
-        self._reserve = reserve
+        self._reserve, self._reserve_files = reserve, reserve_files
         self._clock_ns = clock_ns
         self._patience = patience
         self._aside, self._bin, self._damaged = (directory / name for name in ("tmp", "trash", "damaged"))
@@ -201,9 +204,13 @@ class DirectoryVolume:
             raise
 
     def _begin(self, size: int) -> FileDraft:
-        if self._space().free < size:
+        disk = self._disk()
+        if self._free(disk) < size:
             kept = f" beside the {self._reserve} that stay free" if self._reserve else ""
             raise Full(f"{self._directory}: no room for {size} bytes{kept}; free some space on this disk")
+        if disk.f_files and disk.f_favail <= self._reserve_files:
+            kept = f" beside the {self._reserve_files} that there stays room for" if self._reserve_files else ""
+            raise Full(f"{self._directory}: no room for one more file{kept}; remove some files from this disk")
         try:
             return FileDraft(self, self._aside, size=size)
         except FileNotFoundError as error:
@@ -349,11 +356,17 @@ class DirectoryVolume:
         return sorted(name for name in names if len(name) == _PREFIX and name.startswith(prefix) and name != "tmp")
 
     def _space(self) -> Space:
+        disk = self._disk()
+        return Space(disk.f_blocks * disk.f_frsize, self._free(disk))
+
+    def _disk(self) -> os.statvfs_result:
         try:
-            disk = os.statvfs(self._directory)
+            return os.statvfs(self._directory)
         except FileNotFoundError as error:
             raise self._gone() from error
-        return Space(disk.f_blocks * disk.f_frsize, max(0, disk.f_bavail * disk.f_frsize - self._reserve))
+
+    def _free(self, disk: os.statvfs_result) -> int:
+        return max(0, disk.f_bavail * disk.f_frsize - self._reserve)
 
 
 def failure(error: OSError, where: Path) -> Full | Unavailable:

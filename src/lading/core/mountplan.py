@@ -157,6 +157,11 @@ class MountPlan:
         return tuple(dict.fromkeys(one.pdh for one in sources if isinstance(one, Collection)))
 
     @property
+    def copies(self) -> bool:
+        """Whether something is put on the disk of the container before it begins."""
+        return any(isinstance(step, CopyCollection | WriteFile) for step in self.steps)
+
+    @property
     def keeps(self) -> bool:
         """Whether the tree of all collections must be at hand."""
         return any(isinstance(bind.source, KeepTree) for bind in self.binds)

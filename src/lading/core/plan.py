@@ -109,7 +109,8 @@ class Snapshot:
 
     `held`: queued containers that may not start now, with the reason as a sentence (a pause after a failed start,
     an earlier attempt not yet cleared away). They block nobody. `quota` is the most containers at a time, 0 as many as
-    fit; `most` how many may be started now, None any number. `busy_at`: when the API last said that it is busy, seconds
+    fit; `most` how many may be started now, None any number; `shortage` why none may be started now on any worker, as a
+    sentence, "" when some may. `busy_at`: when the API last said that it is busy, seconds
     since 1970, 0.0 for never; `overloaded_at`: when it last said so to many requests.
     """
 
@@ -119,6 +120,7 @@ class Snapshot:
     held: Mapping[str, str] = field(default_factory=dict)
     quota: int = 0
     most: int | None = None
+    shortage: str = ""
     busy_at: float = 0.0
     overloaded_at: float = 0.0
 
@@ -186,6 +188,8 @@ class Status:
 
 def plan(snapshot: Snapshot) -> Plan:
     """What to start now, in order."""
+    if snapshot.shortage:
+        return Plan()
     first = _supervisor_starts(snapshot) if snapshot.supervisors else ()
     rooms = [_Room(worker) for worker in snapshot.workers]
     limits = [limit for limit in (snapshot.slots, snapshot.most) if limit is not None]
@@ -264,6 +268,8 @@ def explain(snapshot: Snapshot) -> dict[str, Status]:
             found[entry.uuid] = Status(Category.HELD, snapshot.held[entry.uuid])
         elif blocked is not None:
             found[entry.uuid] = blocked
+        elif snapshot.shortage:
+            found[entry.uuid] = Status(Category.CAPACITY, f"Waiting: {snapshot.shortage}.")
         elif entry.uuid in supervisors:
             found[entry.uuid] = Status(Category.CAPACITY, _SUPERVISORS_WAIT)
         else:

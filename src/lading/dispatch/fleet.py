@@ -84,7 +84,8 @@ class FleetView:
     """What a fleet knows at one moment.
 
     `processes` is by container uuid. `most`: how many more containers may be handed to it now, None for any number.
-    `trouble` says why it is not `known` yet, or why workers are `unasked`, as a few words.
+    `trouble` says why it is not `known` yet, or why workers are `unasked`, as a few words; `shortage` why nothing may
+    be started now, as a sentence without its full stop.
     """
 
     known: bool = False
@@ -93,6 +94,7 @@ class FleetView:
     most: int | None = None
     trouble: str = ""
     unasked: tuple[str, ...] = ()
+    shortage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

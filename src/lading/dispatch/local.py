@@ -35,6 +35,8 @@ from typing import Self
 
 import msgspec
 
+from lading.client.diskspace import is_short
+from lading.core.diskroom import Amount
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.instances import Gpu
 from lading.core.jsonvalue import JsonObject
@@ -71,6 +73,9 @@ class LocalSettings:
     shares: Path | None = None
     """Where the dispatchers of this machine say what they give away; None: the capacity is this one's alone."""
     share_interval: float = 0.5
+    kept: Amount = Amount()
+    """What is left of the disk of the run directory to records and blocks, as it is configured."""
+    disk_interval: float = 1.0
     most_idle: int = 4
     """Supervisors that may save results beside those whose containers take the capacity."""
     ready_timeout: float = 60.0
@@ -99,6 +104,7 @@ def open_local(site: Site) -> LocalFleet:
             most_idle=max(_LEAST_IDLE, capacity.vcpus),
             gpu=replace(gpu, count=cards),
             partitions=frozenset(local.Partitions),
+            kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
             shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
             template={
                 **site.template,
@@ -136,6 +142,7 @@ class LocalFleet:
         self._keeper: asyncio.Task[None] | None = None
         self._heeded: Look = lambda _: None
         self._others = Resources()
+        self._shortage = ""
 
     async def __aenter__(self) -> Self:
         if self._settings.shares is not None:
@@ -165,7 +172,7 @@ class LocalFleet:
     def view(self) -> FleetView:
         """What is known now."""
         workers = (self._worker(),) if self._channel is not None else ()
-        return FleetView(known=self._known, workers=workers, processes=dict(self._processes))
+        return FleetView(known=self._known, workers=workers, processes=dict(self._processes), shortage=self._shortage)
 
     def _worker(self) -> WorkerView:
         capacity = self._settings.capacity
@@ -249,6 +256,7 @@ class LocalFleet:
     async def _serve_all(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep(), name="warm parent")
+            tasks.create_task(self._watch_disk(), name="disk")
             if self._shares is not None:
                 tasks.create_task(self._watch(self._shares), name="shares")
 
@@ -260,6 +268,17 @@ class LocalFleet:
                 self._others = others
                 self._change.set()
             await asyncio.sleep(self._settings.share_interval)
+
+    async def _watch_disk(self) -> None:
+        """Notice when there is too little room for further containers, and when there is enough again."""
+        while True:
+            with contextlib.suppress(OSError):
+                shortage = is_short(self._settings.run_directory, self._settings.kept)
+                if bool(shortage) != bool(self._shortage):
+                    event(_logger, "disk almost full" if shortage else "disk has room again", why=shortage)
+                    self._shortage = shortage
+                    self._change.set()
+            await asyncio.sleep(self._settings.disk_interval)
 
     async def _keep(self) -> None:
         loop, pause = asyncio.get_running_loop(), self._settings.restart_first

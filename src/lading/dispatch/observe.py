@@ -80,6 +80,7 @@ def snapshot(
         held=ledger.held(now=now),
         quota=ledger.quota,
         most=most,
+        shortage=view.shortage,
         busy_at=busy[0],
         overloaded_at=busy[1],
     )

@@ -79,6 +79,17 @@ class Assignment:
     """Processes and threads that a container may have at a time; 0 is any number."""
     log_limit: int = 2 << 30
     """Bytes of each of the command's streams that the log keeps; 0 keeps all."""
+    tmp_capacity: int = 100 << 30
+    """Bytes that a tmp mount without capacity may hold; 0 is no limit."""
+    scratch_beside: int = 10 << 30
+    """Bytes that the container may write beside its tmp mounts; 0 is no limit of bytes at all."""
+    scratch_files: int = 1_000_000
+    """Files that it may make; 0 is no limit."""
+    disk_reserve: int = -1
+    """Bytes of the disk that it must leave; -1: a fiftieth of the disk, at most 1 GiB."""
+    disk_reserve_files: int = -1
+    """Files that must find room on the disk beside its own; -1: a fiftieth of what the disk can hold, at most 100,000.
+    """
     output_limit: int = 1 << 40
     """Bytes that the files of an output may have; 0 is any number."""
     log_save_interval: float = 5.0

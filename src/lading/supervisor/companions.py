@@ -1,9 +1,9 @@
 """What goes on beside the command: the live view, usage samples, saving the log, notices of preemption, the cost,
-the mount that its inputs come from.
+the mount that its inputs come from, the disk.
 
-Of these only the end of the mount ends the command, and the end of the command ends all of it. The log is saved when
-somebody asks (USR1), when the machine is about to be taken away, and now and then: after half an hour, or when at least
-32 MiB and as much as was saved before have been added (dispatch-contract A.8).
+Of these only the end of the mount and a full disk end the command, and the end of the command ends all of it. The log
+is saved when somebody asks (USR1), when the machine is about to be taken away, and now and then: after half an hour, or
+when at least 32 MiB and as much as was saved before have been added (dispatch-contract A.8).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lading.supervisor import preemption
 from lading.supervisor.assignment import Assignment
 from lading.supervisor.capture import save_log
 from lading.supervisor.costing import Costing
+from lading.supervisor.diskwatch import DiskWatch
 from lading.supervisor.engines import Engine
 from lading.supervisor.keepmount import KeepMount
 from lading.supervisor.live import LiveView
@@ -53,6 +54,9 @@ class Companions:
     keep: KeepMount | None = None
     """The mount that its inputs come from."""
     on_unmounted: Callable[[], None] | None = None
+    disk: DiskWatch | None = None
+    on_full: Callable[[str], Coroutine[Any, Any, None]] | None = None
+    """Called with the reason when the container has to end for what it takes of the disk."""
     notice: Notice | None = None
     """The last thing the cloud said."""
     usage: Usage = field(init=False)
@@ -74,6 +78,8 @@ class Companions:
         ]
         if self.keep is not None and self.keep.is_open and self.on_unmounted is not None:
             works.append(_call_after(self.keep.ended(), self.on_unmounted))
+        if self.disk is not None and self.on_full is not None:
+            works.append(_call_with(self.disk.run_until_full(), self.on_full))
         if told.preemption in preemption.SOURCES:
             works.append(self._watch_for_preemption())
         tasks = [asyncio.create_task(self._guarded(work)) for work in works]
@@ -151,6 +157,10 @@ class Companions:
             await self.session.add_status(status)
         except LadingError as error:
             self.log.say(f"the notice could not be passed on: {error.message}")
+
+
+async def _call_with(work: Coroutine[Any, Any, str], call: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+    await call(await work)
 
 
 async def _call_after(work: Coroutine[Any, Any, None], call: Callable[[], None]) -> None:

@@ -170,6 +170,12 @@ def descendants(pid: int, *, proc: Path = PROC) -> list[int]:
     return found
 
 
+def processes(folders: Folders) -> list[int]:
+    """The processes of a container."""
+    folder = next(iter(folders.paths.values()))
+    return [int(one) for one in _read(folder / "cgroup.procs").split()]
+
+
 def _stat(pid: int, proc: Path) -> list[str]:
     """The fields of /proc/PID/stat after the name, the first being the state."""
     return _read(proc / str(pid) / "stat").rpartition(")")[2].split()

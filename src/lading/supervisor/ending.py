@@ -46,6 +46,8 @@ class Circumstances:
     """Because its time was over."""
     preempted: str = ""
     """What the cloud said when it took the machine away."""
+    overfull: str = ""
+    """Why it was ended: it took more of the disk than it may."""
     full: str = ""
     """What has no room left."""
 
@@ -55,6 +57,9 @@ _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
     """What the end of the command means."""
+    if circumstances.overfull:
+        error = circumstances.overfull
+        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.DISK, error=error)
     if circumstances.timed_out:
         limit = container.scheduling_parameters.get("max_run_time")
         error = f"stopped after its max_run_time of {limit} s; ask for more time"

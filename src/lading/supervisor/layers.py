@@ -25,9 +25,11 @@ from typing import IO
 import msgspec
 
 from lading.core import imagelayout
+from lading.core.diskroom import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.imagelayout import ImageConfig
 from lading.supervisor import linux
+from lading.supervisor.diskuse import check_room
 from lading.supervisor.engines import ImageSource
 from lading.supervisor.unpack import Member, unpack_layer
 
@@ -54,10 +56,12 @@ class _Description(msgspec.Struct, kw_only=True):
 class LayerStore:
     """The layer store below one cache directory; any number of processes may use it at the same time."""
 
-    def __init__(self, cache: Path, *, limit: int) -> None:
+    def __init__(self, cache: Path, *, limit: int, kept: Amount | None = None) -> None:
+        """`limit`: bytes of all images; `kept`: the reserve of the disk as it is configured."""
         self._images = cache / "images"
         self._layers = cache / "layers"
         self._limit = limit
+        self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
 
     async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
         """The image, unpacked if it was not, and a descriptor: it is not evicted before that is closed.
@@ -98,6 +102,7 @@ class LayerStore:
             self._sweep()
             with archive.open("wb") as file:
                 async for chunk in image.chunks():
+                    check_room(self._layers, self._kept, need=len(chunk), what=f"image {image.pdh}")
                     await asyncio.to_thread(file.write, chunk)
             config, size = await asyncio.to_thread(self._unpack_archive, archive)
             aside = archive.with_suffix(".json")
@@ -138,6 +143,7 @@ class LayerStore:
         source.seek(0)
         if target.is_dir():
             return size
+        check_room(self._layers, self._kept, need=size, what=f"the image's layer {member[:100]}")
         aside = self._layers / f".new-{os.getpid()}-{digest}"
         try:
             with source:

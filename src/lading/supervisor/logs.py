@@ -16,6 +16,8 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from lading.client.diskspace import lacks_room
+from lading.core.diskroom import AUTOMATIC, Amount
 from lading.core.timestamps import format_time
 from lading.telemetry import redact
 
@@ -35,7 +37,6 @@ LIVE = (SUPERVISOR, STDOUT, STDERR, USAGE, HOST, RANKS)
 _CHUNK = 1 << 16
 _LOOK_EVERY = 1 << 20
 _TAIL = 1 << 16
-_RESERVE = 64 << 20
 
 
 class StampedFile:
@@ -86,7 +87,8 @@ class StampedFile:
 class Log:
     """The log directory of one container."""
 
-    def __init__(self, directory: Path, clock: Clock, *, limit: int = 0) -> None:
+    def __init__(self, directory: Path, clock: Clock, *, limit: int = 0, kept: Amount | None = None) -> None:
+        """`limit`: bytes that each stream keeps, 0 is all; `kept`: the reserve of the disk as it is configured."""
         directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
         self._clock = clock
@@ -94,6 +96,7 @@ class Log:
         self.grown = asyncio.Event()
         """Set whenever one of the files has grown."""
         self._limit = limit
+        self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
         self._looked: dict[str, int] = {}
 
     def stream(self, name: str) -> StampedFile:
@@ -129,8 +132,7 @@ class Log:
             return f"the log keeps {self._limit} bytes of this"
         if size - self._looked.get(name, 0) >= _LOOK_EVERY:
             self._looked[name] = size
-            found = os.statvfs(self.directory)
-            if found.f_bavail * found.f_frsize < min(_RESERVE, found.f_blocks * found.f_frsize // 20):
+            if lacks_room(self.directory, self._kept, need=_LOOK_EVERY):
                 self._looked[name] = 0
                 return "the disk has no room for a longer log"
         return ""

@@ -136,6 +136,9 @@ class _Rehearsal:
         del stop, stop_grace
         return Exit(code=0)
 
+    async def abort(self) -> None:
+        """It has ended already."""
+
     @property
     def first(self) -> int | None:
         return None

@@ -16,7 +16,7 @@ import logging
 from dataclasses import dataclass
 
 from lading.core.container import State
-from lading.core.errors import ExecutionError, Failure, Invalid, LadingError, Unauthenticated, Unavailable
+from lading.core.errors import ExecutionError, Failure, Full, Invalid, LadingError, Unauthenticated, Unavailable
 from lading.core.output import OutputPlan
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
 from lading.supervisor.costing import Costing
@@ -40,8 +40,11 @@ class Results:
     limit: int = 0
     """Bytes that an output may have; 0 is any number."""
 
-    async def save(self, ending: Ending, *, started: bool) -> None:
-        """Store everything and report the end. Raises LadingError when the server cannot be told."""
+    async def save(self, ending: Ending, *, started: bool, is_last: bool = False) -> None:
+        """Store everything and report the end. Raises LadingError when the server cannot be told.
+
+        Raises Full when it has no room for the results, unless this `is_last`: the end is then reported without.
+        """
         ending, plan = await self._plan(ending, started=started)
         self._last_words(ending)
         if await self._save_at_once(ending, plan):
@@ -49,6 +52,8 @@ class Results:
         output, log = await asyncio.gather(self._store_output(plan), self._store_log(), return_exceptions=True)
         fault = next((one for one in (output, log) if isinstance(one, BaseException)), None)
         if fault is not None and (isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError)):
+            raise fault
+        if isinstance(fault, Full) and not is_last:
             raise fault
         if fault is not None and ending.state is State.COMPLETE:
             ending = failed(_as_output_error(fault, "output" if fault is output else "log"), exit_code=ending.exit_code)

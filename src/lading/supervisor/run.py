@@ -35,9 +35,10 @@ from lading.client.trees import TreeCache
 from lading.core import mountplan
 from lading.core.constraints import KEEP_ON_FAILURE
 from lading.core.container import State
-from lading.core.errors import ExecutionError, Full, LadingError
+from lading.core.diskroom import Amount, ScratchLimits, allowance
+from lading.core.errors import ExecutionError, Failure, Full, LadingError
 from lading.core.hpc_gang import read_gang
-from lading.supervisor import linux
+from lading.supervisor import diskwatch, linux
 from lading.supervisor.activity import Activity
 from lading.supervisor.annexes import Annexes
 from lading.supervisor.assignment import Assignment
@@ -45,6 +46,9 @@ from lading.supervisor.brokennode import can_tell, is_broken, tell
 from lading.supervisor.cards import CardLocks, Given
 from lading.supervisor.companions import Companions
 from lading.supervisor.costing import Costing
+from lading.supervisor.counters import descendants, processes
+from lading.supervisor.diskuse import check_room
+from lading.supervisor.diskwatch import DiskWatch
 from lading.supervisor.ending import Circumstances, Ending, failed, judge, signal_name, without_results
 from lading.supervisor.engines import Engine, EngineSettings, Exit, Spec
 from lading.supervisor.gateway.door import Door
@@ -126,10 +130,12 @@ class Supervisor:
             docker_socket=assignment.docker_socket,
             podman_socket=assignment.podman_socket,
             cache_size=assignment.cache_size,
+            disk_reserve=assignment.disk_reserve,
+            disk_reserve_files=assignment.disk_reserve_files,
         )
         self._journal = Journal(self._directory)
         self._journal.open(Opening(engine=assignment.engine, settings=self._settings))
-        self._log = Log(self._directory / "log", clock, limit=assignment.log_limit)
+        self._log = Log(self._directory / "log", clock, limit=assignment.log_limit, kept=self._reserve)
         self._cards = CardLocks(assignment)
         self._annexes = Annexes(assignment)
         self._engine = engines(assignment.engine, self._settings)
@@ -145,6 +151,8 @@ class Supervisor:
         self._engine_fault: ExecutionError | None = None
         self._exit: Exit | None = None
         self._untold: Ending | None = None
+        self._base = Amount()
+        self._overfull = ""
         self._running = self._timed_out = self._stopped = False
         self._lost = self._unmounted = self._kept = False
 
@@ -160,7 +168,11 @@ class Supervisor:
         begun: list[Step] = []
         try:
             try:
-                reported = await self._report(await self._go_through(steps, begun))
+                ending = await self._go_through(steps, begun)
+                if self._overfull:
+                    # What it wrote is given back before anything is saved.
+                    self._untold = ending
+                reported = self._untold is None and await self._report(ending)
             finally:
                 for step in reversed(begun):
                     await self._undo(step)
@@ -184,6 +196,8 @@ class Supervisor:
             self._log.say("told to stop before anything was run")
             return Ending(state=State.CANCELLED if self._running else State.QUEUED)
         except ExecutionError as error:
+            if self._overfull:
+                return failed(ExecutionError(self._overfull, Failure.DISK))
             if self.stop.is_set() and self._running:
                 return Ending(state=State.CANCELLED)
             return await self._blame(error)
@@ -204,6 +218,7 @@ class Supervisor:
                 stopped=self._stopped,
                 timed_out=self._timed_out,
                 preempted=self._preempted(),
+                overfull=self._overfull,
                 full=full_places(self._directory, self._stage) if self._exit.code else "",
             ),
         )
@@ -246,6 +261,7 @@ class Supervisor:
 
     async def _make_inputs(self) -> None:
         session, container = self._session, self._session.container
+        check_room(self._directory, self._reserve)
         plan = mountplan.plan(
             container.mounts,
             secret_mounts=await session.secrets(),
@@ -254,7 +270,7 @@ class Supervisor:
         )
         cache = TreeCache(Path(self._assignment.cache_directory) / "trees", self._assignment.cache_size)
         large = self._assignment.large_input
-        self._inputs = Inputs(session.data, session.blocks, cache, session.fetch_git_tree, large)
+        self._inputs = Inputs(session.data, session.blocks, cache, session.fetch_git_tree, large, self._reserve)
         private = self._engine.sees_private_mounts
         self._keep = KeepMount(self._assignment, self._log, token=session.token, private=private)
         self._stage = Stage(plan)
@@ -268,6 +284,7 @@ class Supervisor:
                     self._activity.doing("unpacking its image", self._by_engine(self._engine.prepare(image))),
                 )
             )
+        self._base = await asyncio.to_thread(diskwatch.base, self._directory) if plan.copies else Amount()
 
     async def _drop_inputs(self) -> None:
         if self._stage is not None:
@@ -388,7 +405,32 @@ class Supervisor:
             on_lost=self._on_lost,
             keep=self._keep,
             on_unmounted=self._on_unmounted,
+            disk=self._watch_disk(),
+            on_full=self._on_full,
         )
+
+    def _watch_disk(self) -> DiskWatch:
+        told, container = self._assignment, self._session.container
+        limits = ScratchLimits(mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files)
+        here = self._nodes if not (told.annex_command or told.outposts) else 1
+        return DiskWatch(
+            run=self._directory,
+            allowed=allowance(container.mounts, limits, output_path=container.output_path, ranks=here),
+            kept=self._reserve,
+            processes=self._processes,
+            has_daemon=not self._engine.sees_private_mounts,
+            base=self._base,
+        )
+
+    def _processes(self) -> list[int]:
+        """Those of the container."""
+        folders = self._companions.usage.folders if self._companions else None
+        pid = self._engine.pid
+        return processes(folders) if folders else (descendants(pid) if pid else [])
+
+    @property
+    def _reserve(self) -> Amount:
+        return Amount(self._assignment.disk_reserve, self._assignment.disk_reserve_files)
 
     def _spec(self, stage: Stage, given: Given) -> Spec:
         return specify(
@@ -422,6 +464,12 @@ class Supervisor:
         self._log.say("the mount of its collections has ended; stopping the command")
         self.stop.set()
 
+    async def _on_full(self, why: str) -> None:
+        self._overfull = why
+        self._log.say(f"{why}; ending the container")
+        self.stop.set()
+        await self._engine.abort()
+
     def _on_lost(self) -> None:
         self._lost = True
         self.stop.set()
@@ -440,7 +488,7 @@ class Supervisor:
 
     # The end.
 
-    async def _report(self, ending: Ending) -> bool:
+    async def _report(self, ending: Ending, *, is_last: bool = False) -> bool:
         """Save what there is and write the end; False when there was nothing to write or the server did not take it."""
         try:
             if ending.state is State.QUEUED:
@@ -448,7 +496,7 @@ class Supervisor:
             elif ending.state is not None:
                 limit = self._assignment.output_limit
                 results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
-                await results.save(ending, started=self._exit is not None)
+                await results.save(ending, started=self._exit is not None, is_last=is_last)
         except (LadingError, OSError) as error:
             _logger.error("container=%s end not reported: %s", self._assignment.container_uuid, error)
             if isinstance(error, Full):
@@ -462,7 +510,7 @@ class Supervisor:
         with contextlib.suppress(OSError):
             # What stays may still leave room enough.
             await asyncio.to_thread(linux.remove_directory, self._directory / _SCRATCH)
-        return await self._report(ending)
+        return await self._report(ending, is_last=True)
 
 
 async def _nothing() -> None:

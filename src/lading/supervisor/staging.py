@@ -21,6 +21,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import download
 from lading.client.trees import TreeCache
+from lading.core.diskroom import Amount
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.core.filetree import Tree, from_manifest, total_size
 from lading.core.mountplan import (
@@ -36,6 +37,7 @@ from lading.core.mountplan import (
 )
 from lading.core.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
 from lading.supervisor import gittrees, linux
+from lading.supervisor.diskuse import check_room
 from lading.supervisor.engines import Bind
 from lading.supervisor.keepmount import KeepMount
 
@@ -54,6 +56,8 @@ class Inputs:
     """Lays a git tree or blob out (`Session.fetch_git_tree`)."""
     large: int = 0
     """Bytes from which a collection that is not in the cache is mounted; 0: none is."""
+    kept: Amount = Amount()
+    """The reserve of the disk, as it is configured."""
     _trees: dict[str, Tree] = field(default_factory=dict)
 
     async def tree(self, pdh: str) -> Tree:
@@ -71,8 +75,10 @@ class Inputs:
         return bool(self.large) and not self.cache.holds(pdh) and total_size(await self.tree(pdh)) >= self.large
 
     async def fill(self, pdh: str, directory: Path) -> None:
-        """Lay the collection out below `directory`."""
-        await download(self.blocks, await self.tree(pdh), directory)
+        """Lay the collection out below `directory`. Raises ExecutionError(DISK) when there is no room for it."""
+        tree = await self.tree(pdh)
+        check_room(directory.parent, self.kept, need=total_size(tree), what=f"collection {pdh}")
+        await download(self.blocks, tree, directory)
 
 
 class Stage:

@@ -93,6 +93,12 @@ class StubEngine:
             await asyncio.gather(stopper, return_exceptions=True)
         return Exit(code=code if code >= 0 else 128 - code, out_of_memory=self._out_of_memory)
 
+    async def abort(self) -> None:
+        """Kill the command."""
+        self._called("abort")
+        if self._process is not None and self._process.returncode is None:
+            self._kill(signal.SIGKILL)
+
     @property
     def first(self) -> int | None:
         """The command."""

@@ -21,11 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
+from lading.core.diskroom import Amount
 from lading.core.errors import Invalid, Unavailable
 from lading.telemetry import event
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.process import READY, ended
+from lading.wiring.records_room import keep_room
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
 _START_TIMEOUT = 60.0
@@ -59,9 +61,13 @@ def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callabl
     try:
         host = listen.rpartition(":")[0].strip("[]")
         secrets = directory.secrets(entropy=os.urandom(400))
-        fleet = directory.config(secrets, address=listen).Containers.Dispatcher
+        containers = directory.config(secrets, address=listen).Containers
+        kept = Amount(containers.DiskReserve, containers.DiskReserveFiles)
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
-        return asyncio.run(_serve(directory, (listen, *further), secrets, on_ready, with_dispatcher=fleet != "none"))
+        with_dispatcher = containers.Dispatcher != "none"
+        return asyncio.run(
+            _serve(directory, (listen, *further), secrets, on_ready, with_dispatcher=with_dispatcher, kept=kept)
+        )
     finally:
         os.close(lock)
 
@@ -96,6 +102,7 @@ async def _serve(
     on_ready: Callable[[Ready], None],
     *,
     with_dispatcher: bool,
+    kept: Amount,
 ) -> int:
     loop = asyncio.get_running_loop()
     started, stop = loop.time(), asyncio.Event()
@@ -110,6 +117,7 @@ async def _serve(
         directory.write_env(secrets, address=addresses[0])
         on_ready(Ready(address=addresses[0], data=directory.root, seconds=loop.time() - started))
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
+        keepers.append(asyncio.create_task(keep_room(directory.database, kept), name="room for records"))
         await stop.wait()
         for keeper in keepers:
             keeper.cancel()

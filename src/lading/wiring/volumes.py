@@ -10,6 +10,7 @@ reach (`AccessViaHosts`) is reached through the first of them; who vouches for t
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import time
 from collections.abc import Callable
@@ -18,7 +19,10 @@ from typing import Final
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.volume import Volume, open_volume
+from lading.client.diskspace import read_disk
 from lading.config import Config, VolumeSettings
+from lading.core import diskroom
+from lading.core.diskroom import Amount
 from lading.core.errors import Invalid
 from lading.wiring.directory import DataDirectory
 
@@ -29,13 +33,23 @@ _ALONE: Final = "nyw5e-000000000000000"
 async def open_mounts(config: Config, directory: DataDirectory, *, clock: Callable[[], float] = time.time) -> Mounts:
     """The volumes that this server reaches. Raises Invalid naming the key that is wrong."""
     if not config.Volumes:
-        own = await asyncio.to_thread(DirectoryVolume, directory.blocks)
+        kept = await asyncio.to_thread(_reserve, config, directory)
+        own = await asyncio.to_thread(
+            functools.partial(DirectoryVolume, directory.blocks, reserve=kept.size, reserve_files=kept.files)
+        )
         alone = Mount(
             uuid=f"{config.ClusterID}-{_ALONE}", volume=own, copies=None, classes=frozenset(config.StorageClasses)
         )
         return Mounts([alone], clock=clock)
     found = [_mount(config, directory, uuid, one) for uuid, one in sorted(config.Volumes.items())]
     return Mounts(found, clock=clock)
+
+
+def _reserve(config: Config, directory: DataDirectory) -> Amount:
+    """What blocks leave of the disk of the data directory: half of what containers leave to records and blocks."""
+    wanted = Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
+    kept = diskroom.reserve(read_disk(directory.root).total, wanted)
+    return Amount(kept.size // 2, kept.files // 2)
 
 
 def _mount(config: Config, directory: DataDirectory, uuid: str, settings: VolumeSettings) -> Mount:

@@ -29,6 +29,9 @@ class EngineSettings:
     docker_socket: str = "/var/run/docker.sock"
     podman_socket: str = "/run/podman/podman.sock"
     cache_size: int = 20 << 30
+    disk_reserve: int = -1
+    """Bytes, and files, of the disk that are left to others (`core.diskroom.reserve`)."""
+    disk_reserve_files: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +223,13 @@ class Engine(Protocol):
         """Start the command and wait for its end. Raises ExecutionError when it cannot be started.
 
         When `stop` is set the command gets TERM, and KILL after `stop_grace` seconds; its end is then returned.
+        """
+        ...
+
+    async def abort(self) -> None:
+        """End the running command and all else in its container at once, without TERM; `run` then returns.
+
+        For when it does harm by going on. Does nothing when the command does not run.
         """
         ...
 

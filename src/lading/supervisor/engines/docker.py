@@ -155,6 +155,15 @@ class DockerEngine:
             refused_processes=events.refused,
         )
 
+    async def abort(self) -> None:
+        """Have the daemon kill it, and each of a gang."""
+        # What it does not kill now is stopped by `run`.
+        with contextlib.suppress(ExecutionError), self._faults("cannot kill the container"):
+            if self._gang is not None:
+                await remove_gang(self._client(), self._uuid)
+            elif self._container is not None:
+                await self._container.kill(signal="SIGKILL")
+
     @property
     def first(self) -> int | None:
         """The container's first process."""

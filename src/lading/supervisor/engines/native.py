@@ -28,6 +28,7 @@ from typing import TypeVar
 import msgspec
 
 from lading.core import imagelayout
+from lading.core.diskroom import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.imagelayout import Account
 from lading.supervisor import counters, linux
@@ -60,7 +61,8 @@ class NativeEngine:
     def __init__(self, settings: EngineSettings) -> None:
         self._uuid = settings.container_uuid
         self._run = Path(settings.run_directory)
-        self._store = LayerStore(Path(settings.cache_directory), limit=settings.cache_size)
+        kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
+        self._store = LayerStore(Path(settings.cache_directory), limit=settings.cache_size, kept=kept)
         self._cgroup = Cgroup(find_hierarchy(mount_table()), settings.container_uuid)
         self._image: Unpacked | None = None
         self._lease = -1
@@ -150,6 +152,15 @@ class NativeEngine:
             out_of_memory=self._cgroup.out_of_memory_kills() > 0,
             refused_processes=self._cgroup.refused_processes(),
         )
+
+    async def abort(self) -> None:
+        """Kill what is in its control group, or crun where it has none."""
+        if self._crun is not None and self._crun.poll() is None:
+            if not self._cgroup.join_files:
+                for pid in counters.descendants(self._crun.pid)[1:]:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+            await asyncio.to_thread(self._cgroup.remove)
 
     @property
     def first(self) -> int | None:

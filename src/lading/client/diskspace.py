@@ -1,0 +1,48 @@
+"""How full a disk is, and whether its reserve is left (`core.diskroom`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lading.core import diskroom
+from lading.core.diskroom import Amount, Disk
+from lading.core.sizing import format_bytes
+
+
+def read_disk(path: str | Path) -> Disk:
+    """The file system that `path` is on, as others than root may use it. Raises OSError."""
+    found = os.statvfs(path)
+    return Disk(
+        Amount(found.f_blocks * found.f_frsize, found.f_files), Amount(found.f_bavail * found.f_frsize, found.f_favail)
+    )
+
+
+def lacks_room(path: str | Path, wanted: Amount, *, need: int = 0) -> str:
+    """Why so many bytes do not find room beside the reserve as it is configured, as a sentence; "" when they do.
+
+    Raises OSError when there is no such directory.
+    """
+    disk = read_disk(path)
+    kept = diskroom.reserve(disk.total, wanted)
+    left = diskroom.room(disk, kept)
+    return _told(path, disk, kept) if left.size < need or left.files < 0 else ""
+
+
+def is_short(path: str | Path, wanted: Amount) -> str:
+    """Why no container is to be started that would write there, as a sentence; "" when there is room enough.
+
+    Raises OSError when there is no such directory.
+    """
+    disk = read_disk(path)
+    kept = diskroom.reserve(disk.total, wanted)
+    return _told(path, disk, kept) if diskroom.is_short(disk, kept) else ""
+
+
+def _told(path: str | Path, disk: Disk, kept: Amount) -> str:
+    files = f" and room for {disk.free.files} files" if disk.total.files else ""
+    return (
+        f"the disk of {path} is almost full: {format_bytes(disk.free.size)}{files} are free, and"
+        f" {format_bytes(kept.size)} and {kept.files} files are kept for records and blocks (Containers.DiskReserve);"
+        " free some space there"
+    )

@@ -1,0 +1,160 @@
+"""Watches what a container writes to the disk, and says when it has to end (`core.diskroom` has the rules).
+
+Free space is looked at more often the less there is. The container's files are measured only when so much has gone
+from the disk that it may have come near its limit, or when the disk is nearly full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.client.diskspace import read_disk
+from lading.confined import Stopped
+from lading.core import diskroom
+from lading.core.diskroom import Allowance, Amount, Disk, Writer
+from lading.core.sizing import UNLIMITED
+from lading.supervisor import diskuse
+from lading.supervisor.diskuse import Neighbours
+
+PLACES = ("mounts", "bundle", "log")
+"""Of a run directory: what grows by what a container does."""
+_FIRST = 0.2
+"""Seconds after the start of the command: one that ends sooner costs nothing."""
+_LONGEST_WALK = 60.0
+"""Seconds; what was seen until then counts."""
+_CALM = 1.0
+"""Seconds between two measurements on a disk that is nearly full."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DiskWatch:
+    """The watch over one container. `kept` is the reserve as it is configured, `base` what it had before it began."""
+
+    run: Path
+    allowed: Allowance
+    kept: Amount
+    processes: Callable[[], Iterable[int]]
+    """The container's processes."""
+    has_daemon: bool = False
+    """The container's own files are where a daemon keeps them."""
+    base: Amount = Amount()
+    clock: Callable[[], float] = time.monotonic
+    _disks: dict[int, Path] = field(default_factory=dict)
+    _uses: dict[int, Amount] = field(default_factory=dict)
+    _calm: dict[int, Amount] = field(default_factory=dict)
+    """What the container took of each disk when there was last room enough."""
+    _free: dict[int, Amount] = field(default_factory=dict)
+    """What was free at the last measurement."""
+    _walked: float = 0.0
+    _took: float = 0.0
+    _measured: bool = False
+
+    async def run_until_full(self) -> str:
+        """Watch; returns why the container has to end. Raises OSError when the disk cannot be looked at."""
+        neighbours = Neighbours(self.run, time.time)
+        self._add(self.run)
+        self._walked = self.clock()
+        self._free = {device: one.free for device, one in self._look().items()}
+        await asyncio.sleep(_FIRST)
+        while True:
+            disks = self._look()
+            urgent = any(diskroom.is_urgent(one, self._reserve(one)) for one in disks.values())
+            if self._is_due(disks, urgent=urgent):
+                why = await self._measure(neighbours) or (self._judge(neighbours) if urgent else "")
+                if why:
+                    return why
+                disks = self._look()
+            await asyncio.sleep(self._pause(disks))
+
+    def _is_due(self, disks: dict[int, Disk], *, urgent: bool) -> bool:
+        since = self.clock() - self._walked
+        if urgent and (not self._measured or since >= max(_CALM, self._took * 2)):
+            return True
+        lost = [self._free.get(device, one.free) - one.free for device, one in disks.items()]
+        grown = Amount(max(one.size for one in lost), max(one.files for one in lost))
+        return diskroom.is_walk_due(grown, self._left(), since=since, took=self._took)
+
+    async def _measure(self, neighbours: Neighbours) -> str:
+        """Measure the container; why it has to end by what it has taken alone."""
+        began = self._walked = self.clock()
+        self._free = {device: one.free for device, one in self._look().items()}
+        try:
+            uses = await asyncio.to_thread(self._walk, began)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            return (
+                f"the container has made directories more than {diskuse.MAX_DEPTH} deep, so that what it takes of the"
+                " disk cannot be measured; make fewer levels"
+            )
+        self._took, self._measured, self._uses = self.clock() - began, True, uses
+        for device, disk in self._look().items():
+            if not diskroom.is_short(disk, self._reserve(disk)):
+                self._calm[device] = uses.get(device, Amount())
+        neighbours.tell({device: self._writer(device) for device in uses})
+        return diskroom.excess(self._used(), self.allowed)
+
+    def _walk(self, began: float) -> dict[int, Amount]:
+        pids = list(self.processes())
+        further = diskuse.layers(pids) if self.has_daemon else ()
+        for place in further:
+            self._add(place)
+        most = Amount(
+            self.allowed.size + self.base.size if self.allowed.size else 0,
+            self.allowed.files + self.base.files if self.allowed.files else 0,
+        )
+        try:
+            places = [*(self.run / name for name in PLACES), *further]
+            uses = diskuse.measure(places, most=most, stop=lambda: self.clock() - began > _LONGEST_WALK)
+        except Stopped:
+            uses = dict(self._uses)
+        for device, one in diskuse.held(pids).items():
+            if device in self._disks:
+                uses[device] = uses.get(device, Amount()) + one
+        return uses
+
+    def _judge(self, neighbours: Neighbours) -> str:
+        """Why this container has to end, as it takes the most of a disk that is nearly full."""
+        for device, disk in self._look().items():
+            others = neighbours.others(device)
+            why = diskroom.must_end(disk, self._reserve(disk), self._writer(device), others)
+            if why:
+                return why
+        return ""
+
+    def _pause(self, disks: dict[int, Disk]) -> float:
+        rooms = [diskroom.room(one, self._reserve(one)).size for one in disks.values()]
+        return diskroom.pause(min([*rooms, self._left().size]))
+
+    def _writer(self, device: int) -> Writer:
+        taken = self._uses.get(device, Amount())
+        return Writer(self.run.name, taken, taken - self._calm.get(device, Amount()))
+
+    def _used(self) -> Amount:
+        return sum(self._uses.values(), Amount()) - self.base if self._measured else Amount()
+
+    def _left(self) -> Amount:
+        return diskroom.left_of(self._used(), self.allowed) if self.allowed != Allowance() else _ANY
+
+    def _reserve(self, disk: Disk) -> Amount:
+        return diskroom.reserve(disk.total, self.kept)
+
+    def _look(self) -> dict[int, Disk]:
+        return {device: read_disk(path) for device, path in self._disks.items()}
+
+    def _add(self, place: Path) -> None:
+        self._disks.setdefault(place.stat().st_dev, place)
+
+
+_ANY = Amount(UNLIMITED, UNLIMITED)
+
+
+def base(run: Path) -> Amount:
+    """What lies in a run directory before its container begins: what was copied there for it. Raises OSError."""
+    uses = diskuse.measure([run / name for name in PLACES], most=Amount())
+    return sum(uses.values(), Amount())
