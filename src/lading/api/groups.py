@@ -6,7 +6,7 @@ link. When a group's time in the trash is over it goes for good, with all that i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from lading.api import generic, guard, sharing
@@ -106,6 +106,14 @@ async def delete_expired(tx: Transaction, services: Services) -> int:
     return len(expired)
 
 
+async def follow_trashed(tx: Transaction, services: Services, uuids: Sequence[str]) -> None:
+    """See to the containers of projects whose time to go into the trash has come."""
+    ledger = Ledger(tx, services, user_uuid=services.system_user)
+    for uuid in uuids:
+        await ledger.restand(uuid)
+    await ledger.settle()
+
+
 async def _change(call: Call, wanted: _Wanted) -> Answer:
     select = check_select(call.params.get("select"), GROUPS)
     services, caller = call.services, call.caller
@@ -119,6 +127,10 @@ async def _change(call: Call, wanted: _Wanted) -> Answer:
             await _check_change(tx, call, new, old)
             await _settle_name(tx, call, new)
             new = await generic.apply(tx, services, GROUPS, old, new, user_uuid=caller.user_uuid)
+            if any(old[name] != new[name] for name in ("trash_at", "owner_uuid")):
+                ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+                await ledger.restand(new["uuid"])
+                await ledger.settle()
         return Answer(body=await present_one(tx, services, caller, GROUPS, new, select))
 
 

@@ -33,7 +33,7 @@ from lading.core.records import CONTAINERS, REQUESTS, TOKENS
 from lading.core.request import ContainerRequest
 from lading.core.schema import JSON, Record, RecordType
 from lading.core.waiting import Dependency, Judgement, Standing
-from lading.store import accounting, containers, lineage, records, tokens
+from lading.store import accounting, containers, lineage, permissions, records, tokens
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
@@ -109,6 +109,11 @@ class Ledger:
             if isinstance(effect, Reprioritise):
                 self.stale(effect.container_uuids)
 
+    async def restand(self, group_uuid: str) -> None:
+        """A project, or one above it, went into the trash or came out: what runs for those in it is to be looked at."""
+        groups = [uuid for uuid, _ in await permissions.below(self.tx, group_uuid)]
+        self.stale(await containers.wanted_by(self.tx, groups))
+
     def stale(self, container_uuids: Iterable[str]) -> None:
         """The priorities of these containers are to be computed anew."""
         self._stale |= dict.fromkeys(container_uuids)
@@ -161,7 +166,8 @@ class Ledger:
         if subject.requesting_container_uuid is not None:
             row = await self.container(subject.requesting_container_uuid)
             parent = Container.from_record(row) if row else None
-        end = finalise.finalise(subject, container, now=self.now, parent=parent, reused=reused)
+        keeps = not await self._closed(subject)
+        end = finalise.finalise(subject, container, now=self.now, parent=parent, reused=reused, keep_collections=keeps)
         kept: JsonObject = {}
         uuids = await keep(self.tx, self.services, end.collections, user_uuid=self.user_uuid)
         for plan, uuid in zip(end.collections, uuids, strict=True):
@@ -225,7 +231,10 @@ class Ledger:
         for subject in wanting:
             if subject.depends_on and judgements[subject.uuid].standing in (Standing.READY, Standing.EARLY):
                 await waits.unwatch(self.tx, subject.uuid)
-        wanting = [subject for subject in wanting if judgements[subject.uuid].counts]
+        trashed = await self._trashed(wanting)
+        wanting = [
+            subject for subject in wanting if judgements[subject.uuid].counts and subject.owner_uuid not in trashed
+        ]
         priorities = {uuid: row["priority"] for uuid, row in rows.items()}
         parents = {subject.requesting_container_uuid for subject in wanting} - {None, *priorities}
         for row in await records.among(self.tx, CONTAINERS, "uuid", (uuid for uuid in parents if uuid)):
@@ -248,6 +257,16 @@ class Ledger:
         held = {row["uuid"]: Container.from_record(row) for row in rows}
         known = {uuid: Dependency(one, held.get(one.container_uuid or "")) for uuid, one in others.items()}
         return {one.uuid: waiting.judge(one, known, now=self.now) for one in subjects}
+
+    async def _trashed(self, subjects: Iterable[ContainerRequest]) -> set[str]:
+        """The owners that are projects in the trash: their requests count as priority 0 (api-contract 1.7)."""
+        found = await permissions.standings(self.tx, (one.owner_uuid for one in subjects))
+        return {uuid for uuid, one in found.items() if one.trash_at is not None and one.trash_at <= self.now}
+
+    async def _closed(self, subject: ContainerRequest) -> bool:
+        """Whether its owner is a project in the trash or a frozen one, into which no collection is put."""
+        found = (await permissions.standings(self.tx, [subject.owner_uuid])).get(subject.owner_uuid)
+        return found is not None and (found.frozen or (found.trash_at is not None and found.trash_at <= self.now))
 
     async def parent_priorities(self, subject: ContainerRequest) -> dict[str, int | None]:
         """The priority of the container that made a request."""
@@ -293,6 +312,8 @@ class Ledger:
 
     async def _refresh_logs(self, container: Container) -> None:
         for row, subject in await self._committed(container.uuid):
+            if await self._closed(subject):
+                continue
             plan = finalise.refresh_log(subject, container, now=self.now)
             uuid = await keep_one(self.tx, self.services, plan, user_uuid=self.user_uuid)
             if uuid is not None and uuid != subject.log_uuid:
@@ -302,9 +323,10 @@ class Ledger:
         wanting = await self._committed(after.uuid)
         rows = {subject.uuid: row for row, subject in wanting}
         left = {subject.uuid: subject for _, subject in wanting}
+        trashed = await self._trashed(left.values())
         again = retry.plan(
             after,
-            left.values(),
+            [one for one in left.values() if one.owner_uuid not in trashed],
             before=before,
             parents=await self._parents(left.values()),
             earlier=await self._earlier(left.values()),
@@ -316,7 +338,7 @@ class Ledger:
             await self.add_container(again.container)
             for change in again.changes:
                 subject = left.pop(change.request.uuid)
-                plan = finalise.attempt_log(subject, after, now=self.now)
+                plan = None if await self._closed(subject) else finalise.attempt_log(subject, after, now=self.now)
                 uuid = await keep_one(self.tx, self.services, plan, user_uuid=self.user_uuid)
                 await self.change_request(
                     rows[subject.uuid], request.with_values(change, {"log_uuid": uuid}) if uuid else change

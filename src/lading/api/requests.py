@@ -77,7 +77,8 @@ async def update_request(call: Call) -> Answer:
     if satisfy or given.get("state") == request.State.COMMITTED or given.get("container_uuid"):
         trees = await _look_up_stored(call, given)
     async with services.database.writing() as tx:
-        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        trash = bool(call.params.get("include_trash"))
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller, include_trash=trash)
         await guard.check_writable(tx, REQUESTS, row, caller)
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
         subject = ContainerRequest.from_record(row)
@@ -100,6 +101,9 @@ async def update_request(call: Call) -> Answer:
         await depending.check(tx, services, caller, change.request, subject.depends_on)
         change = await commit(ledger, _satisfied(change, services.policy, satisfy=satisfy), caller, trees)
         row = await ledger.change_request(row, change)
+        if change.request.owner_uuid != subject.owner_uuid and change.request.container_uuid is not None:
+            # One of the two projects may be in the trash.
+            ledger.stale([change.request.container_uuid])
         if subject.state is request.State.COMMITTED and change.request.state is request.State.FINAL:
             await ledger.charge(subject)
             await _let_go(ledger, subject)
@@ -132,7 +136,8 @@ async def cancel_request(call: Call) -> Answer:
     """Set the priority to 0, and end the request if nothing has started for it."""
     services, caller = call.services, call.caller
     async with services.database.writing() as tx:
-        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        # What is in the trash may be stopped too.
+        row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller, include_trash=True)
         await guard.check_writable(tx, REQUESTS, row, caller)
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
         row = await ledger.cancel(row)

@@ -23,7 +23,9 @@ async def sweep(services: Services) -> None:
     """One sweep."""
     yesterday = format_time(services.clock() - timedelta(days=1))
     async with services.database.writing() as tx:
+        due = await trash.due_groups(tx, services.now())
         marked, deleted, ended = await trash.sweep(tx, now=services.now(), tokens_before=yesterday)
+        await groups.follow_trashed(tx, services, due)
         await groups.delete_expired(tx, services)
     await keep_the_trail_short(services)
     lifetime = services.config.Collections.DefaultTrashLifetime

@@ -15,6 +15,7 @@ from lading.core.schema import Record
 from lading.store import records
 from lading.store.contents import UNTRASHED
 from lading.store.database import Dialect, Transaction
+from lading.store.permissions import CHUNK
 from lading.store.query import Writer
 
 CANDIDATES = 50
@@ -101,3 +102,18 @@ async def wanted_below(tx: Transaction, container_uuids: Collection[str]) -> lis
         tuple(container_uuids),
     )
     return [str(row[0]) for row in rows]
+
+
+async def wanted_by(tx: Transaction, owners: Sequence[str]) -> list[str]:
+    """Containers not ended of Committed requests that these projects own."""
+    found: dict[str, None] = {}
+    for start in range(0, len(owners), CHUNK):
+        part = tuple(owners[start : start + CHUNK])
+        rows = await tx.fetch(
+            "SELECT DISTINCT r.container_uuid FROM container_requests r JOIN containers c ON c.uuid = r.container_uuid"
+            f" WHERE r.owner_uuid IN ({', '.join('?' for _ in part)}) AND r.state = 'Committed'"
+            " AND c.state IN ('Queued', 'Locked', 'Running')",
+            part,
+        )
+        found |= {str(row[0]): None for row in rows}
+    return list(found)

@@ -306,6 +306,16 @@ async def standing(tx: Transaction, uuid: str) -> Standing:
     return Standing(None if rows[0][0] is None else str(rows[0][0]), bool(rows[0][1]))
 
 
+async def standings(tx: Transaction, uuids: Iterable[str]) -> dict[str, Standing]:
+    """The standing of the groups among these owners that are in the trash, now or later, or frozen."""
+    found = {}
+    for part in _chunks([uuid for uuid in dict.fromkeys(uuids) if is_group(uuid)]):
+        rows = await tx.fetch(f"SELECT uuid, trash_at, frozen FROM group_standing WHERE uuid IN ({_marks(part)})", part)
+        for uuid, trash_at, frozen in rows:
+            found[str(uuid)] = Standing(None if trash_at is None else str(trash_at), bool(frozen))
+    return found
+
+
 async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, Standing]:
     found = {}
     for part in _chunks(names):

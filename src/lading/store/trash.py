@@ -25,6 +25,12 @@ async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, 
     return marked, deleted, ended
 
 
+async def due_groups(tx: Transaction, now: str) -> list[str]:
+    """Groups that are to go into the trash by now and were not marked yet."""
+    rows = await tx.fetch("SELECT uuid FROM groups WHERE is_trashed = 0 AND trash_at <= ?", (now,))
+    return [str(row[0]) for row in rows]
+
+
 async def expired_groups(tx: Transaction, now: str) -> list[str]:
     """Groups that are to be deleted for good by now."""
     return [str(row[0]) for row in await tx.fetch("SELECT uuid FROM groups WHERE delete_at <= ?", (now,))]
