@@ -40,6 +40,10 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "mount": ("lading.cli.mount", "Show the store as a directory, through FUSE."),
         "image": ("lading.cli.images", "Add and list container images."),
     },
+    "Users": {
+        "user": ("lading.cli.users", "Make, list, change and switch off users."),
+        "token": ("lading.cli.tokens", "Make tokens that may do just what is needed; revoke them."),
+    },
     "This machine": {
         "up": ("lading.cli.up", "Serve everything from this machine, with one command."),
         "hpc": ("lading.cli.hpc", "Run MPI programs, unchanged, in clusters of containers."),

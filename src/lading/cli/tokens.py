@@ -1,0 +1,241 @@
+"""`lading token`: tokens that may do just what is needed, for as long as it is needed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from lading.cli import display, references
+from lading.cli.options import MOMENT
+from lading.cli.session import Session, with_session
+from lading.cli.users import find_user
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+from lading.core.timestamps import format_time
+
+_TOKENS: Final = "api_client_authorizations"
+_API: Final = "/arvados/v1/"
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_ALL: Final = ("all",)
+_READ_ONLY: Final = ("GET /",)
+_BLOCKS: Final = f"GET {_API}keep_services/accessible"
+_UPLOAD: Final = (
+    f"POST {_API}collections",
+    _BLOCKS,
+    f"GET {_API}config",
+    f"GET {_API}users/current",
+)
+_SHOWN: Final = (
+    "uuid",
+    "owner_uuid",
+    "scopes",
+    "created_at",
+    "expires_at",
+    "last_used_at",
+    "last_used_by_ip_address",
+)
+_FEW: Final = 60
+
+
+class _Scope(click.ParamType[str]):
+    """`METHOD /path`; the path may be written without /arvados/v1/."""
+
+    name = "scope"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        method, _, path = str(value).strip().partition(" ")
+        path = path.strip()
+        if method.upper() not in _METHODS or not path or " " in path:
+            self.fail(f"{value!r}: write a method and a path, for example 'GET /arvados/v1/collections/'", param, ctx)
+        return f"{method.upper()} {path if path.startswith('/') else _API + path}"
+
+
+@click.group()
+def token() -> None:
+    """Make, list, show and revoke tokens.
+
+    A token acts for its user, within its scopes, until it expires. Give each program and each machine its own: it is
+    told from others in the list, and revoked alone.
+    """
+
+
+@token.command()
+@click.option("--for", "who", metavar="USER", help="Whom it acts for: name, e-mail address or uuid (admins only).")
+@click.option("--read-only", is_flag=True, help="It may read all that its user can read.")
+@click.option("--upload", is_flag=True, help="It may store new collections, and read none.")
+@click.option("--collection", "collections", multiple=True, metavar="COLLECTION", help="It may read this one.")
+@click.option(
+    "--scope", "scopes", multiple=True, type=_Scope(), metavar="'METHOD /PATH'",
+    help="It may make this call, and all below the path if that ends in '/'.",
+)  # fmt: skip
+@click.option("--all", "everything", is_flag=True, help="It may do all that its user may.")
+@click.option("--expires", type=MOMENT, metavar="WHEN", help="When it ends: 30d, 12h, 18:00 or a date.")
+@display.json_option
+def create(
+    who: str | None,
+    read_only: bool,
+    upload: bool,
+    collections: tuple[str, ...],
+    scopes: tuple[str, ...],
+    everything: bool,
+    expires: str | None,
+    as_json: bool,
+) -> None:
+    """Make a token and print it, this once: only its hash is kept.
+
+    Say what it may do: --read-only, --upload, --collection and --scope add up; --all is everything.
+
+    \b
+    lading token create --read-only --expires 30d
+    lading token create --for ada --upload
+    lading token create --scope 'GET /arvados/v1/collections/' --scope 'POST container_requests'
+    """
+    narrow = read_only or upload or collections or scopes
+    if everything and narrow:
+        raise click.UsageError("--all is everything; leave it or the other scopes out")
+    if not everything and not narrow:
+        raise click.UsageError("say what the token may do: --read-only, --upload, --collection, --scope or --all")
+    if expires is not None and expires <= format_time(datetime.now(UTC)):
+        raise click.UsageError("--expires: that moment has passed")
+    given = [references.need_reference(one) for one in collections]
+
+    async def action(session: Session) -> Record:
+        wanted = [*(_ALL if everything else ()), *(_READ_ONLY if read_only else ()), *(_UPLOAD if upload else ())]
+        for reference in given:
+            if reference.path:
+                raise Invalid(f"{reference.name}/{reference.path}: a token reads whole collections; leave the path out")
+            uuid = (await references.find_record(session, reference))["uuid"]
+            wanted += [f"GET {_API}collections/{uuid}", f"GET {_API}collections/{uuid}/", _BLOCKS]
+        attributes: Record = {"scopes": list(dict.fromkeys([*wanted, *scopes])), "expires_at": expires}
+        if who is not None:
+            attributes["owner_uuid"] = (await find_user(session, who))["uuid"]
+        return await session.api.create(_TOKENS, attributes)
+
+    made = with_session(action)
+    secret = f"v2/{made['uuid']}/{made['api_token']}"
+    if as_json:
+        display.emit_json({"token": secret, **_picked(made)})
+        return
+    click.echo(secret)
+    until = f"until {made['expires_at']}" if made["expires_at"] else "until it is revoked"
+    display.note(f"{_scopes(made)}; good {until}; shown this once; 'lading token revoke {made['uuid']}' ends it")
+
+
+@token.command(name="list")
+@click.option("--for", "who", metavar="USER", help="Those of this user instead of your own (admins only).")
+@click.option("--everybody", is_flag=True, help="Those of all users, also of containers (admins only).")
+@click.option("--expired", is_flag=True, help="Also those that have ended.")
+@display.json_option
+def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) -> None:
+    """List tokens, without their secrets, the ones used last at the end."""
+    if who and everybody:
+        raise click.UsageError("--everybody has no --for")
+
+    async def action(session: Session) -> list[Record]:
+        filters: list[list[object]] = []
+        if not everybody:
+            owner = await find_user(session, who) if who else await session.api.request("GET", "users/current")
+            filters.append(["owner_uuid", "=", owner["uuid"]])
+        pages = session.api.pages(_TOKENS, filters=filters, select=_SHOWN)
+        return [one async for page in pages for one in page]
+
+    now = format_time(datetime.now(UTC))
+    found = [one for one in with_session(action) if expired or (one["expires_at"] or now) >= now]
+    found.sort(key=lambda one: one["last_used_at"] or one["created_at"])
+    if as_json:
+        display.emit_json([_picked(one) for one in found])
+        return
+    rows = (
+        (one["uuid"], _day(one["created_at"]), _day(one["last_used_at"]), _day(one["expires_at"]), _scopes(one))
+        for one in found
+    )
+    display.table(("UUID", "MADE", "USED", "EXPIRES", "MAY"), rows)
+
+
+@token.command()
+@click.argument("which", metavar="[TOKEN]", required=False)
+@display.json_option
+def show(which: str | None, as_json: bool) -> None:
+    """Show TOKEN, by uuid or as it is sent; without it the one in use. The secret is never shown again."""
+    uuid = None if which is None else _uuid(which)
+
+    async def action(session: Session) -> Record:
+        return await _current(session) if uuid is None else await session.api.get(_TOKENS, uuid)
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json(_picked(found))
+        return
+    display.fields(
+        (
+            ("uuid", found["uuid"]),
+            ("user", found["owner_uuid"]),
+            ("may", "; ".join(found["scopes"]) or "nothing"),
+            ("made", found["created_at"] or ""),
+            ("used", found["last_used_at"] or ""),
+            ("from", found["last_used_by_ip_address"] or ""),
+            ("expires", found["expires_at"] or "never"),
+        )
+    )
+
+
+@token.command()
+@click.argument("tokens", nargs=-1, required=True, metavar="TOKEN...")
+@click.option("--yes", is_flag=True, help="Also the token that this command uses.")
+@display.json_option
+def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """End tokens at once, by uuid or as they are sent."""
+    uuids = list(dict.fromkeys(map(_uuid, tokens)))
+
+    async def action(session: Session) -> None:
+        # All are looked up before the first is ended: a mistake changes nothing.
+        for uuid in uuids:
+            try:
+                await session.api.get(_TOKENS, uuid)
+            except NotFound:
+                raise NotFound(f"{uuid}: no such token, or none of yours; none was revoked") from None
+        if not yes and (await _current(session))["uuid"] in uuids:
+            raise Invalid("that is the token of this command, which would shut you out; add --yes if you mean it")
+        for uuid in uuids:
+            await session.api.delete(_TOKENS, uuid)
+
+    with_session(action)
+    if as_json:
+        display.emit_json({"revoked": uuids})
+    else:
+        display.note(f"revoked {', '.join(uuids)}")
+
+
+async def _current(session: Session) -> Record:
+    found: Record = await session.api.request("GET", f"{_TOKENS}/current", params={"select": list(_SHOWN)})
+    return found
+
+
+def _uuid(text: str) -> str:
+    """The uuid of a token that is given by it, or in its v2 form. Raises Invalid without repeating a secret."""
+    parts = text.split("/")
+    uuid = parts[1] if len(parts) in (3, 4) and parts[0] == "v2" else text
+    if not is_uuid(uuid, Infix.TOKEN):
+        raise Invalid("not a token: give its uuid, which 'lading token list' shows, or all of v2/UUID/SECRET")
+    return uuid
+
+
+def _scopes(record: Record) -> str:
+    given = list(record["scopes"])
+    if "all" in given:
+        return "all that its user may"
+    if given == list(_READ_ONLY):
+        return "read only"
+    text = ", ".join(one.replace(_API, "") for one in given) or "nothing"
+    return text if len(text) <= _FEW else f"{text[:_FEW]}... ({len(given)} scopes)"
+
+
+def _day(moment: str | None) -> str:
+    return moment[:10] if moment else "never"
+
+
+def _picked(record: Record) -> Record:
+    return {name: record.get(name) for name in _SHOWN}

@@ -1,0 +1,236 @@
+"""`lading user`: users made, listed, shown, changed, switched off and on, and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import click
+
+from lading.cli import display
+from lading.cli.session import Session, with_session
+from lading.client.api import Record
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, is_uuid
+
+_SHOWN: Final = (
+    "uuid",
+    "username",
+    "email",
+    "first_name",
+    "last_name",
+    "is_active",
+    "is_admin",
+    "created_at",
+)
+
+
+@click.group()
+def user() -> None:
+    """Make, list, show, change and switch off users. All but show and list need an admin's token.
+
+    USER is a name, an e-mail address or a uuid. What a user may reach is told with 'lading share', what a program may
+    do for a user with 'lading token'.
+    """
+
+
+@user.command()
+@click.argument("name")
+@click.option("--email", metavar="ADDRESS", help="Their e-mail address, which 'lading share' takes too.")
+@click.option("--first-name", metavar="TEXT", default="", help="For people to read.")
+@click.option("--last-name", metavar="TEXT", default="", help="For people to read.")
+@click.option("--admin", "is_admin", is_flag=True, help="They may do everything.")
+@click.option("--inactive", is_flag=True, help="They may do nothing until 'lading user activate'.")
+@display.json_option
+def create(
+    name: str, email: str | None, first_name: str, last_name: str, is_admin: bool, inactive: bool, as_json: bool
+) -> None:
+    """Make a user called NAME; print the uuid.
+
+    A user comes in with a token: 'lading token create --for NAME' makes one.
+    """
+    attributes = {
+        "username": name,
+        "email": email,
+        "first_name": first_name,
+        "last_name": last_name,
+        "is_admin": is_admin,
+        "is_active": not inactive,
+    }
+
+    async def action(session: Session) -> Record:
+        return await session.api.create("users", attributes)
+
+    made = with_session(action)
+    if as_json:
+        display.emit_json(_picked(made))
+        return
+    click.echo(made["uuid"])
+    display.note(
+        f"{name} has no token yet; 'lading token create --for {name} --all' makes one that may do all they may"
+    )
+
+
+@user.command(name="list")
+@click.option("--inactive", is_flag=True, help="Only those who are switched off.")
+@display.json_option
+def list_users(inactive: bool, as_json: bool) -> None:
+    """List the users that you can see, by name."""
+    filters = [["is_active", "=", False]] if inactive else []
+
+    async def action(session: Session) -> list[Record]:
+        found = [one async for page in session.api.pages("users", filters=filters) for one in page]
+        return sorted(found, key=lambda one: (one.get("username") or "", one["uuid"]))
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json([_picked(one) for one in found])
+        return
+    rows = ((one.get("username") or "", one.get("email") or "", _state(one), one["uuid"]) for one in found)
+    display.table(("NAME", "EMAIL", "STATE", "UUID"), rows)
+
+
+@user.command()
+@click.argument("who", metavar="[USER]", required=False)
+@display.json_option
+def show(who: str | None, as_json: bool) -> None:
+    """Show a user, yourself unless one is named."""
+
+    async def action(session: Session) -> Record:
+        if who is None:
+            found: Record = await session.api.request("GET", "users/current")
+            return found
+        return await find_user(session, who)
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json(_picked(found))
+        return
+    name = " ".join(part for part in (found.get("first_name"), found.get("last_name")) if part)
+    display.fields(
+        (
+            ("uuid", found["uuid"]),
+            ("name", found.get("username") or ""),
+            ("e-mail", found.get("email") or ""),
+            ("full name", name),
+            ("state", _state(found)),
+            ("made", found.get("created_at") or ""),
+        )
+    )
+
+
+@user.command()
+@click.argument("who", metavar="USER")
+@click.option("--name", metavar="NAME", help="A new name.")
+@click.option("--email", metavar="ADDRESS", help="A new e-mail address.")
+@click.option("--first-name", metavar="TEXT", help="For people to read.")
+@click.option("--last-name", metavar="TEXT", help="For people to read.")
+@click.option("--admin/--no-admin", "is_admin", default=None, help="Whether they may do everything.")
+@display.json_option
+def change(
+    who: str,
+    name: str | None,
+    email: str | None,
+    first_name: str | None,
+    last_name: str | None,
+    is_admin: bool | None,
+    as_json: bool,
+) -> None:
+    """Change what is known of USER."""
+    given = {
+        "username": name,
+        "email": email,
+        "first_name": first_name,
+        "last_name": last_name,
+        "is_admin": is_admin,
+    }
+    changes = {key: value for key, value in given.items() if value is not None}
+    if not changes:
+        raise click.UsageError("say what to change, for example --email ADDRESS")
+    _change(who, changes, "changed", as_json=as_json)
+
+
+@user.command()
+@click.argument("who", metavar="USER")
+@display.json_option
+def activate(who: str, as_json: bool) -> None:
+    """Let USER in, for the first time or again."""
+    _change(who, {"is_active": True}, "active", as_json=as_json)
+
+
+@user.command()
+@click.argument("who", metavar="USER")
+@click.option("--revoke", is_flag=True, help="End their tokens and permissions too, which do not come back.")
+@display.json_option
+def deactivate(who: str, revoke: bool, as_json: bool) -> None:
+    """Switch USER off: their tokens are refused at once, and work again after 'lading user activate'."""
+    if not revoke:
+        _change(who, {"is_active": False}, "inactive; their tokens are refused", as_json=as_json)
+        return
+
+    async def action(session: Session) -> Record:
+        found = await find_user(session, who)
+        await session.api.action("users", found["uuid"], "unsetup")
+        return await session.api.get("users", found["uuid"])
+
+    _tell(who, with_session(action), "inactive; their tokens and permissions have ended", as_json=as_json)
+
+
+@user.command()
+@click.argument("who", metavar="USER")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+@display.json_option
+def delete(who: str, yes: bool, as_json: bool) -> None:
+    """Delete USER and their tokens. What they own stays, for admins to see; 'deactivate' can be undone."""
+
+    async def find(session: Session) -> Record:
+        return await find_user(session, who)
+
+    found = with_session(find)
+    if not yes:
+        click.confirm(f"delete user {found.get('username') or found['uuid']} ({found['uuid']})?", abort=True, err=True)
+
+    async def action(session: Session) -> Record:
+        return await session.api.delete("users", found["uuid"])
+
+    _tell(who, with_session(action), "deleted", as_json=as_json)
+
+
+async def find_user(session: Session, who: str) -> Record:
+    """The user of a name, an e-mail address or a uuid. Raises NotFound, Invalid when several have it."""
+    if is_uuid(who, Infix.USER):
+        return await session.api.get("users", who)
+    if is_uuid(who):
+        raise Invalid(f"{who}: is not the uuid of a user")
+    field = "email" if "@" in who else "username"
+    found = await session.api.list("users", filters=[[field, "=", who]], limit=2)
+    if not found:
+        raise NotFound(f"{who}: no user is called so; 'lading user list' has those that you can see")
+    if len(found) > 1:
+        raise Invalid(f"{who}: several users are called so; give the uuid")
+    return found[0]
+
+
+def _change(who: str, changes: Record, outcome: str, *, as_json: bool) -> None:
+    async def action(session: Session) -> Record:
+        found = await find_user(session, who)
+        return await session.api.update("users", found["uuid"], changes)
+
+    _tell(who, with_session(action), outcome, as_json=as_json)
+
+
+def _tell(who: str, record: Record, outcome: str, *, as_json: bool) -> None:
+    if as_json:
+        display.emit_json(_picked(record))
+    else:
+        display.note(f"{who}: {outcome}")
+
+
+def _picked(record: Record, names: Iterable[str] = _SHOWN) -> Record:
+    return {name: record.get(name) for name in names}
+
+
+def _state(record: Record) -> str:
+    if not record.get("is_active"):
+        return "inactive"
+    return "admin" if record.get("is_admin") else "active"
