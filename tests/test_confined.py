@@ -190,6 +190,48 @@ class TestRemoving:
         assert not top.exists()
         confined.remove(top, keep="lock")
 
+    def test_the_last_entry_stays_while_others_do(self, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (top / "a").mkdir()
+        (top / "lock").touch()
+        (top / "a" / "lock").touch()
+        real = os.unlink
+
+        def unlink(name: str, *, dir_fd: int) -> None:
+            if name == "lock" and (top / "a" / "lock").exists():
+                raise OSError(errno.EIO, "Input/output error")
+            real(name, dir_fd=dir_fd)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "unlink", unlink)
+            with pytest.raises(OSError, match="Input/output"):
+                confined.remove(top, keep="lock")
+        assert sorted(one.name for one in top.iterdir()) == ["a", "lock"]
+        (top / "lock").unlink()
+        (top / "lock" / "x").mkdir(parents=True)
+        confined.remove(top, keep="lock")
+        assert not top.exists()
+
+    def test_the_directory_that_holds_it_may_be_a_link(self, top: Path, tmp_path: Path) -> None:
+        (top / "a").mkdir()
+        (tmp_path / "link").symlink_to(top)
+        confined.remove(tmp_path / "link" / "a")
+        assert list(top.iterdir()) == []
+
+    def test_what_is_swapped_meanwhile_goes_too(self, top: Path, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (top / "a").mkdir()
+        real = confined._open_for_removal
+
+        def swap(name: str, folder: int) -> int:
+            if name == "a" and not (top / "a").is_symlink():
+                (top / "a").rmdir()
+                (top / "a").symlink_to(secret)
+            return real(name, folder)
+
+        monkeypatch.setattr(confined, "_open_for_removal", swap)
+        confined.remove(top)
+        assert not top.exists()
+        assert (secret / "secret").exists()
+
     def test_it_can_be_stopped(self, top: Path) -> None:
         (top / "a").mkdir()
         with pytest.raises(Stopped):

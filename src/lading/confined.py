@@ -34,6 +34,8 @@ _STRIDE = 256
 # A directory is read anew when entries are left: moved up, or passed over by a file system that changes
 # its order while entries go. More rounds than this without a move mean that somebody still writes to it.
 _ROUNDS = 8
+# Descriptors that a walk keeps.
+_OPENED = 32
 _MOVED = ".lading-moved-"
 # As the kernel's own limit for one look-up (MAXSYMLINKS).
 _MAX_LINKS = 40
@@ -140,25 +142,34 @@ class Tree:
 
         Raises ELOOP for a directory more than `max_depth` elements below the top, Stopped.
         """
+        for _, folder, entry in self.walk_at(max_depth=max_depth, stop=stop):
+            yield folder, entry
+
+    def walk_at(self, *, max_depth: int, stop: Stop = never) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+        """As `walk`, with the descriptor of the entry's directory, which is open until the next one is asked for."""
         asked = 0
         folders = [""]
-        while folders:
-            folder = folders.pop()
-            try:
-                tree = self.open_tree(folder)
-            except (FileNotFoundError, NotADirectoryError):
-                # It was renamed or removed meanwhile.
-                continue
-            inner: list[str] = []
-            with tree, os.scandir(tree.descriptor) as entries:
-                for entry in entries:
-                    asked = _ask(asked, stop)
-                    yield folder, entry
-                    if entry.is_dir(follow_symlinks=False):
-                        inner.append(f"{folder}/{entry.name}" if folder else entry.name)
-            if inner and inner[0].count("/") >= max_depth:
-                raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", folder)
-            folders += inner
+        opened = _Opened(self)
+        try:
+            while folders:
+                folder = folders.pop()
+                try:
+                    descriptor = opened.open(folder)
+                except (FileNotFoundError, NotADirectoryError):
+                    # It was renamed or removed meanwhile.
+                    continue
+                inner: list[str] = []
+                with os.scandir(descriptor) as entries:
+                    for entry in entries:
+                        asked = _ask(asked, stop)
+                        yield descriptor, folder, entry
+                        if entry.is_dir(follow_symlinks=False):
+                            inner.append(f"{folder}/{entry.name}" if folder else entry.name)
+                if inner and inner[0].count("/") >= max_depth:
+                    raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", folder)
+                folders += inner
+        finally:
+            opened.close()
 
     def survey(self, *, max_depth: int, stop: Stop = never) -> Iterator[os.stat_result]:
         """The status of every entry below, in no order; other file systems mounted there are not entered.
@@ -251,14 +262,50 @@ def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
     """
     place = Path(place)
     try:
-        top = Tree.open(place.parent)
+        # The directory that holds it is ours, and may be a link that the operator made.
+        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         return
-    with top:
-        if keep:
-            with suppress(FileNotFoundError, NotADirectoryError), top.open_tree(place.name) as tree:
-                tree.clear(keep=keep, stop=stop)
-        top.remove(place.name, stop=stop)
+    try:
+        with suppress(FileNotFoundError):
+            if not _unlink(place.name, folder):
+                _Removal(folder, stop, keep).directory(place.name)
+    finally:
+        os.close(folder)
+
+
+class _Opened:
+    """Descriptors of the directories of a tree that were opened last, by path: the next is mostly near one of them."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._known: dict[str, int] = {}
+
+    def open(self, path: str) -> int:
+        """The descriptor of the directory, which stays open until another is opened. Raises OSError."""
+        above, names = path, list[str]()
+        while above and above not in self._known:
+            above, _, name = above.rpartition("/")
+            names.append(name)
+        here = os.dup(self._known[above] if above else self._tree.descriptor)
+        try:
+            while names:
+                below = _enter(here, names.pop(), None)
+                os.close(here)
+                here = below
+            if path in self._known:
+                return self._known[path]
+            if len(self._known) >= _OPENED:
+                os.close(self._known.pop(next(iter(self._known))))
+            self._known[path] = os.dup(here)
+            return self._known[path]
+        finally:
+            os.close(here)
+
+    def close(self) -> None:
+        for descriptor in self._known.values():
+            os.close(descriptor)
+        self._known.clear()
 
 
 class _Frame:
@@ -285,8 +332,8 @@ class _Removal:
     A directory deeper than that is moved up into the topmost one, and found there in a later round.
     """
 
-    def __init__(self, parent: int, stop: Stop) -> None:
-        self._parent, self._stop = parent, stop
+    def __init__(self, parent: int, stop: Stop, keep: str = "") -> None:
+        self._parent, self._stop, self._keep = parent, stop, keep
         self._asked = self._moved = 0
         self._failed: OSError | None = None
         self._device = os.fstat(parent).st_dev
@@ -316,10 +363,12 @@ class _Removal:
         """Go on with a directory up to its next subdirectory, or to its own end."""
         for entry in frame.entries:
             self._asked = _ask(self._asked, self._stop)
-            if (inode := entry.inode()) in self._stuck:
+            inode = entry.inode()
+            if inode in self._stuck or (entry.name == self._keep and frame is self._stack[0]):
                 continue
             try:
-                if _unlink(entry.name, frame.descriptor):
+                # What it was a moment ago saves a call that fails; what it is now decides.
+                if not entry.is_dir(follow_symlinks=False) and _unlink(entry.name, frame.descriptor):
                     continue
                 if len(self._stack) < _REMOVAL_DEPTH:
                     self._descend(entry.name, inode)
@@ -327,6 +376,9 @@ class _Removal:
                 self._move_up(entry.name, frame.descriptor)
             except FileNotFoundError:
                 continue
+            except NotADirectoryError:
+                # It was swapped a moment ago; a later round finds what it is.
+                self._moved += 1
             except OSError as error:
                 self._note(error, inode)
         self._finish(frame)
@@ -337,6 +389,12 @@ class _Removal:
 
     def _finish(self, frame: _Frame) -> None:
         parent = self._stack[-2].descriptor if len(self._stack) > 1 else self._parent
+        try:
+            if self._keep and len(self._stack) == 1 and self._failed is None and not self._has_more(frame):
+                os.unlink(self._keep, dir_fd=frame.descriptor)
+        except OSError:
+            # It is not there, or no file: as any other entry then.
+            self._keep = ""
         try:
             os.rmdir(frame.name, dir_fd=parent)
         except FileNotFoundError:
@@ -350,7 +408,8 @@ class _Removal:
 
     def _has_more(self, frame: _Frame) -> bool:
         with os.scandir(frame.descriptor) as entries:
-            return any(entry.inode() not in self._stuck for entry in entries)
+            top = frame is self._stack[0]
+            return any(entry.inode() not in self._stuck and not (top and entry.name == self._keep) for entry in entries)
 
     def _move_up(self, name: str, folder: int) -> None:
         top = self._stack[0].descriptor

@@ -158,8 +158,8 @@ async def test_the_longest_unused_mirrors_go_first(tmp_path: Path) -> None:
     cache = GitCache(tmp_path / "mirrors", timeout=10, size=1500)
     for number, name in enumerate(("old", "older", "new")):
         mirror = tmp_path / "mirrors" / name
-        mirror.mkdir(parents=True)
-        (mirror / "pack").write_bytes(b"x" * 1000)
+        (mirror / "objects" / "pack").mkdir(parents=True)
+        (mirror / "objects" / "pack" / "pack").write_bytes(b"x" * 1000)
         (mirror / "lading.lock").touch()
         moment = [5000.0, 1000.0, 9000.0][number]
         os.utime(mirror / "lading.lock", (moment, moment))
@@ -174,7 +174,7 @@ async def test_the_longest_unused_mirrors_go_first(tmp_path: Path) -> None:
         assert left() == {"older", "new"}, "one that is being fetched stays"
     assert await cache.shrink(9100.0) == 1
     assert left() == {"new"}
-    (tmp_path / "mirrors" / "new" / "pack").write_bytes(b"x" * 2000)
+    (tmp_path / "mirrors" / "new" / "objects" / "pack" / "x").write_bytes(b"x" * 2000)
     assert await cache.shrink(9100.0) == 0, "one that was used lately stays"
     assert await cache.shrink(99999.0) == 1
     await cache.close()

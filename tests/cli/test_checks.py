@@ -50,6 +50,14 @@ def test_a_machine_that_has_everything(machine: Machine) -> None:
     assert can_run(checks)
 
 
+def test_what_could_not_be_removed_is_told(machine: Machine) -> None:
+    place = machine.data / "cache" / "removed"
+    (place / "layer~1").mkdir(parents=True)
+    found = _find(machine, "removed")
+    assert (found.verdict, f"1 in {place};" in found.found) == (Verdict.WARNING, True)
+    assert f"find {place} -xdev -delete" in found.mend
+
+
 def test_a_slow_python_is_told_of_and_does(machine: Machine) -> None:
     slow = replace(machine, python_is_optimised=lambda: False)
     assert _find(slow, "python").verdict is Verdict.WARNING

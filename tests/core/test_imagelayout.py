@@ -144,3 +144,9 @@ def test_a_member_has_a_name_that_file_systems_take(name: str) -> None:
         imagelayout.member_path(name)
     assert len(caught.value.message) < 1000
     assert imagelayout.member_path(f"./{'n' * 255}/é") == f"{'n' * 255}/é"
+
+
+def test_a_member_lies_only_so_deep() -> None:
+    with pytest.raises(ExecutionError, match="more than 256 directories deep"):
+        imagelayout.member_path("d/" * 257)
+    assert imagelayout.member_path("d/" * 256).count("/") == 255

@@ -76,7 +76,7 @@ def test_mounts_are_undone_before_a_directory_is_removed(tmp_path: Path) -> None
     work = """
 linux.mount("tmpfs", str(directory / "gone" / "mount point"), "tmpfs", "size=1m")
 (directory / "gone" / "mount point" / "x").write_text("x")
-linux.remove_directory(directory / "gone")
+linux.discard_directory(directory / "gone", aside=directory / "removed")
 print(linux.mounts_below(str(directory)))
 """
     assert in_own_namespace(work, tmp_path) == "[]\n"
@@ -94,14 +94,15 @@ def test_faults_name_the_place(tmp_path: Path) -> None:
 
 
 def test_removing_what_is_not_there(tmp_path: Path) -> None:
-    linux.remove_directory(tmp_path / "none")
-    linux.remove_directory(tmp_path / "none", last="lock")
+    linux.discard_directory(tmp_path / "none", aside=tmp_path / "removed")
+    linux.discard_directory(tmp_path / "none", aside=tmp_path / "removed", last="lock")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_link_is_removed_and_not_what_it_points_to(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "link").symlink_to("kept")
-    linux.remove_directory(tmp_path / "link")
+    linux.discard_directory(tmp_path / "link", aside=tmp_path / "removed")
     assert [one.name for one in tmp_path.iterdir()] == ["kept"]
 
 
@@ -111,7 +112,7 @@ def test_the_last_file_goes_with_the_rest(tmp_path: Path) -> None:
     (directory / "sub" / "x").touch()
     (directory / "lock").touch()
     (directory / "other").touch()
-    linux.remove_directory(directory, last="lock")
+    linux.discard_directory(directory, aside=tmp_path / "removed", last="lock")
     assert not directory.exists()
 
 

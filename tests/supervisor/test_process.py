@@ -65,7 +65,7 @@ def test_a_run_directory_that_stays_is_no_crash(bench: Bench, monkeypatch: pytes
 
     lock = lockfile.acquire(bench.run_directory)
     monkeypatch.setattr(linux, "leave_mount_namespace", lambda _: None)
-    monkeypatch.setattr(linux, "remove_directory", refuse)
+    monkeypatch.setattr(linux, "discard_directory", refuse)
     assert run_one(bench.assignment(), lock, engines=lambda name, settings: StubEngine(settings)) == 1
     holder = lockfile.read_holder(bench.run_directory)
     assert holder == lockfile.Holder(UUID=CONTAINER, PID=os.getpid())

@@ -74,7 +74,7 @@ async def test_scratch_that_cannot_be_removed_does_not_keep_the_end_back(
 
     record = bench.add("true")
     bench.server.faults = {"POST finish": [507], "POST block": [507], "PUT containers": [0, 507]}
-    monkeypatch.setattr(linux, "remove_directory", refuse)
+    monkeypatch.setattr(linux, "unmount_below", refuse)
     assert await bench.run() == 0
     assert record["state"] == "Cancelled"
 

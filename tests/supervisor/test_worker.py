@@ -121,7 +121,7 @@ async def test_a_run_directory_that_stays_ends_the_process(place: Place, monkeyp
     def refuse(*_: object, **__: object) -> None:
         raise OSError(16, "busy")
 
-    monkeypatch.setattr(linux, "remove_directory", refuse)
+    monkeypatch.setattr(linux, "discard_directory", refuse)
     place.bench.add("true")
     await place.order()
     async with asyncio.timeout(PATIENCE):

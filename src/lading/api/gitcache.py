@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -23,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from lading import confined
+from lading.confined import Tree
 from lading.core import gittree
 from lading.core.errors import Invalid, Unavailable
 from lading.core.gittree import Found, Reference
@@ -149,8 +150,10 @@ class GitCache:
                 break
             with _alone(path, wait=False) as is_ours:
                 if is_ours:
-                    shutil.rmtree(path, ignore_errors=True)
-                    total, gone = total - size, gone + 1
+                    # Names of branches are directories, as deep as whoever pushed them wanted.
+                    with suppress(OSError):
+                        confined.remove(path)
+                        total, gone = total - size, gone + 1
         return gone
 
     def _look(self, path: Path, wanted: Reference) -> tuple[Found, ...]:
@@ -284,9 +287,10 @@ def _used(path: Path) -> float:
 
 
 def _size_of(path: Path) -> int:
+    """The bytes of the objects of a mirror. Directories of its branches are as deep as those who made them wanted."""
     total = 0
-    for folder, _, names in os.walk(path):
-        for name in names:
-            with suppress(FileNotFoundError):
-                total += (Path(folder) / name).lstat().st_size
+    with suppress(OSError), Tree.open(path / "objects") as tree:
+        for folder in list(tree.scan()):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                total += sum(entry.stat(follow_symlinks=False).st_size for entry in tree.scan(folder.name))
     return total

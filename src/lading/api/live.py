@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import errno
 import re
-import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from lading import confined
 from lading.client.diskspace import lacks_room
 from lading.core.diskroom import Amount
 from lading.core.errors import Conflict, Full, Invalid, TooLarge, Unavailable
@@ -71,13 +72,15 @@ class Spool:
 
     def remove(self, container_uuid: str) -> None:
         """Forget the container's files."""
-        shutil.rmtree(self._directory / container_uuid, ignore_errors=True)
+        with suppress(OSError):
+            confined.remove(self._directory / container_uuid)
 
     def expire(self, before: float) -> int:
         """Forget containers whose files were last written before a moment (seconds since 1970); how many."""
         old = [one for one in self._directory.glob("*/") if one.stat().st_mtime < before]
         for directory in old:
-            shutil.rmtree(directory, ignore_errors=True)
+            with suppress(OSError):
+                confined.remove(directory)
         return len(old)
 
     def _file(self, container_uuid: str, name: str) -> Path:

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from lading import removal
+
 _GIB = 1 << 30
 _LITTLE = 5 * _GIB
 _CONTROLLERS = ("memory", "cpu", "pids")
@@ -196,6 +198,19 @@ def _disk(machine: Machine) -> Check:
     return Check(name="disk", verdict=Verdict.WARNING, found=found, mend="choose another place: lading up --data DIR")
 
 
+def _removed(machine: Machine) -> Check:
+    """What containers left that could not be removed at once."""
+    places = {place: len(removal.waiting(place)) for place in removal.places(machine.data)}
+    found = ", ".join(f"{number} in {place}" for place, number in places.items() if number)
+    if not found:
+        return Check(name="removed", verdict=Verdict.OK, found="nothing waits to be removed")
+    mend = "where they stay, look for mounts, immutable files or a failing disk: " + " ".join(
+        f"find {place} -xdev -delete" for place, number in places.items() if number
+    )
+    said = f"directories wait to be removed: {found}; their disk is in use, and it is tried again once a minute"
+    return Check(name="removed", verdict=Verdict.WARNING, found=said, mend=mend)
+
+
 def _port(machine: Machine) -> Check:
     host, port = _LISTEN
     if machine.port_is_free(_LISTEN):
@@ -216,6 +231,7 @@ _CHECKS = (
     _docker,
     _fuse,
     _disk,
+    _removed,
     _port,
 )
 

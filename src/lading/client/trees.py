@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import os
 import re
-import shutil
+import stat
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -25,16 +26,20 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from lading import removal
 from lading.client.retry import Sleep
+from lading.confined import Tree
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
 
 Fill = Callable[[Path], Awaitable[None]]
 """Writes the collection's files below the given empty directory (`collections.download` does)."""
 
+_logger = logging.getLogger("lading.client")
 _GIT = re.compile(r"git-[0-9a-f]{40}")
 _POLL = 0.02
 _BLOCK = 4096
+_MOST_DEPTH = 1 << 16
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -135,7 +140,7 @@ class TreeCache:
             size = await asyncio.to_thread(_make_read_only, part, keep_modes=_GIT.fullmatch(pdh) is not None)
         except BaseException:
             # Nobody else may build before this is gone, and the lock is let go right after.
-            _remove_tree(part)
+            self._discard(part)
             with suppress(FileNotFoundError):
                 self._lock_path(pdh).unlink()
             raise
@@ -146,9 +151,13 @@ class TreeCache:
     def _start_over(self, pdh: str, descriptor: int) -> None:
         os.ftruncate(descriptor, 0)
         part = self._directory / f"{pdh}.part"
-        _remove_tree(part)
-        _remove_tree(self._directory / pdh)
+        self._discard(part)
+        self._discard(self._directory / pdh)
         part.mkdir(mode=0o700)
+
+    def _discard(self, root: Path) -> None:
+        """Have a directory gone from its place. Raises OSError."""
+        removal.discard(root, aside=self._directory.parent / removal.NAME)
 
     def _evict(self) -> None:
         kept = []
@@ -171,10 +180,14 @@ class TreeCache:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
-            _remove_tree(lock.with_suffix(".part"))
-            _remove_tree(lock.with_suffix(""))
+            self._discard(lock.with_suffix(".part"))
+            self._discard(lock.with_suffix(""))
             lock.unlink()
         except (BlockingIOError, FileNotFoundError):
+            return False
+        except OSError as error:
+            # One that can neither be removed nor moved does not keep the others.
+            _logger.warning("%s: cannot be removed: %s", lock.with_suffix(""), error)
             return False
         finally:
             os.close(descriptor)
@@ -193,19 +206,22 @@ def _make_read_only(root: Path, *, keep_modes: bool) -> int:
 
     Collections do not say which files are programs, so all may be run, as Arvados' clients show them.
     """
-    size = 0
-    for folder, _, names in os.walk(root, topdown=False):
-        for name in names:
-            path = Path(folder, name)
-            if not path.is_symlink():
-                path.chmod(0o444 if keep_modes and not path.stat().st_mode & 0o100 else 0o555)
-            size += path.lstat().st_size // _BLOCK * _BLOCK + _BLOCK
-        Path(folder).chmod(0o555)
-        size += _BLOCK
+    size = _BLOCK
+    with Tree.open(root) as tree:
+        for folder, _, entry in tree.walk_at(max_depth=_MOST_DEPTH):
+            if entry.is_dir(follow_symlinks=False):
+                # It is entered all the same: that takes no right to write.
+                os.chmod(entry.name, 0o555, dir_fd=folder)  # noqa: S103 - its own directory is for root alone
+                size += _BLOCK
+            else:
+                size += _make_file_read_only(folder, entry.name, keep_modes=keep_modes)
+        os.fchmod(tree.descriptor, 0o555)
     return size
 
 
-def _remove_tree(root: Path) -> None:
-    for folder, _, _ in os.walk(root):
-        Path(folder).chmod(0o700)
-    shutil.rmtree(root, ignore_errors=True)
+def _make_file_read_only(folder: int, name: str, *, keep_modes: bool) -> int:
+    """Take write permission from one entry that is no directory; its size on disk, roughly."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    if stat.S_ISREG(found.st_mode):
+        os.chmod(name, 0o444 if keep_modes and not found.st_mode & 0o100 else 0o555, dir_fd=folder)
+    return found.st_size // _BLOCK * _BLOCK + _BLOCK

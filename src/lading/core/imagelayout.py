@@ -22,6 +22,8 @@ _WHITEOUT = ".wh."
 # Below what Linux takes, as it is counted from the root of the machine.
 _LONGEST_PATH = 3000
 _LONGEST_NAME = 255
+MOST_ELEMENTS = 256
+"""Of the path of a layer member. Real images have some 40; deeper ones only make it hard to remove them."""
 _SHOWN = 100
 _OPAQUE = ".wh..wh..opq"
 
@@ -182,7 +184,8 @@ def whiteout(path: str) -> Whiteout | None:
 def member_path(name: str) -> str:
     """A layer member's path relative to the root of the layer, "" for the root itself.
 
-    Raises ExecutionError(IMAGE) for a name that leads out of the layer, and for one longer than file systems take.
+    Raises ExecutionError(IMAGE) for a name that leads out of the layer, for one longer than file systems take, and for
+    one with more than `MOST_ELEMENTS` elements.
     """
     elements = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in elements or "\0" in name:
@@ -192,6 +195,8 @@ def member_path(name: str) -> str:
         len(one.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for one in elements
     ):
         raise _fault(f"the image has a layer member whose name is too long: {name[:_SHOWN]!r}...")
+    if len(elements) > MOST_ELEMENTS:
+        raise _fault(f"the image has a layer member more than {MOST_ELEMENTS} directories deep: {name[:_SHOWN]!r}...")
     return path
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import os
 import shutil
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
+from lading import confined
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.hpc_configuration import RESULTS, Settings
 from lading.hpc.layout import Layout
@@ -60,10 +62,10 @@ class Delivery:
         names = sorted(one.name for one in source.iterdir())
         for name in names:
             aside = target / f".{name}.{os.getpid()}"
-            _remove(aside)
-            shutil.move(source / name, aside)
+            confined.remove(aside)
+            _move_one(source / name, aside)
             if aside.is_dir() and not aside.is_symlink():
-                _remove(target / name)
+                confined.remove(target / name)
             aside.replace(target / name)
         return {"directory": self.settings.results_directory, "entries": len(names)}
 
@@ -106,13 +108,15 @@ def pack(source: Path, file: IO[bytes]) -> str:
         gzip.GzipFile(fileobj=file, mode="wb", filename="", mtime=0, compresslevel=6) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
     ):
-        for folder, folders, names in os.walk(source):
-            folders.sort()
-            linked = [name for name in folders if (Path(folder) / name).is_symlink()]
-            for name in sorted([*names, *folders]):
-                path = Path(folder) / name
+        rest = [source]
+        while rest:
+            folder = rest.pop()
+            inner = []
+            for path in sorted(folder.iterdir()):
                 archive.add(path, str(path.relative_to(source)), recursive=False, filter=plain)
-            folders[:] = [name for name in folders if name not in linked]
+                if path.is_dir() and not path.is_symlink():
+                    inner.append(path)
+            rest += reversed(inner)
     file.flush()
     size = file.tell()
     file.seek(0)
@@ -171,8 +175,8 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__}: {getattr(error, 'strerror', '') or 'failed'}"
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _move_one(source: Path, target: Path) -> None:
+    try:
+        shutil.move(source, target)
+    except RecursionError:
+        raise OSError(errno.ELOOP, "its directories lie too deep in one another", str(source)) from None

@@ -34,7 +34,8 @@ def write_package(file: IO[bytes]) -> None:
 def _members() -> Iterator[tuple[str, str]]:
     top = files("lading")
     yield "__main__.py", _MAIN
-    yield "lading/__init__.py", (top / "__init__.py").read_text()
+    for name in ("__init__.py", "confined.py"):
+        yield f"lading/{name}", (top / name).read_text()
     for one in (top / "core").iterdir():
         if one.name in _OF_CORE or _is_ours(one):
             yield f"lading/core/{one.name}", one.read_text()

@@ -12,12 +12,13 @@ import asyncio
 import contextlib
 import os
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from lading import telemetry
+from lading import removal, telemetry
 from lading.core.errors import Invalid, LadingError
 from lading.supervisor import assignment, cleaning, lockfile
 from lading.supervisor.assignment import Assignment
@@ -26,6 +27,8 @@ from lading.supervisor.process import ignore_probes, run_one
 from lading.supervisor.register import Entry, Register
 
 LOG = "supervisor.log"
+_TIDY_TIME = 10.0
+"""Seconds for another try at what could not be removed here."""
 
 
 def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus: str = "") -> int:
@@ -100,6 +103,9 @@ class _Locks:
             # What cannot be cleared away is left to the next.
             with contextlib.suppress(LadingError, OSError):
                 self._register.sweep(clean)
+            until = time.monotonic() + _TIDY_TIME
+            for place in removal.places(Path(self._told.run_directory).parent.parent):
+                removal.retry(place, stop=lambda: time.monotonic() > until)
 
 
 def _leave(log: str) -> None:

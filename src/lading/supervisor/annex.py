@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from lading import removal
 from lading.client.trees import TreeCache
 from lading.confined import Stopped
 from lading.core import mountplan
@@ -141,7 +142,7 @@ class Annex:
         try:
             await engine.remove()
         finally:
-            linux.remove_directory(self.directory)
+            linux.discard_directory(self.directory, aside=removal.beside(self.directory))
 
     def _make_directories(self) -> None:
         for folder in (self.directory, Path(self._told.cache_directory)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from lading import removal
 from lading.core.errors import Conflict, LadingError
 from lading.supervisor import linux, lockfile
 from lading.supervisor.journal import CONTAINER_STEP, read_journal, unfinished
@@ -36,7 +37,7 @@ async def finish(run_directory: Path, *, engines: EngineMaker) -> None:
         opening, lines = found
         if CONTAINER_STEP in unfinished(lines):
             await engines(opening.engine, opening.settings).remove()
-    linux.remove_directory(run_directory, last=lockfile.NAME)
+    linux.discard_directory(run_directory, aside=removal.beside(run_directory), last=lockfile.NAME)
 
 
 def describe(error: Exception) -> str:

@@ -15,6 +15,7 @@ import asyncio
 import contextlib
 import errno
 import fcntl
+import logging
 import os
 import tarfile
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from typing import IO
 
 import msgspec
 
+from lading import removal
 from lading.core import imagelayout
 from lading.core.diskroom import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure
@@ -31,8 +33,10 @@ from lading.core.imagelayout import ImageConfig
 from lading.supervisor import linux
 from lading.supervisor.diskuse import check_room
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.unpack import Member, unpack_layer
+from lading.supervisor.tar_reader import Reader
+from lading.supervisor.unpack import unpack_layer
 
+_logger = logging.getLogger("lading.supervisor")
 _MOST_DOCUMENT = 16 << 20
 # An image that is larger than the cache is used all the same; one that grows much more than that is a trap.
 _GROWTH = 4
@@ -122,7 +126,7 @@ class LayerStore:
 
     def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
         try:
-            with tarfile.open(archive, "r:", tarinfo=Member) as tar:
+            with Reader.open(archive, "r:") as tar:
                 saved = imagelayout.parse_manifest(_member(tar, imagelayout.MANIFEST))
                 config = imagelayout.parse_config(_member(tar, saved.config), layers=len(saved.layers))
                 size = sum(
@@ -155,7 +159,7 @@ class LayerStore:
                 )
             aside.rename(target)
         finally:
-            linux.remove_directory(aside)
+            self._discard(aside)
         return size
 
     def _sweep(self) -> None:
@@ -165,10 +169,7 @@ class LayerStore:
             pid = next((int(part) for part in reversed(parts) if part.isdigit()), 0)
             if pid == os.getpid() or linux.is_running(pid):
                 continue
-            if path.is_dir():
-                linux.remove_directory(path)
-            else:
-                path.unlink(missing_ok=True)
+            self._try_to_discard(path)
 
     def _evict(self) -> None:
         """Forget the images that were not used for longest, until the rest fits the limit; then unused layers."""
@@ -184,7 +185,18 @@ class LayerStore:
         kept = {one.removeprefix("sha256:") for path in self._by_age() for one in self._diff_ids(path)}
         for layer in self._layers.iterdir():
             if not layer.name.startswith(".") and layer.name not in kept:
-                linux.remove_directory(layer)
+                self._try_to_discard(layer)
+
+    def _discard(self, place: Path) -> None:
+        """Have a file or a directory gone from its place. Raises OSError."""
+        removal.discard(place, aside=self._layers.parent / removal.NAME)
+
+    def _try_to_discard(self, place: Path) -> None:
+        """As `_discard`; what stays does not keep the rest."""
+        try:
+            self._discard(place)
+        except OSError as error:
+            _logger.warning("%s: cannot be removed: %s", place, error)
 
     def _by_age(self) -> list[Path]:
         paths = [path for path in self._images.glob("*.json") if not path.name.startswith(".")]

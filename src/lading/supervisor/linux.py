@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
-import stat
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+from lading import removal
 
 CLONE_NEWNS = 0x20000
 MS_NODEV = 1 << 2
@@ -108,25 +108,20 @@ def _mounts(word: str = "") -> list[tuple[str, str]]:
     return [(line[line.index("-", 6) + 1], _unescape(line[4])) for line in lines]
 
 
-def remove_directory(directory: Path, *, last: str = "") -> None:
-    """Remove a directory and everything in it, first unmounting what is mounted there. Nothing there is no error.
+def discard_directory(directory: Path, *, aside: Path, last: str = "") -> None:
+    """Unmount what is mounted in a directory, and have it gone from its place (`removal.discard`).
 
-    The file named `last` goes last. Raises OSError when something stays.
+    The file named `last` goes last. Nothing there is no error. Raises OSError when it stays where it is.
     """
-    # First of all: what a dead process has mounted cannot even be looked at.
+    unmount_below(directory)
+    removal.discard(directory, aside=aside, last=last)
+
+
+def unmount_below(directory: Path) -> None:
+    """Take away every mount at or below a directory. Raises OSError."""
+    # What a dead process has mounted cannot even be looked at.
     for point in mounts_below(str(directory)):
         unmount(point)
-    if last and directory.is_dir():
-        for one in directory.iterdir():
-            if one.name != last:
-                remove_plain(one)
-    remove_plain(directory)
-
-
-def remove_plain(place: Path) -> None:
-    """Remove a file or a directory in which nothing is mounted. Nothing there is no error. Raises OSError."""
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(place) if stat.S_ISDIR(place.lstat().st_mode) else place.unlink()
 
 
 def is_running(pid: int) -> bool:

@@ -23,6 +23,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lading import removal
 from lading.core.errors import LadingError
 from lading.supervisor import cleaning, linux, lockfile
 from lading.supervisor.pairing import keep_alive, trust
@@ -98,7 +99,7 @@ def hold(order: Order, listener: socket.socket, directory: Path) -> int:
     """Be the outpost, in a process of its own which holds the lock of the directory; the exit code."""
     try:
         asyncio.run(Outpost(order, listener).serve())
-        linux.remove_directory(directory, last=lockfile.NAME)
+        _discard(directory)
     except (LadingError, OSError) as error:
         _logger.error("container=%s its outpost ends: %s", order.uuid, error)
         return 1
@@ -213,7 +214,11 @@ async def clear(run_root: Path, uuid: str, *, engines: EngineMaker) -> None:
         await asyncio.to_thread(_end_holder, directory)
     for one in sorted((run_root.parent / ANNEXES).glob(f"{uuid}-*")):
         await cleaning.finish(one, engines=engines)
-    await asyncio.to_thread(linux.remove_directory, directory, last=lockfile.NAME)
+    await asyncio.to_thread(_discard, directory)
+
+
+def _discard(directory: Path) -> None:
+    linux.discard_directory(directory, aside=removal.beside(directory), last=lockfile.NAME)
 
 
 def _end_holder(directory: Path) -> None:

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from lading import removal
 from lading.client.transport import Transport
 from lading.supervisor import linux, lockfile
 from lading.supervisor.assignment import Assignment
@@ -68,8 +69,8 @@ async def live(
 ) -> int:
     """One container from its assignment until its run directory is gone; the exit code for it.
 
-    The run directory stays when something in it cannot be removed. A `transport` that is given stays open; `on_idle`
-    is that of `run.supervise`.
+    What cannot be removed of the run directory is moved aside (`lading.removal`). A `transport` that is given stays
+    open; `on_idle` is that of `run.supervise`.
     """
     try:
         return await supervise(
@@ -84,7 +85,8 @@ async def live(
     finally:
         try:
             # Nothing else happens in this process now, so this may block.
-            linux.remove_directory(Path(assignment.run_directory), last=lockfile.NAME)
+            directory = Path(assignment.run_directory)
+            linux.discard_directory(directory, aside=removal.beside(directory), last=lockfile.NAME)
         except OSError as error:
             _logger.error("container=%s run directory stays: %s", assignment.container_uuid, error)
 

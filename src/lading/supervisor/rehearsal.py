@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from lading import confined
 from lading.core import locator as locators
 from lading.core.errors import ExecutionError
 from lading.core.imagelayout import Account, Process
@@ -56,7 +57,7 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
     for left in run.glob(f"{_NAME}*"):
         pid = left.name.removeprefix(_NAME)
         if not (pid.isdecimal() and linux.is_running(int(pid))):
-            linux.remove_plain(left)
+            confined.remove(left)
     place = run / f"{_NAME}{os.getpid()}"
     place.mkdir()
     try:
@@ -67,7 +68,7 @@ def _stage(run: Path) -> Iterator[tuple[Path, str]]:
         finally:
             os.close(descriptor)
     finally:
-        linux.remove_plain(place)
+        confined.remove(place)
 
 
 async def rehearse(run: Path) -> None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ from typing import Any
 
 import msgspec
 
-from lading import __version__
+from lading import __version__, confined
 from lading.client.transport import Transport
 from lading.client.trees import TreeCache
 from lading.core import mountplan
@@ -64,6 +65,8 @@ from lading.supervisor.staging import Inputs, Stage, full_places
 from lading.supervisor.together import together
 
 _DRAIN = 5.0
+_FREE_TIME = 60.0
+"""Seconds to remove what a container wrote, when the server's disk may be full of it."""
 _SCRATCH = "mounts"
 """Of the run directory: what the command can write."""
 _logger = logging.getLogger("lading.supervisor")
@@ -507,9 +510,12 @@ class Supervisor:
     async def _report_late(self, ending: Ending) -> bool:
         """Say the end to a server whose disk may have been full of what this container wrote, which goes first."""
         self._stage = self._inputs = None
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, confined.Stopped):
             # What stays may still leave room enough.
-            await asyncio.to_thread(linux.remove_directory, self._directory / _SCRATCH)
+            scratch = self._directory / _SCRATCH
+            await asyncio.to_thread(linux.unmount_below, scratch)
+            until = asyncio.get_running_loop().time() + _FREE_TIME
+            await asyncio.to_thread(confined.remove, scratch, stop=lambda: time.monotonic() > until)
         return await self._report(ending, is_last=True)
 
 

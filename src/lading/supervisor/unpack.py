@@ -3,8 +3,9 @@
 Ownership, modes, times and extended attributes are kept; whiteouts become what overlayfs understands. The archive is
 read once, as a stream, and hashed on the way. Gzip is undone; the hash is that of the plain archive.
 
-Nothing is ever written outside the directory: every element of a path is looked at, and a symbolic link in the middle
-of one is followed inside the layer, its `..` and leading `/` included. The root itself is a directory and stays one.
+Nothing is ever written outside the directory: each folder is opened below the one before, without following links, and
+a symbolic link in the middle of a path is followed inside the layer, its `..` and leading `/` included. The root itself
+is a directory and stays one.
 
 An archive is a stranger's. Of devices it may have those that every container has anyway: with any other, a container
 would have the machine's disks. What only overlayfs sets (`trusted.overlay.*`) it may not set. Its files together, holes
@@ -14,6 +15,7 @@ disk; headers have a limit of their own, as they are held in memory.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gzip
 import hashlib
@@ -22,11 +24,14 @@ import shutil
 import stat
 import tarfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Final, Protocol, Self
 
+from lading.confined import Tree
 from lading.core.errors import ExecutionError, Failure
-from lading.core.imagelayout import Whiteout, member_path, whiteout
+from lading.core.imagelayout import MOST_ELEMENTS, Whiteout, member_path, whiteout
+from lading.supervisor.tar_reader import MOST_MEMBERS, Reader, members
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
@@ -38,15 +43,11 @@ _ATTRIBUTES = ("user.", "security.", "trusted.", "system.posix_acl_")
 _OVERLAY = ("trusted.overlay.", "user.overlay.")
 _SHOWN = 100
 _IMPOSSIBLE = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.E2BIG, errno.ERANGE)
-_MOST_MEMBERS = 5_000_000
-_MOST_HEADER = 1 << 15
-_HEADERS = (
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-)
+_MOST_MEMBERS = MOST_MEMBERS
+_MOST_OPEN = 64
+"""Folders whose descriptors are kept: members of one folder mostly follow one another."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 # null, zero, full, random, urandom; tty, console, ptmx.
 _DEVICES: Final = frozenset({(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2)})
 
@@ -73,16 +74,6 @@ class _Hashing:
         return data
 
 
-class Member(tarfile.TarInfo):
-    """A member whose headers are of a size that headers have."""
-
-    def _proc_member(self, archive: tarfile.TarFile) -> Self:
-        if self.type in _HEADERS and not 0 <= self.size <= _MOST_HEADER:
-            raise _fault(f"a header of {self.size} bytes")
-        found: Self = super()._proc_member(archive)  # type: ignore[misc]
-        return found
-
-
 def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
     """Unpack the archive `source` into the new directory `target`; the sha256 (hex) of the plain archive.
 
@@ -98,12 +89,12 @@ def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
     plain: _Readable = gzip.GzipFile(fileobj=source) if start.startswith(_GZIP) else source
     stream = _Hashing(plain, limit)
     target.mkdir(mode=0o755)
-    layer = _Layer(target, limit)
     try:
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=Member) as tar:  # type: ignore[call-overload]
-            for member in tar:
-                layer.add(tar, member)
-        layer.finish()
+        with Tree.open(target) as tree, _Layer(tree, limit) as layer:
+            with Reader.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
+                for member in members(tar, most=_MOST_MEMBERS):
+                    layer.add(tar, member)
+            layer.finish()
         while stream.read(_CHUNK):
             pass
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -119,14 +110,19 @@ def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
 
 
 class _Layer:
-    """A layer directory that is being filled."""
+    """A layer directory that is being filled, and descriptors of the directories that were used last."""
 
-    def __init__(self, root: Path, limit: int) -> None:
-        self._root = root
+    def __init__(self, tree: Tree, limit: int) -> None:
+        self._tree = tree
         self._room = limit
-        self._members = 0
-        self._real: dict[str, Path] = {"": root}
-        self._directory_times: dict[Path, int] = {}
+        self._folders: dict[str, int] = {}
+        self._directory_times: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._forget()
 
     def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
         """Put one member of the archive in its place."""
@@ -135,140 +131,242 @@ class _Layer:
         mark = whiteout(path)
         if mark is not None:
             self._hide(mark)
-            return
-        place = self._place(path) if path else self._root
-        if member.isdir():
-            self._make_directory(place)
+        elif member.isdir():
+            self._make_directory(member, path)
         elif not path:
             raise _fault("its root is not a directory")
+        elif member.isreg():
+            self._make_file(tar, member, path)
         else:
-            self._clear(place)
-            self._make_other(tar, member, place)
-        if not member.islnk():
-            self._dress(member, place)
+            self._make_other(member, path)
 
     def finish(self) -> None:
         """Set what later members would have disturbed: the times of directories."""
-        for place, moment in self._directory_times.items():
-            if place.is_dir() and not place.is_symlink():
-                os.utime(place, ns=(moment, moment))
+        for path, moment in self._directory_times.items():
+            folder, name = self._place(path)
+            # Where a later member has replaced it, its time is gone with it.
+            with contextlib.suppress(FileNotFoundError):
+                if not name:
+                    os.utime(folder, ns=(moment, moment))
+                elif stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    os.utime(name, ns=(moment, moment), dir_fd=folder, follow_symlinks=False)
 
     def _count(self, member: tarfile.TarInfo) -> None:
-        self._members += 1
         self._room -= max(member.size, 0) if member.isreg() else 0
         if member.size < 0 or self._room < 0:
             raise _fault(
                 "its files are larger than the cache for images; raise Local.CacheSize if they are meant to be"
             )
-        if self._members > _MOST_MEMBERS:
-            raise _fault(f"it has more than {_MOST_MEMBERS} members")
 
     def _hide(self, mark: Whiteout) -> None:
         if mark.opaque:
             os.setxattr(self._folder(mark.path), _OPAQUE, b"y")
             return
-        place = self._place(mark.path)
-        self._clear(place)
-        os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))
+        folder, name = self._place(mark.path)
+        self._clear(folder, name)
+        os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=folder)
 
-    def _make_directory(self, place: Path) -> None:
-        if place.is_symlink() or not place.is_dir():
-            self._clear(place)
-            place.mkdir()
+    def _make_directory(self, member: tarfile.TarInfo, path: str) -> None:
+        folder, name = self._place(path)
+        if name:
+            try:
+                os.mkdir(name, 0o700, dir_fd=folder)
+            except FileExistsError:
+                if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    self._clear(folder, name)
+                    os.mkdir(name, 0o700, dir_fd=folder)
+        descriptor = self._folder(path)
+        self._dress(member, descriptor)
+        self._directory_times[path] = _moment(member)
 
-    def _make_other(self, tar: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+    def _make_file(self, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+        folder, name = self._place(path)
+        try:
+            descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
+        except FileExistsError:
+            self._clear(folder, name)
+            descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
+        content = tar.extractfile(member) if member.size else None
+        with open(descriptor, "wb", buffering=0) as file:
+            if content is not None:
+                shutil.copyfileobj(content, file, _CHUNK)
+            self._dress(member, descriptor)
+            moment = _moment(member)
+            os.utime(descriptor, ns=(moment, moment))
+
+    def _make_other(self, member: tarfile.TarInfo, path: str) -> None:
+        if member.islnk():
+            self._link(member, path)
+            return
+        folder, name = self._place(path)
+        self._clear(folder, name)
         if member.issym():
             if not member.linkname:
                 raise _fault(f"{_shown(member)} is a link to nothing")
-            place.symlink_to(member.linkname)
-            self._real = {"": self._root}
-        elif member.islnk():
-            wanted = member_path(member.linkname)
-            source = self._place(wanted)
-            if not wanted or (source.is_dir() and not source.is_symlink()):
-                raise _fault(f"{_shown(member)} is a link to a directory")
-            try:
-                os.link(source, place, follow_symlinks=False)
-            except FileNotFoundError as error:
-                raise _fault(
-                    f"{_shown(member)} is a link to {member.linkname[:_SHOWN]!r}, which the layer does not have"
-                ) from error
+            os.symlink(member.linkname, name, dir_fd=folder)
         elif member.ischr() or member.isblk() or member.isfifo():
             _check_device(member)
             kind = stat.S_IFCHR if member.ischr() else stat.S_IFBLK if member.isblk() else stat.S_IFIFO
-            os.mknod(place, kind | 0o600, os.makedev(member.devmajor, member.devminor))
-        elif member.isreg():
-            content = tar.extractfile(member)
-            descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                if content is not None:
-                    shutil.copyfileobj(content, file, _CHUNK)
+            os.mknod(name, kind | 0o600, os.makedev(member.devmajor, member.devminor), dir_fd=folder)
         else:
             raise _fault(f"{_shown(member)} has the unknown type {member.type!r}")
-
-    def _dress(self, member: tarfile.TarInfo, place: Path) -> None:
-        """Owner first: changing it clears the set-user-id bit."""
-        os.chown(place, member.uid, member.gid, follow_symlinks=False)
-        for header, value in member.pax_headers.items():
-            name = header.removeprefix(_XATTR)
-            if header.startswith(_XATTR):
-                if not name.startswith(_ATTRIBUTES):
-                    raise _fault(f"{_shown(member)} has the attribute {name[:_SHOWN]!r}, which no system knows")
-                if name.startswith(_OVERLAY):
-                    raise _fault(f"{_shown(member)} has the attribute {name}, which only overlayfs may set")
-                os.setxattr(place, name, value.encode("utf-8", "surrogateescape"), follow_symlinks=False)
+        # Owner first: changing it clears the set-user-id bit.
+        os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
+        for attribute, value in _attributes(member):
+            # There is no call with a directory's descriptor; the last element is not followed.
+            os.setxattr(f"/proc/self/fd/{folder}/{name}", attribute, value, follow_symlinks=False)
         if not member.issym():
-            place.chmod(member.mode & 0o7777)
-        moment = int(float(member.mtime) * 1_000_000_000)
-        if member.isdir():
-            self._directory_times[place] = moment
-        else:
-            os.utime(place, ns=(moment, moment), follow_symlinks=False)
+            os.chmod(name, member.mode & 0o7777, dir_fd=folder)
+        moment = _moment(member)
+        os.utime(name, ns=(moment, moment), dir_fd=folder, follow_symlinks=False)
 
-    def _place(self, path: str) -> Path:
-        """The host path for a member: its folder resolved, its last element as it is."""
+    def _link(self, member: tarfile.TarInfo, path: str) -> None:
+        wanted = member_path(member.linkname)
+        if not wanted:
+            raise _fault(f"{_shown(member)} is a link to a directory")
+        folder, known = self._place(wanted)
+        # The descriptor of one folder may be closed when another is looked for.
+        source = os.dup(folder)
+        try:
+            target, name = self._place(path)
+            self._clear(target, name)
+            os.link(known, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+        except FileNotFoundError as error:
+            raise _fault(
+                f"{_shown(member)} is a link to {member.linkname[:_SHOWN]!r}, which the layer does not have"
+            ) from error
+        except PermissionError as error:
+            raise _fault(f"{_shown(member)} is a link to a directory") from error
+        finally:
+            os.close(source)
+
+    def _dress(self, member: tarfile.TarInfo, descriptor: int) -> None:
+        """Owner first: changing it clears the set-user-id bit."""
+        os.chown(descriptor, member.uid, member.gid)
+        for name, value in _attributes(member):
+            os.setxattr(descriptor, name, value)
+        os.chmod(descriptor, member.mode & 0o7777)
+
+    def _place(self, path: str) -> tuple[int, str]:
+        """Where a member is: the descriptor of its folder, links followed, and its last element as it is."""
         folder, _, name = path.rpartition("/")
-        return self._folder(folder) / name
+        return self._folder(folder), name
 
-    def _folder(self, path: str) -> Path:
-        """The host path of a folder of the layer, made when it is not there, links followed inside the layer."""
-        known = self._real.get(path)
+    def _folder(self, path: str) -> int:
+        """The descriptor of a folder of the layer, made when it is not there, links followed inside the layer.
+
+        It is open until a few others were asked for.
+        """
+        if not path:
+            return self._tree.descriptor
+        known = self._folders.get(path)
         if known is None:
-            known = self._real[path] = self._walk(path)
+            known = self._open(path)
+            if len(self._folders) >= _MOST_OPEN:
+                os.close(self._folders.pop(next(iter(self._folders))))
+            self._folders[path] = known
         return known
 
-    def _walk(self, path: str) -> Path:
-        done: list[str] = []
-        rest, links = path.split("/"), 0
-        while rest:
-            name = rest.pop(0)
-            if name == "..":
-                done = done[:-1]
-            if name in ("", ".", ".."):
-                continue
-            place = self._root.joinpath(*done, name)
-            if place.is_symlink():
+    def _open(self, path: str) -> int:
+        """From the nearest folder that is open, as long as there is no link on the way."""
+        above, _, rest = path.rpartition("/")
+        names = [rest]
+        while above and above not in self._folders:
+            above, _, name = above.rpartition("/")
+            names.append(name)
+        here = os.dup(self._folders[above] if above else self._tree.descriptor)
+        try:
+            while names:
+                below = self._enter(here, names.pop())
+                if below < 0:
+                    return self._resolve(path)
+                os.close(here)
+                here = below
+            return os.dup(here)
+        finally:
+            os.close(here)
+
+    def _enter(self, folder: int, name: str) -> int:
+        """A descriptor of a directory below another, made if need be; -1 where a link is in its place."""
+        for _ in range(2):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                return os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    return -1
+                self._clear(folder, name)
+            except FileNotFoundError:
+                pass
+            os.mkdir(name, 0o755, dir_fd=folder)
+        raise _fault(f"{name[:_SHOWN]!r} cannot be made a directory")
+
+    def _resolve(self, path: str) -> int:
+        """As `_open`, with links, each followed as in a root directory that is the layer's."""
+        stack = [os.dup(self._tree.descriptor)]
+        rest, links = path.split("/")[::-1], 0
+        try:
+            while rest:
+                name = rest.pop()
+                if name == "..":
+                    _close(stack, 1 if len(stack) > 1 else 0)
+                if name in ("", ".", ".."):
+                    continue
+                below = self._enter(stack[-1], name)
+                if below >= 0:
+                    stack.append(below)
+                    if len(stack) > MOST_ELEMENTS:
+                        raise _fault(f"{path[:_SHOWN]!r} goes over links to directories that lie too deep")
+                    continue
                 links += 1
                 if links > _MOST_LINKS:
-                    raise _fault(f"{path} goes over too many links")
-                target = str(place.readlink())
-                done = [] if target.startswith("/") else done
-                rest = [*target.split("/"), *rest]
-                continue
-            if not place.is_dir():
-                self._clear(place)
-                place.mkdir(0o755)
-            done.append(name)
-        return self._root.joinpath(*done)
+                    raise _fault(f"{path[:_SHOWN]} goes over too many links")
+                target = os.readlink(name, dir_fd=stack[-1])
+                if target.startswith("/"):
+                    _close(stack, len(stack) - 1)
+                rest += target.split("/")[::-1]
+            return stack.pop()
+        finally:
+            _close(stack, len(stack))
 
-    def _clear(self, place: Path) -> None:
+    def _clear(self, folder: int, name: str) -> None:
         """Make room: a later member replaces an earlier one."""
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)
-            self._real = {"": self._root}
-        elif os.path.lexists(place):
-            place.unlink()
-            self._real = {"": self._root}
+        try:
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except IsADirectoryError:
+            Tree(folder).remove(name)
+        # What was looked up through it is something else from now on; `folder` is in use.
+        self._forget(but=folder)
+
+    def _forget(self, *, but: int = -1) -> None:
+        for path, descriptor in list(self._folders.items()):
+            if descriptor != but:
+                os.close(descriptor)
+                del self._folders[path]
+
+
+def _close(stack: list[int], number: int) -> None:
+    """Close the last descriptors of a stack."""
+    for _ in range(number):
+        os.close(stack.pop())
+
+
+def _moment(member: tarfile.TarInfo) -> int:
+    return int(float(member.mtime) * 1_000_000_000)
+
+
+def _attributes(member: tarfile.TarInfo) -> Iterator[tuple[str, bytes]]:
+    """The extended attributes of a member. Raises ExecutionError for one that an image may not set."""
+    for header, value in member.pax_headers.items():
+        if not header.startswith(_XATTR):
+            continue
+        name = header.removeprefix(_XATTR)
+        if not name.startswith(_ATTRIBUTES):
+            raise _fault(f"{_shown(member)} has the attribute {name[:_SHOWN]!r}, which no system knows")
+        if name.startswith(_OVERLAY):
+            raise _fault(f"{_shown(member)} has the attribute {name}, which only overlayfs may set")
+        yield name, value.encode("utf-8", "surrogateescape")
 
 
 def _shown(member: tarfile.TarInfo) -> str:

@@ -64,7 +64,7 @@ from typing import Any
 
 import msgspec
 
-from lading import telemetry
+from lading import removal, telemetry
 from lading.client.allocation import spread_directories
 from lading.core import ids
 from lading.core.errors import LadingError
@@ -75,6 +75,7 @@ from lading.supervisor.engines import find_engines
 from lading.supervisor.process import ignore_probes
 from lading.supervisor.rehearsal import rehearse
 from lading.supervisor.run import EngineMaker
+from lading.supervisor.tidying import Tidier
 from lading.supervisor.worker import MESSAGE_SIZE, work
 
 _MOST_DESCRIPTORS = 200
@@ -105,6 +106,7 @@ class Zygote:
     _outposts: dict[int, int] = field(default_factory=dict)
     _poll: select.poll = field(default_factory=select.poll)
     _crew: Crew = field(init=False)
+    _tidier: Tidier = field(init=False)
 
     def __post_init__(self) -> None:
         self._crew = Crew(
@@ -114,6 +116,8 @@ class Zygote:
             clock=time.monotonic,
             most_idle=2 * (os.cpu_count() or 1),
         )
+        places = removal.places(self.run_root.parent)
+        self._tidier = Tidier(places, fork=self._fork, poll=self._poll, clock=time.monotonic)
 
     def serve(self) -> None:
         """Answer requests until the other end closes."""
@@ -121,8 +125,10 @@ class Zygote:
         self._poll.register(self.connection, select.POLLIN)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while True:
-                wait = self._crew.timeout()
-                for descriptor, _ in self._poll.poll(None if wait is None else wait * 1000 + 1):
+                self._tidier.look()
+                retiring, wait = self._crew.timeout(), self._tidier.timeout()
+                wait = wait if retiring is None else min(wait, retiring)
+                for descriptor, _ in self._poll.poll(wait * 1000 + 1):
                     if descriptor != self.connection.fileno():
                         self._heed(descriptor)
                         continue
@@ -137,6 +143,8 @@ class Zygote:
         uuid = self._crew.take(descriptor)
         if uuid is None:
             # A worker may have had two descriptors to look at; with the first it was forgotten.
+            if self._tidier.take(descriptor):
+                return
             if descriptor in self._cleaners:
                 self._reap(descriptor)
             elif descriptor in self._outposts:
@@ -281,6 +289,7 @@ class Zygote:
             os.setsid()
             self.connection.close()
             self._crew.leave()
+            self._tidier.leave()
             for cleaner in self._cleaners.values():
                 os.close(cleaner.pidfd)
                 os.close(cleaner.reader)

@@ -128,7 +128,7 @@ def test_requests_and_answers_pass_through(serving: Any) -> None:
     ask(serving, op="list", id=1)
     assert hear(serving) == {"op": "listed", "id": 1, "live": [], "dead": ["d"]}
     ask(serving, op="ping", id=2)
-    assert hear(serving) == {"op": "pong", "id": 2, "broken": "", "images": []}
+    assert hear(serving) == {"op": "pong", "id": 2, "broken": "", "unremoved": 0, "images": []}
 
 
 def test_prices_are_left_for_supervisors_who_are_told(serving: Any, tmp_path: Path) -> None:

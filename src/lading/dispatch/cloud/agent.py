@@ -73,6 +73,12 @@ def broken(directory: str) -> str:
         return ""
 
 
+def unremoved(directory: str) -> int:
+    """How many directories could not be removed yet (`lading.removal`)."""
+    places = (Path(directory, "removed"), Path(directory, "cache", "removed"))
+    return sum(len(list(one.iterdir())) for one in places if one.is_dir())
+
+
 def images(directory: str) -> list[str]:
     """The images that are unpacked here, by their portable data hashes."""
     return sorted(path.stem for path in Path(directory, "cache", "images").glob("*.json"))
@@ -171,6 +177,7 @@ class Bridge:
                         "op": "pong",
                         "id": request.get("id"),
                         "broken": broken(self.directory),
+                        "unremoved": unremoved(self.directory),
                         "images": images(self.directory),
                     }
                 )

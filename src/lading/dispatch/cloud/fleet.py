@@ -406,6 +406,7 @@ class CloudFleet:
                     vcpus=one.kind.resources.vcpus if one.kind is not None else 0,
                     ram=one.kind.resources.ram if one.kind is not None else 0,
                     age=now - one.seen,
+                    unremoved=one.unremoved,
                 )
                 for one in machines
             ),

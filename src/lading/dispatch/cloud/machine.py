@@ -35,6 +35,8 @@ class Machine:
     since: float = 0.0
     seen: float = 0.0
     broken: str = ""
+    unremoved: int = 0
+    """Directories that could not be removed on it yet."""
     fault: str = ""
     why: str = ""
     """Why it is shut down."""

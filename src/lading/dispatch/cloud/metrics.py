@@ -58,6 +58,7 @@ class MachineFigures:
     vcpus: int
     ram: int
     age: float
+    unremoved: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +187,11 @@ class Counts:
             ("containers_longest_wait_time_seconds", "Age of the oldest that waits.", found.longest_wait),
             ("at_quota", "Whether the quota is used up.", float(found.at_quota)),
             ("max_concurrent_containers", "Most containers that the API bears at a time, 0 any.", found.most),
+            (
+                "directories_unremoved",
+                "Directories on VMs that could not be removed yet.",
+                float(sum(one.unremoved for one in found.machines)),
+            ),
             ("last_503_time", "When the API last was busy, seconds since 1970, 0 never.", found.busy_at),
         ):
             yield GaugeMetricFamily(f"{PREFIX}{name}", text, value=value)

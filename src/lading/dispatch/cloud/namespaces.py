@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from lading import confined
 from lading.core.errors import Unavailable
 
 _RECORD = "vm.json"
@@ -223,7 +224,8 @@ class Machines:
         for path in _hierarchies():
             _remove_groups(path / f"lading-vm-{_short(folder)}", until)
         while folder.exists() and time.monotonic() < until:
-            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                confined.remove(folder)
 
 
 def _hierarchies() -> list[Path]:

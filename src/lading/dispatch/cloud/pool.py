@@ -512,6 +512,8 @@ class Pool:
                 self._survey(one, await one.link.request("list", timeout=60.0))
             one.seen = self._clock()
             one.images.update(str(image) for image in answer.get("images") or [])
+            unremoved = answer.get("unremoved")
+            one.unremoved = unremoved if isinstance(unremoved, int) else 0
             broken = str(answer.get("broken") or "")
             if broken != one.broken:
                 one.broken = broken

@@ -27,6 +27,7 @@ from typing import TypeVar
 
 import msgspec
 
+from lading import removal
 from lading.core import imagelayout
 from lading.core.diskroom import Amount
 from lading.core.errors import ExecutionError, Failure
@@ -210,8 +211,8 @@ class NativeEngine:
             if self._crun.poll() is None:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
-        linux.remove_directory(self._run / "bundle")
-        linux.remove_plain(self._run / "crun")
+        linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
+        removal.discard(self._run / "crun", aside=removal.beside(self._run))
         self._log.unlink(missing_ok=True)
         if self._lease >= 0:
             os.close(self._lease)

@@ -1,0 +1,97 @@
+"""Giving up directories whose content others wrote: removed soon, or moved aside and removed later.
+
+The owner of such a tree may have made it so large, or so odd, that its removal takes long or fails. That
+must not keep what was given to a container, nor stop whoever tidies up. So `discard` ends within some
+seconds: what is not gone by then is moved into the directory `removed` beside its kind, on the same file
+system, and `retry` goes on with it later, as often as it takes.
+
+    <data>/removed/           what containers left: run directories and ranks of gangs
+    <data>/cache/removed/     layers of images and input collections
+
+Both are shown by `lading doctor`. Warm parents retry when they start, and once a minute while there is
+something; supervisors that are started one at a time (Slurm, by hand) do at their own end, for seconds.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from lading import confined
+from lading.confined import Stop, Stopped, never
+
+NAME = "removed"
+PATIENCE = 10.0
+"""Seconds that one removal may take before the rest is moved aside: some 500,000 files."""
+_logger = logging.getLogger("lading.removal")
+
+
+def beside(directory: Path) -> Path:
+    """Where what cannot be removed of a directory `<data>/<kind>/<name>` goes: `<data>/removed`."""
+    return directory.parent.parent / NAME
+
+
+def places(data: Path) -> tuple[Path, Path]:
+    """Both such places below the data directory of a server, a VM or a node."""
+    return data / NAME, data / "cache" / NAME
+
+
+def discard(directory: Path, *, aside: Path, last: str = "", patience: float = PATIENCE) -> None:
+    """Have a directory gone from its place. Nothing there is no error.
+
+    It is removed, the entry named `last` after all others; or, when that fails or takes longer than
+    `patience` seconds, moved into `aside`, which is made. Raises OSError when it can be neither.
+    """
+    until = time.monotonic() + patience
+    try:
+        confined.remove(directory, keep=last, stop=lambda: time.monotonic() > until)
+    except Stopped:
+        _move(directory, aside, f"its removal takes longer than {patience:g} s")
+    except OSError as error:
+        _move(directory, aside, str(error))
+
+
+def waiting(aside: Path) -> list[str]:
+    """What was moved aside and is still there, by name. Raises no error."""
+    try:
+        return sorted(one.name for one in aside.iterdir())
+    except OSError:
+        return []
+
+
+def retry(aside: Path, *, stop: Stop = never) -> int:
+    """Try again to remove what was moved aside; how many are left. Raises no error.
+
+    Any number of processes may do so at the same time.
+    """
+    for name in waiting(aside):
+        try:
+            confined.remove(aside / name, stop=stop)
+        except Stopped:
+            break
+        except OSError as error:
+            _logger.info("%s: still cannot be removed: %s", aside / name, error)
+        else:
+            _logger.info("%s: removed at last", aside / name)
+    left = len(waiting(aside))
+    if not left:
+        with suppress(OSError):
+            aside.rmdir()
+    return left
+
+
+def _move(directory: Path, aside: Path, why: str) -> None:
+    aside.mkdir(mode=0o700, parents=True, exist_ok=True)
+    target = aside / f"{directory.name}~{secrets.token_hex(4)}"
+    with suppress(FileNotFoundError):
+        try:
+            directory.rename(target)
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise OSError(errno.EXDEV, f"{aside} is on another file system", str(directory)) from error
+            raise
+        _logger.warning("%s: moved to %s, to be removed later: %s", directory, target, why)
