@@ -78,7 +78,7 @@ class API:
     MaxUnauthenticatedBodies: int = key(4 * MIB, "Most bytes of all such bodies at once.", private=True, unit="bytes")
     MinTransferRate: int = key(
         64 * KIB,
-        "Bytes a second below which a transfer of a block, or of a file over WebDAV, is given up after 10 s; 0: never.",
+        "Bytes a second below which a transfer of a block, or of a file over WebDAV, is given up after 30 s; 0: never.",
         private=True,
         unit="bytes",
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ import pytest
 from starlette.types import Message
 
 from lading.blobs import app as blobs_app
-from lading.blobs import directory
+from lading.blobs import directory, intake
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.memory import Memory
@@ -296,7 +297,7 @@ async def test_options_tell_other_origins(store: Store) -> None:
 
 
 async def test_large_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs_app, "Memory", lambda limit: Memory(limit, patience=0.01))
+    monkeypatch.setattr(blobs_app, "Memory", functools.partial(Memory, patience=0.01))
     store = Store(MemoryVolume(), config=replace(CONFIG, API=API(MaxKeepBlobBuffers=1)))
     blocks = [await store.put(bytes([number]) * 100) for number in range(3)]
     answers = await asyncio.gather(*(store.ask("GET", f"/{block}") for block in blocks))
@@ -305,9 +306,11 @@ async def test_large_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     held, release = asyncio.Event(), asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
+        # What came of a block has memory.
+        yield bytes(MAX_BLOCK - 1)
         held.set()
         await release.wait()
-        yield b"foo"
+        yield b"x"
 
     async def hold() -> int:
         # A body of unknown length: it gets room for the largest.
@@ -319,7 +322,8 @@ async def test_large_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     await held.wait()
     busy = await store.ask("GET", f"/{blocks[0]}")
     release.set()
-    assert (busy.status, await holder) == (503, 200)
+    # Its bytes are not those that its name promises.
+    assert (busy.status, await holder) == (503, 400)
     assert busy.headers["retry-after"] == "2"
 
 
@@ -328,11 +332,11 @@ async def test_a_body_that_stands_still_is_given_up(monkeypatch: pytest.MonkeyPa
         yield b"fo"
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(blobs_app, "_TRANSFER", 0.01)
+    monkeypatch.setattr(intake, "WINDOW", 0.01)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with store.transport.stream("PUT", f"/{FOO}", headers=headers, body=stuck()) as answer:
         assert answer.status == 503
-        assert b"did not come within" in await answer.read()
+        assert b"bytes a second came for" in await answer.read()
 
 
 async def test_a_client_that_leaves_gets_no_answer(store: Store) -> None:

@@ -110,6 +110,18 @@ def test_deadlines() -> None:
     assert table.overdue(NEVER) == [one]
 
 
+def test_new_deadlines_are_told() -> None:
+    table, told = table_of(), list[float]()
+    table.listeners.append(told.append)
+    assert table.next_deadline() == NEVER
+    one = admitted(table, "10.0.0.1", 5.0)
+    table.serve(one)
+    assert table.next_deadline() == NEVER
+    table.wait(one, 40.0)
+    assert told == [35.0, 40.0]
+    assert table.next_deadline() == 40.0
+
+
 def test_what_was_released_is_not_counted_whatever_it_does_then() -> None:
     table = table_of(connections=2, per_address=1)
     one = admitted(table, "10.0.0.1")

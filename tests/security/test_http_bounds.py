@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lading.testing.hpc import Rig, until
 from tests.system.cluster import Cluster, running_cluster
 
 pytestmark = pytest.mark.system
@@ -50,10 +51,7 @@ class Target:
 
     def memory(self) -> int:
         """Resident bytes of the server."""
-        text = Path(f"/proc/{self.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", text)
-        assert found is not None
-        return int(found[1]) << 10
+        return memory_of(self.pid)
 
     def connect(self, way: str = "https") -> socket.socket:
         if way == "unix":
@@ -84,6 +82,13 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         assert made.is_well()
         yield made
         assert made.is_well()
+
+
+def memory_of(pid: int) -> int:
+    """Resident bytes of a process."""
+    found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) << 10
 
 
 def head(method: str, path: str, *, token: str = "", more: str = "") -> bytes:
@@ -264,3 +269,62 @@ def test_requests_that_wait(target: Target) -> None:
     with target.connect("unix") as one:
         pour(one, head("GET", "/arvados/v1/config") * 100, 4_000_000)
         assert target.memory() - before < 24 * MIB
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    rig = Rig(tmp_path_factory.mktemp("hpc"))
+    rig.up()
+    try:
+        yield rig
+    finally:
+        rig.down()
+
+
+def connect_to_daemon(daemon: Rig, *, handshake: bool = True) -> socket.socket:
+    plain = socket.create_connection((daemon.host, daemon.port), timeout=20)
+    if not handshake:
+        return plain
+    context = ssl.create_default_context(cadata=daemon.identity.certificate)
+    context.check_hostname = False
+    return context.wrap_socket(plain)
+
+
+@pytest.mark.attack("keeps 300 idle connections to the daemon of an HPC container open, with and without TLS")
+@pytest.mark.parametrize("handshake", [True, False])
+def test_idle_strangers_of_a_daemon(daemon: Rig, handshake: bool) -> None:
+    assert daemon.process is not None
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            stack.enter_context(connect_to_daemon(daemon, handshake=handshake))
+        began = time.monotonic()
+        assert daemon.query()["codeStatus"] == "Waiting"
+        assert time.monotonic() - began < 5
+        assert len(list(Path(f"/proc/{daemon.process.pid}/fd").iterdir())) < 100
+
+
+@pytest.mark.attack("sends 250 MB of header lines, or of a body without the authorization, to an HPC daemon")
+@pytest.mark.parametrize("more", ["", "Content-Length: 250000000\r\n\r\n"])
+def test_endless_requests_to_a_daemon(daemon: Rig, more: str) -> None:
+    assert daemon.process is not None
+    before = memory_of(daemon.process.pid)
+    with connect_to_daemon(daemon) as one:
+        one.sendall(f"POST /v1/command HTTP/1.1\r\nHost: x\r\n{more}".encode())
+        assert pour(one, b"X-Line: %s\r\n" % (b"v" * 60_000), 250_000_000) < 40_000_000
+    assert memory_of(daemon.process.pid) - before < 16 * MIB
+    assert daemon.query()["codeStatus"] == "Waiting"
+
+
+@pytest.mark.attack("runs in an HPC container and looks for the daemon's key in every environment")
+def test_the_key_of_a_daemon_is_in_no_environment(daemon: Rig) -> None:
+    assert daemon.process is not None
+    shown = Path(f"/proc/{daemon.process.pid}/environ").read_bytes()
+    assert b"PRIVATE KEY" not in shown
+    assert daemon.identity.authorization.encode() not in shown
+    daemon.code("env; cat /proc/$PPID/environ; exit 0")
+    daemon.command("start")
+    until(lambda: daemon.query()["codeStatus"] != "Running")
+    said = daemon.call("GET", "/v1/logs/stdout").body
+    assert b"PATH=" in said
+    assert b"PRIVATE KEY" not in said
+    assert daemon.identity.authorization.encode() not in said

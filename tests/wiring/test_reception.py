@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from lading.api.exchange import TAKE_OVER
 from lading.blobs.intake import RECEIVE_INTO, take_in
+from lading.blobs.memory import Memory
 from lading.wiring.reception import ReceivingProtocol
 
 BODY = os.urandom(3 << 20)
@@ -64,11 +65,12 @@ class Site:
         request = Request(scope, receive)
         length = int(request.headers.get("content-length", 0))
         self.bodies.append(bytearray(length))
-        view = memoryview(self.bodies[-1])
+        room = await Memory(0).begin(length, "body")
+        room.view = view = memoryview(self.bodies[-1])
         assert (RECEIVE_INTO in scope.get("extensions", {})) == (length > 0)
         try:
             async with asyncio.timeout(0.2 if scope["path"] == "/impatient" else 20):
-                await take_in(request, view, length=length, followers=())
+                await take_in(request, room, length=length, followers=())
             text = hashlib.md5(view).hexdigest()
         except TimeoutError:
             text = "too slow"

@@ -156,7 +156,7 @@ class Administration:
         if mount.is_read_only:
             raise Forbidden(f"{mount.uuid}: is read-only")
         with await self._memory.take(locators.MAX_BLOCK, hash) as room:
-            size = await take_in(request, room.view, length=None, followers=())
+            size = await take_in(request, room, length=None, followers=())
             await mount.volume.put(hash, room.view[:size])
         return PlainTextResponse("")
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Final
 
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from lading.blobs.intake import WINDOW
 from lading.blobs.memory import Room
 from lading.blobs.volume import Buffer
+from lading.client.peer import end
 from lading.core.errors import Full, LadingError, TooLarge, Unavailable
+from lading.core.pools import Pace
 
 ANY_ORIGIN: Final = {"Access-Control-Allow-Origin": "*"}
 _AGAIN: Final = "2"
 _CHUNK: Final = 1 << 20
-_TRANSFER: Final = 600.0
+_LAST: Final = 1 << 17
 
 
 def refusal(error: LadingError) -> Response:
@@ -32,22 +36,43 @@ def refusal(error: LadingError) -> Response:
 class BlockAnswer(Response):
     """A block, sent in pieces; its room is given back once it has been sent, whatever happens."""
 
-    def __init__(self, data: Buffer, size: int, headers: dict[str, str], *, room: Room | None = None) -> None:
+    def __init__(
+        self, data: Buffer, size: int, headers: dict[str, str], *, room: Room | None = None, rate: int = 0
+    ) -> None:
+        """`rate`: the least bytes a second that its reader takes; 0: any."""
         super().__init__(b"", headers={**headers, "Content-Length": str(size)}, media_type="application/octet-stream")
         self._data = memoryview(data)
         self._room = room
+        self._pace = Pace(rate, WINDOW)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 (ASGI)
         """Send it."""
         try:
-            # A reader that stands still must not keep others from their turn.
-            async with asyncio.timeout(_TRANSFER):
-                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                for start in range(0, len(self._data), _CHUNK):
-                    piece = self._data[start : start + _CHUNK]
-                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            for piece in self._pieces():
+                # A reader that stands still must not keep others from their turn.
+                async with asyncio.timeout(self._pace.left):
+                    await self._send(piece, send)
+            async with asyncio.timeout(self._pace.left):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            await end(scope)
         finally:
             self._data = memoryview(b"")
             if self._room is not None:
                 self._room.release()
+
+    async def _send(self, piece: Buffer, send: Send) -> None:
+        now = asyncio.get_running_loop().time
+        began = now()
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        self._pace.note(len(piece), now() - began)
+
+    def _pieces(self) -> Iterator[Buffer]:
+        size = len(self._data)
+        # A connection may keep the last piece for long: that must not be a part of the room.
+        last = max(0, size - _LAST) if size > _CHUNK else size
+        for start in range(0, last, _CHUNK):
+            yield self._data[start : min(start + _CHUNK, last)]
+        if last < size:
+            yield bytes(self._data[last:])

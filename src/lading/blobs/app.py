@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lading.blobs.administration import Administration
 from lading.blobs.answers import ANY_ORIGIN, BlockAnswer, refusal
 from lading.blobs.intake import take_in
-from lading.blobs.memory import Memory
+from lading.blobs.memory import Memory, Room
 from lading.blobs.mounts import Mounts
 from lading.blobs.volume import Draft
 from lading.client.peer import note_known
@@ -62,7 +62,6 @@ class CheckToken(Protocol):
         """Check the token."""
 
 
-_TRANSFER = 600.0
 _IN_THREAD = 1 << 18
 _MOST_COPIES = 1000
 _HASH = re.compile(r"[0-9a-f]{32}")
@@ -105,7 +104,9 @@ class _Store:
         self._classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default")) or ("default",)
         self._clock = clock
         self._check_token = check_token
-        self._memory = Memory(config.API.MaxKeepBlobBuffers * locators.MAX_BLOCK)
+        api = config.API
+        self._memory = Memory(api.MaxKeepBlobBuffers * locators.MAX_BLOCK, share=api.MaxTransferShare)
+        self._rate = api.MinTransferRate
         self._administration = Administration(mounts, self._memory, config, clock=clock)
 
     async def answer(self, request: Request) -> Response:
@@ -135,11 +136,12 @@ class _Store:
         if (length or 0) > locators.MAX_BLOCK:
             raise TooLarge(f"{what}: a block has at most {locators.MAX_BLOCK} bytes")
         wish = _wish(request.headers, self._classes, self._copies)
-        with await self._memory.take(locators.MAX_BLOCK if length is None else length, what) as room:
+        largest = locators.MAX_BLOCK if length is None else length
+        with await self._memory.begin(largest, what, holder=_holder(token)) as room:
             places = await self._mounts.places(wanted) if wanted else None
             draft = await self._begin(places, wish, len(room.view))
             try:
-                name, size, draft = await self._receive(request, what, room.view, length, draft)
+                name, size, draft = await self._receive(request, room, length, draft)
                 if wanted not in (None, name):
                     raise Malformed(f"{wanted}: the {size} bytes that came do not match this hash")
                 if places is None:
@@ -170,7 +172,7 @@ class _Store:
         return await self._mounts.begin(places, wish, size)
 
     async def _receive(
-        self, request: Request, what: str, view: memoryview, length: int | None, draft: tuple[str, Draft] | None
+        self, request: Request, room: Room, length: int | None, draft: tuple[str, Draft] | None
     ) -> tuple[str, int, tuple[str, Draft] | None]:
         """Take the body in; its hash and size, and the draft if it was written to the end."""
         digest = hashlib.md5(usedforsecurity=False)
@@ -182,11 +184,7 @@ class _Store:
             else:
                 digest.update(piece)
 
-        try:
-            async with asyncio.timeout(_TRANSFER):
-                size = await take_in(request, view, length=length, followers=(add, written.add))
-        except TimeoutError as error:
-            raise Unavailable(f"{what}: the body did not come within {_TRANSFER:g} s") from error
+        size = await take_in(request, room, length=length, followers=(add, written.add), rate=self._rate)
         return digest.hexdigest(), size, written.draft
 
     async def _read(self, request: Request, wanted: Locator) -> Response:
@@ -202,13 +200,13 @@ class _Store:
             return BlockAnswer(b"", 0, headers)
         if request.method == "HEAD":
             return BlockAnswer(b"", (await self._mounts.head(wanted.hash)).size, headers)
-        room = await self._memory.take(min(wanted.size or 0, locators.MAX_BLOCK), wanted.bare)
+        room = await self._memory.take(min(wanted.size or 0, locators.MAX_BLOCK), wanted.bare, holder=_holder(token))
         try:
             data = await self._mounts.get(wanted.hash, room.view)
         except BaseException:
             room.release()
             raise
-        return BlockAnswer(data, len(data), headers, room=room)
+        return BlockAnswer(data, len(data), headers, room=room, rate=self._rate)
 
     async def _token(self, request: Request, *, writing: bool) -> str:
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
@@ -249,6 +247,12 @@ def _naming(hash: str) -> Iterator[None]:
         if hash not in error.message and isinstance(error, Corrupt | NotFound | Unavailable):
             error.args = (f"{hash}: {error.message}",)
         raise
+
+
+def _holder(token: str) -> str:
+    """What all spellings of a token have in common: whose share of the memory it is."""
+    parts = token.split("/")
+    return parts[2] if parts[0] == "v2" and len(parts) > 2 else token
 
 
 def _wish(headers: Mapping[str, str], default: Sequence[str], default_copies: int) -> Wish:

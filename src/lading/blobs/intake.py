@@ -13,51 +13,87 @@ from typing import Final
 
 from starlette.requests import ClientDisconnect, Request
 
-from lading.core.errors import TooLarge
+from lading.blobs.memory import Room
+from lading.core.errors import TooLarge, Unavailable
+from lading.core.pools import Pace
 
 RECEIVE_INTO: Final = "lading.receive_into"
-"""ASGI extension: `await scope["extensions"][RECEIVE_INTO](view, progress)` fills `view`, which is as long as the body
-was announced to be, calls `progress(filled)` now and then, and returns how much came before the connection ended."""
+"""ASGI extension: `await scope["extensions"][RECEIVE_INTO](view, progress, extend)` fills `view`, which is as long as
+the body was announced to be, and returns how much came before the connection ended. Now and then it calls
+`progress(filled)`, which returns how far the view may be filled; when that is reached, it awaits `extend(filled)`."""
+WINDOW: Final = 30.0
+"""Seconds in which a body, or the reader of a block, is slower than the least rate before it is given up."""
 
+Progress = Callable[[int], int]
+Extend = Callable[[int], Awaitable[int]]
 Follower = Callable[[memoryview], Awaitable[None]]
 _PIECE: Final = 1 << 20
 
 
-async def take_in(request: Request, view: memoryview, *, length: int | None, followers: Sequence[Follower]) -> int:
-    """Read the body into `view`; its size in bytes, once every follower has seen all of it.
+async def take_in(
+    request: Request, room: Room, *, length: int | None, followers: Sequence[Follower], rate: int = 0
+) -> int:
+    """Read the body into a room; its size in bytes, once every follower has seen all of it.
 
-    `length` is what was announced. Raises TooLarge when more comes than fits, ClientDisconnect when the other side
-    leaves, and what a follower raises.
+    `length` is what was announced, `rate` the least bytes a second. Raises TooLarge when more comes than fits,
+    ClientDisconnect when the other side leaves, Unavailable when there is no memory or the body comes too slowly, and
+    what a follower raises.
     """
-    feed = _Feed(view)
+    feed = _Feed(room, Pace(rate, WINDOW))
     tasks = [asyncio.create_task(_follow(feed, follower)) for follower in followers]
     try:
-        await _fill(request, feed, length)
-    except BaseException:
+        async with asyncio.timeout(feed.pace.left) as feed.timer:
+            await _fill(request, feed, length)
+    except BaseException as error:
         feed.end(complete=False)
         # A thread may be at work on the memory: it must be done before that is used for something else.
         await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(error, TimeoutError) and feed.timer.expired():
+            raise Unavailable(f"{room.what}: fewer than {rate} bytes a second came for {WINDOW:g} s") from error
         raise
+    room.settle(feed.filled)
     feed.end(complete=True)
     await asyncio.gather(*tasks)
     return feed.filled
 
 
 class _Feed:
-    """How far the body has come; wakes those who follow it."""
+    """How far the body has come; wakes those who follow it, and sees to it that it comes quickly enough."""
 
-    def __init__(self, view: memoryview) -> None:
-        self.view = view
+    timer: asyncio.Timeout
+
+    def __init__(self, room: Room, pace: Pace) -> None:
+        self._room = room
+        self.view = room.view
+        self.pace = pace
         self.filled = 0
+        self._loop = asyncio.get_running_loop()
+        self._noted_at = self._loop.time()
         self._ended = False
         self._abandoned = False
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
-    def advance(self, filled: int) -> None:
-        """So many bytes are there by now."""
-        self.filled = filled
+    def advance(self, filled: int) -> int:
+        """So many bytes are there by now; how many may be."""
+        now = self._loop.time()
+        self.pace.note(filled - self.filled, now - self._noted_at)
+        self.filled, self._noted_at = filled, now
         if self._waiters and any(filled >= wanted for wanted, _ in self._waiters):
             self._wake()
+        left = self.pace.left
+        if left == WINDOW:
+            # Rather seldom, as it costs something.
+            self.timer.reschedule(now + left)
+        return self._room.extend(filled)
+
+    async def extend(self, filled: int) -> int:
+        """Wait for memory, which is nobody's delay; how many bytes may be there then. Raises Unavailable."""
+        self.timer.reschedule(None)
+        allowed = await self._room.extended(filled)
+        self._noted_at = self._loop.time()
+        if (left := self.pace.left) is not None:
+            self.timer.reschedule(self._noted_at + left)
+        return allowed
 
     def end(self, *, complete: bool) -> None:
         """No more will come; what is there is worth nothing unless it is complete."""
@@ -91,13 +127,16 @@ async def _follow(feed: _Feed, follower: Follower) -> None:
 async def _fill(request: Request, feed: _Feed, length: int | None) -> None:
     receive_into = request.scope.get("extensions", {}).get(RECEIVE_INTO)
     if receive_into is not None and length == len(feed.view):
-        feed.advance(await receive_into(feed.view, feed.advance))
+        feed.filled = await receive_into(feed.view, feed.advance, feed.extend)
         if feed.filled < length:
             raise ClientDisconnect
         return
+    allowed = feed.advance(0)
     async for chunk in request.stream():
         end = feed.filled + len(chunk)
         if end > len(feed.view):
             raise TooLarge(f"the body has more than the {len(feed.view)} bytes that a block may have")
+        while allowed < end:
+            allowed = await feed.extend(allowed)
         feed.view[feed.filled : end] = chunk
-        feed.advance(end)
+        allowed = feed.advance(end)

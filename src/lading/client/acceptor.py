@@ -17,12 +17,15 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from lading.core.connections import LOCAL, Connection, ConnectionTable, HttpLimits
+from lading.core.connections import LOCAL, NEVER, Connection, ConnectionTable, HttpLimits
 
 _AT_ONCE: Final = 64
 """Connections accepted in one pass of the loop: other work waits for no more."""
 _PAUSE: Final = 0.2
-_PERIOD: Final = 1.0
+_PERIOD: Final = 0.1
+"""Seconds between two looks for overdue connections, at least."""
+_QUIET: Final = 1.0
+"""Seconds between two warnings."""
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _logger = logging.getLogger("lading.connections")
 
@@ -41,8 +44,10 @@ class Acceptor:
         self._listening: list[socket.socket] = []
         self._tasks: dict[Connection, asyncio.Task[None]] = {}
         self._transports: dict[Connection, asyncio.Transport] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._warned_at = -_PERIOD
+        self._resuming: asyncio.TimerHandle | None = None
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._sweep_at = NEVER
+        self._warned_at = -_QUIET
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
@@ -54,8 +59,8 @@ class Acceptor:
         for one in sockets:
             one.setblocking(False)
             self._listening.append(one)
+        self.table.listeners.append(self._note_deadline)
         self._resume()
-        self._sweep()
 
     def close(self) -> None:
         """Take no more in; close the sockets. Open connections go on, also limited in time."""
@@ -65,9 +70,8 @@ class Acceptor:
         self._listening.clear()
         for task in self._tasks.values():
             task.cancel()
-        resuming = self._timers.pop("resume", None)
-        if resuming is not None:
-            resuming.cancel()
+        if self._resuming is not None:
+            self._resuming.cancel()
         self._stop_sweeping()
 
     async def wait_closed(self) -> None:
@@ -153,29 +157,37 @@ class Acceptor:
         longest = self.table.longest_waiting()
         if longest is not None:
             self.drop(longest)
-        self._timers["resume"] = self._loop.call_later(_PAUSE, self._resume)
+        self._resuming = self._loop.call_later(_PAUSE, self._resume)
 
     def _resume(self) -> None:
-        self._timers.pop("resume", None)
         for one in self._listening:
             self._loop.add_reader(one.fileno(), self._accept, one)
 
+    def _note_deadline(self, deadline: float) -> None:
+        """Look for overdue connections then; not often, and not at all when nothing is limited in time."""
+        if deadline < self._sweep_at:
+            if self._sweeping is not None:
+                self._sweeping.cancel()
+            self._sweep_at = max(deadline, self._loop.time() + _PERIOD)
+            self._sweeping = self._loop.call_at(self._sweep_at, self._sweep)
+
     def _sweep(self) -> None:
-        now = self._loop.time()
-        for one in self.table.overdue(now):
+        self._sweeping, self._sweep_at = None, NEVER
+        for one in self.table.overdue(self._loop.time()):
             if one in self._transports or one in self._tasks:
                 self.drop(one)
-        period = min(_PERIOD, self.table.limits.head_seconds / 4)
-        self._timers["sweep"] = self._loop.call_later(period, self._sweep)
+        self._note_deadline(self.table.next_deadline())
 
     def _stop_sweeping(self) -> None:
         """Sweep as long as there is anything to take in or to drop."""
-        if not self._listening and not self._transports and "sweep" in self._timers:
-            self._timers.pop("sweep").cancel()
+        if not self._listening and not self._transports and self._note_deadline in self.table.listeners:
+            self.table.listeners.remove(self._note_deadline)
+            if self._sweeping is not None:
+                self._sweeping.cancel()
 
     def _warn(self, address: str, what: str) -> None:
         now = self._loop.time()
-        if now - self._warned_at >= _PERIOD:
+        if now - self._warned_at >= _QUIET:
             self._warned_at = now
             _logger.warning("too many connections: one from %s %s", address, what)
 

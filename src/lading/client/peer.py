@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -12,19 +13,21 @@ PEER: Final = "lading.peer"
 
 
 class Peer:
-    """The place of one connection in the table of its server; `leave` is called when it has ended."""
+    """The place of one connection in the table of its server; `leave` is called when it has ended, `abort` ends it."""
 
-    __slots__ = ("connection", "leave", "table")
+    __slots__ = ("abort", "connection", "leave", "table")
 
     def __init__(
         self,
         table: ConnectionTable,
         connection: Connection,
         leave: Callable[[], None] = lambda: None,
+        abort: Callable[[], None] = lambda: None,
     ) -> None:
         self.table = table
         self.connection = connection
         self.leave = leave
+        self.abort = abort
 
 
 def note_known(scope: Mapping[str, Any]) -> None:
@@ -32,3 +35,12 @@ def note_known(scope: Mapping[str, Any]) -> None:
     peer = (scope.get("state") or {}).get(PEER)
     if peer is not None:
         peer.table.know(peer.connection)
+
+
+async def end(scope: Mapping[str, Any]) -> None:
+    """End the connection of this scope at once: nothing that was written is kept for it."""
+    peer = (scope.get("state") or {}).get(PEER)
+    if peer is not None:
+        peer.abort()
+        # The server hears of it in the next pass of the loop.
+        await asyncio.sleep(0)

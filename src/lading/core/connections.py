@@ -9,7 +9,7 @@ counted. Times are seconds of a monotonic clock. Standard library only: the HPC 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -81,6 +81,8 @@ class ConnectionTable:
         self._idle: dict[Connection, None] = {}
         """Known peers that wait, in the same order."""
         self._remote = 0
+        self.listeners: list[Callable[[float], None]] = []
+        """Told of each new deadline that is a time."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -118,10 +120,10 @@ class ConnectionTable:
 
     def wait(self, connection: Connection, deadline: float) -> None:
         """No request is being answered; the connection is dropped at the deadline."""
-        connection.deadline = deadline
         if connection in self._all and not connection.is_waiting:
             connection.is_waiting = True
             self._queue(connection)
+        self._limit(connection, deadline)
 
     def serve(self, connection: Connection) -> None:
         """A request is being answered."""
@@ -135,7 +137,7 @@ class ConnectionTable:
         """The peer takes nothing of an answer now; `serve` or `wait` ends that."""
         limits = self.limits
         patience = limits.stall_seconds if connection.is_known else limits.idle_seconds
-        connection.deadline = min(connection.deadline, now + patience)
+        self._limit(connection, min(connection.deadline, now + patience))
 
     def know(self, connection: Connection) -> None:
         """A request on the connection was authenticated."""
@@ -161,13 +163,23 @@ class ConnectionTable:
         """The connections whose deadline has passed."""
         return [one for one in self._all if one.deadline <= now]
 
+    def next_deadline(self) -> float:
+        """The first deadline of all; NEVER when there is none."""
+        return min((one.deadline for one in self._all), default=NEVER)
+
     def _add(self, connection: Connection) -> Connection:
         self._all[connection] = None
         self._remote += connection.origin != LOCAL
         if not connection.is_known:
             self._strangers.setdefault(connection.origin, {})[connection] = None
         self._queue(connection)
+        self._limit(connection, connection.deadline)
         return connection
+
+    def _limit(self, connection: Connection, deadline: float) -> None:
+        connection.deadline = deadline
+        for tell in self.listeners:
+            tell(deadline)
 
     def _queue(self, connection: Connection) -> None:
         if connection.origin != LOCAL:

@@ -1,8 +1,8 @@
 """`python -m lading.hpc.daemon [--port N] [--root DIR]`: the daemon of one container, from the standard library alone.
 
-Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; the port
-may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. Everything else is configured
-through HTTPS (seed 004, "Communication setup").
+Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; without
+them those of the start before this one are taken (`identity`). The port may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1
+allows results to be sent unencrypted. Everything else is configured through HTTPS (seed 004, "Communication setup").
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from lading.core.hpc_states import CodeStatus, ContainerStatus, ResultStatus
 from lading.hpc import daemonlogs, delivery, filesystems, processes
 from lading.hpc.code import Code
 from lading.hpc.endpoints import Endpoints
+from lading.hpc.identity import FILES, forget_environment, keep_identity, read_identity
 from lading.hpc.layout import PRIVATE, Layout, write
 from lading.hpc.notices import Notices
 from lading.hpc.progress import Progress
@@ -60,20 +61,18 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Op
     parser.add_argument("--host", default="", help="the address to listen on (all)")
     parser.add_argument("--root", type=Path, default=Path("/"), help="the directory that its paths are below (/)")
     given = parser.parse_args(arguments)
-    names = ("TLS_PUBLIC_CERT", "TLS_PRIVATE_KEY", "AUTHORIZATION")
-    missing = [name for name in names if not environment.get(name)]
-    if missing:
-        raise Invalid(f"{', '.join(missing)} missing: give certificate, key and authorization in the environment")
+    root, home = given.root.resolve(), pwd.getpwuid(os.geteuid()).pw_dir
+    found = read_identity(Layout(root, home).own, environment)
     if not given.port.isdigit() or int(given.port) > 65535:
         raise Invalid(f"port {given.port!r} is not a number up to 65535")
     return Options(
-        certificate=environment["TLS_PUBLIC_CERT"],
-        key=environment["TLS_PRIVATE_KEY"],
-        authorization=environment["AUTHORIZATION"],
+        certificate=found["TLS_PUBLIC_CERT"],
+        key=found["TLS_PRIVATE_KEY"],
+        authorization=found["AUTHORIZATION"],
         port=int(given.port),
         host=given.host,
-        root=given.root.resolve(),
-        home=pwd.getpwuid(os.geteuid()).pw_dir,
+        root=root,
+        home=home,
         allow_http=environment.get("HPCAAS_ALLOW_HTTP") == "1",
     )
 
@@ -158,9 +157,10 @@ class Daemon:
             self.deliver()
 
     def _context(self) -> ssl.SSLContext:
-        certificate, key = (self.layout.own / name for name in ("tls_server.crt", "tls_server.key"))
-        write(certificate, self._options.certificate, mode=PRIVATE)
-        write(key, self._options.key, mode=PRIVATE)
+        own, options = self.layout.own, self._options
+        values = (options.certificate, options.key, options.authorization)
+        keep_identity(own, dict(zip(FILES, values, strict=True)))
+        certificate, key = own / FILES["TLS_PUBLIC_CERT"], own / FILES["TLS_PRIVATE_KEY"]
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(certificate, key)
@@ -217,6 +217,7 @@ async def serve(options: Options, environment: Mapping[str, str]) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The program; its exit code."""
     environment = dict(os.environ)
+    forget_environment()
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments, environment)
         own = Layout(options.root, options.home).own

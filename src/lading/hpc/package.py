@@ -13,10 +13,11 @@ from typing import IO
 
 _INTERPRETER = b"#!/usr/bin/env python3\n"
 _MAIN = "import sys\n\nfrom lading.hpc.daemon import main\n\nsys.exit(main())\n"
-_OF_CORE = ("__init__.py", "errors.py")
+_OF_CORE = ("__init__.py", "connections.py", "errors.py")
+_OF_CLIENT = ("__init__.py", "acceptor.py")
 _OF_HPC = (
     "__init__.py", "code.py", "daemon.py", "daemonlogs.py", "delivery.py", "endpoints.py", "filesystems.py",
-    "layout.py", "notices.py", "processes.py", "progress.py", "record.py", "service.py", "tracing.py",
+    "identity.py", "layout.py", "notices.py", "processes.py", "progress.py", "record.py", "service.py", "tracing.py",
 )  # fmt: skip
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -39,6 +40,8 @@ def _members() -> Iterator[tuple[str, str]]:
     for one in (top / "core").iterdir():
         if one.name in _OF_CORE or _is_ours(one):
             yield f"lading/core/{one.name}", one.read_text()
+    for name in _OF_CLIENT:
+        yield f"lading/client/{name}", (top / "client" / name).read_text()
     for name in _OF_HPC:
         yield f"lading/hpc/{name}", (top / "hpc" / name).read_text()
 

@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import logging
 import mmap
+import socket
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -22,16 +23,26 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from lading.client.acceptor import StreamServer
+from lading.core.connections import Connection, HttpLimits
 from lading.core.errors import LadingError, Malformed, RequestError, TooLarge
 from lading.core.hpc_document import Status, jsend
 from lading.core.hpc_http import MOST_HEAD, Head, Searchable, parse_head
 
 MOST_JSON = 1 << 20
 MOST_FORM = 16 << 30
-_HEAD_TIME, _BODY_TIME, _IDLE_TIME = 30.0, 600.0, 75.0
-_LINGER_TIME, _LINGER_PAUSE, _MOST_LINGER = 30.0, 3.0, 16 << 20
+_BODY_TIME = 600.0
+_LINGER_PAUSE = 3.0
 _CHUNK = 1 << 16
-_MOST_CONNECTIONS = 64
+LIMITS = HttpLimits(
+    head_bytes=MOST_HEAD,
+    idle_seconds=75.0,
+    connections=64,
+    connections_per_address=64,
+    trusted=(),
+    linger_bytes=16 << 20,
+)
+"""Limits of a daemon: its callers are few. All of its strangers together are no more than its connections."""
 _HEADERS = ("authorization", "www-authenticate")
 _logger = logging.getLogger("lading.hpc")
 
@@ -63,23 +74,20 @@ def refusal(error: LadingError) -> Answer:
 class Service:
     """Serves connections until closed."""
 
-    def __init__(self, handler: Handler, *, authorization: str, scratch: Path) -> None:
+    def __init__(self, handler: Handler, *, authorization: str, scratch: Path, limits: HttpLimits = LIMITS) -> None:
         self._handler, self._scratch = handler, scratch
         self._right = _digest(authorization)
-        self._server: asyncio.Server | None = None
-        self._open = 0
+        self._limits = limits
+        self._server = StreamServer(self._serve, limits, stream_limit=MOST_HEAD)
 
     async def open(self, host: str, port: int, *, context: ssl.SSLContext) -> int:
         """Listen; the port. Raises OSError."""
-        self._server = await asyncio.start_server(
-            self._serve, host or None, port, ssl=context, limit=MOST_HEAD, ssl_handshake_timeout=_HEAD_TIME
-        )
-        return int(self._server.sockets[0].getsockname()[1])
+        self._server.start([_listen(host, port)], context=context)
+        return self._server.port
 
     async def close(self) -> None:
-        """Stop listening."""
-        if self._server is not None:
-            self._server.close()
+        """Stop listening, and end what is under way."""
+        await self._server.close()
 
     def is_authorized(self, headers: Mapping[str, str]) -> bool:
         """Whether one of the headers has the right value. Every one of them is compared, whatever the others say."""
@@ -91,30 +99,24 @@ class Service:
                 right |= hmac.compare_digest(_digest(one), self._right)
         return right
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
-        try:
-            while self._open <= _MOST_CONNECTIONS and await self._one(reader, writer):
-                pass
-        except (OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self._open -= 1
-            writer.close()
-            with contextlib.suppress(OSError, ssl.SSLError, TimeoutError):
-                async with asyncio.timeout(_HEAD_TIME):
-                    await writer.wait_closed()
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection) -> None:
+        with contextlib.suppress(OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
+            while await self._one(reader, writer, connection):
+                now = asyncio.get_running_loop().time()
+                self._server.table.wait(connection, now + self._limits.idle_seconds)
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection) -> bool:
         """Answer one request; whether another may follow on this connection."""
         keep, unread = False, 0
         try:
-            async with asyncio.timeout(_IDLE_TIME):
-                head = parse_head((await reader.readuntil(b"\r\n\r\n"))[:-4])
-            unread = _MOST_LINGER if head.length is None else head.length
+            # Who sends no head is dropped by the server.
+            head = parse_head((await reader.readuntil(b"\r\n\r\n"))[:-4])
+            unread = self._limits.linger_bytes if head.length is None else head.length
             if not self.is_authorized(head.headers):
                 answer = Answer(401, jsend(Status.FAIL, {"message": "Bad Authorization header"}))
             else:
+                self._server.table.know(connection)
+                self._server.table.serve(connection)
                 answer, keep = await self._handle(head, reader, writer)
                 unread = 0
         except TooLarge as error:
@@ -125,7 +127,7 @@ class Service:
             answer = refusal(Malformed("the request's headers are too long"))
         async with asyncio.timeout(_BODY_TIME):
             await _send(writer, answer, keep=keep)
-        await _linger(reader, unread)
+        await _linger(reader, min(unread, self._limits.linger_bytes), self._limits.head_seconds)
         return keep
 
     async def _handle(
@@ -210,17 +212,23 @@ async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> 
     await writer.drain()
 
 
-async def _linger(reader: asyncio.StreamReader, unread: int) -> None:
+async def _linger(reader: asyncio.StreamReader, left: int, seconds: float) -> None:
     """Let the caller send a body that nobody reads: if its connection broke meanwhile, it might miss the answer.
 
     Source: RFC 9112, 9.6.
     """
-    left = min(unread, _MOST_LINGER)
-    async with asyncio.timeout(_LINGER_TIME):
+    async with asyncio.timeout(seconds):
         while left > 0:
             async with asyncio.timeout(_LINGER_PAUSE):
                 data = await reader.read(_CHUNK)
             left = left - len(data) if data else 0
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family)
 
 
 def _digest(text: str) -> bytes:

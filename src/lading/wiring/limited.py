@@ -62,7 +62,9 @@ class LimitedServer(uvicorn.Server):
     def _make(self, connection: Connection) -> asyncio.Protocol:
         kind = cast(Any, self.config.http_protocol_class)
         made = kind(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        made.admitted_as(Peer(self._table, connection, functools.partial(self._acceptor.release, connection)))
+        acceptor = self._acceptor
+        leave, abort = (functools.partial(one, connection) for one in (acceptor.release, acceptor.drop))
+        made.admitted_as(Peer(self._table, connection, leave, abort))
         return cast(asyncio.Protocol, made)
 
     @contextlib.contextmanager

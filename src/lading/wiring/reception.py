@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
 from typing import Any, cast
 
 import httptools
@@ -27,13 +26,12 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 from lading.api.exchange import TAKE_OVER
 from lading.api.sites import Sites
-from lading.blobs.intake import RECEIVE_INTO
+from lading.blobs.intake import RECEIVE_INTO, Extend, Progress
 from lading.client.peer import PEER, Peer
 from lading.client.piping import Pipe
 from lading.client.switching import LIMIT
 from lading.core.connections import LOCAL, Connection, ConnectionTable, HttpLimits
 
-Progress = Callable[[int], None]
 _WEBSOCKET = b"/websocket"
 _EVENTS = b"text/event-stream"
 _LARGEST_FORM = 1 << 16
@@ -365,22 +363,28 @@ class _Reception:
         self._protocol = protocol
         self._cycle = cycle
 
-    async def __call__(self, view: memoryview, progress: Progress) -> int:
+    async def __call__(self, view: memoryview, progress: Progress, extend: Extend) -> int:
         """Fill `view`, as long as the whole body; how many bytes came before the connection ended."""
         cycle, protocol = self._cycle, self._protocol
         if cycle.waiting_for_100_continue and not protocol.transport.is_closing():
             protocol.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         cycle.waiting_for_100_continue = False
         # What the parser has seen came together with the headers.
-        first = len(cycle.body)
-        view[:first], cycle.body = cycle.body, bytearray()
-        progress(first)
+        body, cycle.body = cycle.body, bytearray()
+        first, allowed = len(body), progress(0)
+        while allowed < first:
+            allowed = await extend(allowed)
+        view[:first] = body
+        allowed = progress(first)
         if first == len(view) or cycle.disconnected or protocol.transport.is_closing():
             return first
         filler = _Filler(protocol, cycle, view, first, progress)
-        protocol.divert(filler)
         try:
-            await filler.ended.wait()
+            filler.allowed = allowed if allowed > first else await extend(first)
+            protocol.divert(filler)
+            while await filler.stopped():
+                filler.allowed = await extend(filler.filled)
+                protocol.flow.resume_reading()
         finally:
             if not filler.is_full:
                 filler.give_up()
@@ -402,13 +406,19 @@ class _Filler(asyncio.BufferedProtocol):
         self._cycle = cycle
         self._view = view
         self._progress = progress
-        self.is_full = False
-        self.filled = filled
-        self.ended = asyncio.Event()
+        self.is_full = self._is_lost = False
+        self.filled = self.allowed = filled
+        self._stopped = asyncio.Event()
+
+    async def stopped(self) -> bool:
+        """Wait until no more can come; whether that is for want of memory."""
+        await self._stopped.wait()
+        self._stopped.clear()
+        return not self.is_full and not self._is_lost
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 (the loop calls it so)
         """Where the next bytes go."""
-        return self._view[self.filled :]
+        return self._view[self.filled : self.allowed]
 
     def buffer_updated(self, nbytes: int) -> None:
         """So many bytes came."""
@@ -420,8 +430,11 @@ class _Filler(asyncio.BufferedProtocol):
             # At once: the next byte belongs to the next request.
             self._cycle.more_body = False
             self._protocol.divert(None)
-            self.ended.set()
-        progress(self.filled)
+            self._stopped.set()
+        self.allowed = progress(self.filled)
+        if not self.is_full and self.allowed <= self.filled:
+            self._protocol.flow.pause_reading()
+            self._stopped.set()
 
     def give_up(self) -> None:
         """Leave the rest of the body unread: the connection cannot be used again."""
@@ -440,8 +453,9 @@ class _Filler(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
+        self._is_lost = True
         self._protocol.connection_lost(exc)
-        self.ended.set()
+        self._stopped.set()
 
     def pause_writing(self) -> None:
         """The transport's buffer is full."""
@@ -452,5 +466,6 @@ class _Filler(asyncio.BufferedProtocol):
         self._protocol.resume_writing()
 
 
-def _ignore(_: int) -> None:
+def _ignore(filled: int) -> int:
     """Nobody wants to know any more."""
+    return filled

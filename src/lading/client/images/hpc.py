@@ -23,13 +23,23 @@ PROGRAMS = (
     "tail", "timeout", "touch", "tr", "uname", "wc",
 )  # fmt: skip
 PLUGINS = ("libopenmpi3", "openmpi-common", "libpmix2", "libhwloc15", "libhwloc-plugins", "libpython3-stdlib")
+_OWN = "/hpcaas/daemon"
 _INIT = f"""#!/bin/sh
 # The first process of the container: keeps sshd and the daemon running, and waits for orphans.
+if [ -n "${{TLS_PRIVATE_KEY:-}}" ]; then
+    # The daemon reads them from files, so that no environment in the container shows them.
+    mkdir -p /run/sshd /hpcaas && (
+        umask 077
+        mkdir -p {_OWN}
+        printf %s "$TLS_PUBLIC_CERT" > {_OWN}/tls_server.crt
+        printf %s "$TLS_PRIVATE_KEY" > {_OWN}/tls_server.key
+        printf %s "${{AUTHORIZATION:-}}" > {_OWN}/authorization
+    ) && exec env -u TLS_PUBLIC_CERT -u TLS_PRIVATE_KEY -u AUTHORIZATION "$0" "$@"
+fi
 mkdir -p /run/sshd
 [ -e /etc/ssh/hpc_host_key ] || ssh-keygen -q -t ed25519 -N '' -f /etc/ssh/hpc_host_key
 keep() {{ while :; do "$@"; sleep 0.2; done; }}
 keep {DAEMON} &
-unset TLS_PUBLIC_CERT TLS_PRIVATE_KEY AUTHORIZATION
 keep /usr/sbin/sshd -D -e -f /etc/ssh/hpc_sshd_config &
 trap 'exit 0' TERM INT
 while :; do wait; done
