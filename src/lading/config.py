@@ -350,6 +350,15 @@ class Containers:
     DeviceRoot: str = key(
         "/", "Directory below which `dev` and `sys` are those of the machine that has the GPUs.", private=True
     )
+    RefusedNetworks: list[str] = key(
+        [],
+        "Networks that containers with `internet` do not reach, such as 10.0.0.0/8 or fd00::/8, besides this machine,"
+        " link-local addresses and the metadata services of clouds, which they never do.",
+        private=True,
+    )
+    InternetWithAPI: bool = key(
+        False, "Containers with `API` reach the internet, too, as with Arvados; else they reach the API alone."
+    )
     ShellAccess: ShellAccess = field(default_factory=ShellAccess, metadata={"doc": ShellAccess.__doc__})
     GatewayAddress: str = key(
         "",

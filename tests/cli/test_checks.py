@@ -165,3 +165,13 @@ def test_looks_at_this_machine(tmp_path: Path) -> None:
         docker.listen()
         assert here.docker_answers(tmp_path / "docker.sock")
     assert here.port_is_free(("127.0.0.1", 0))
+
+
+def test_the_network_of_containers(machine: Machine) -> None:
+    assert _find(machine, "container network").verdict is Verdict.OK
+    bare = _find(replace(machine, which=lambda name: None), "container network")
+    assert (bare.verdict, bare.mend) == (Verdict.WARNING, "apt install nftables slirp4netns")
+    (machine.root / "usr/sbin").mkdir(parents=True)
+    (machine.root / "usr/sbin/nft").touch()
+    assert _find(replace(machine, which=lambda name: None), "container network").mend == "apt install slirp4netns"
+    assert "user id 5" in _find(replace(machine, user=5), "container network").found

@@ -254,3 +254,14 @@ def test_exit_codes(container: dict[str, object] | None, code: int) -> None:
 
 def test_what_never_ran_took_no_time() -> None:
     assert run_time({"started_at": None, "finished_at": "2026-01-02T03:04:05Z"}) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [((), (False, None)), (("--api",), (True, None)), (("--network",), (True, True)), (("--internet",), (False, True)),
+     (("--no-internet",), (False, False)), (("--api", "--internet"), (True, True))],
+)  # fmt: skip
+def test_which_network_it_has(site: Site, image: str, flags: tuple[str, ...], wanted: tuple[bool, bool | None]) -> None:
+    made = json.loads(site.lading("run", "--detach", "--json", "--image", image, *flags, "--", "x").stdout)
+    constraints = made["runtime_constraints"]
+    assert (constraints["API"], constraints.get("internet")) == wanted

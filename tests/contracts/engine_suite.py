@@ -17,11 +17,12 @@ import pytest
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.cgroup import find_hierarchy
 from lading.supervisor.counters import Folders, find_folders
-from lading.supervisor.engines import Bind, Device, Engine, EngineSettings, Exec, Execution, Exit, Size, Spec
+from lading.supervisor.engines import Bind, Device, Engine, EngineSettings, Exec, Execution, Exit, Reach, Size, Spec
 from lading.supervisor.machine import mount_table
 from lading.testing.devices import make_devices
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
 from tests.bell import Bell
+from tests.reality import need_program
 
 CONTAINER = "zzzzz-dz642-engine000000000"
 PATIENCE = 180.0
@@ -368,9 +369,31 @@ class IsolatingEngineSuite(EngineSuite):
         _, out, _ = await kit.run("cat /proc/net/dev")
         assert [line.split(":")[0].strip() for line in out.splitlines()[2:]] == ["lo"]
 
-    async def test_the_network_of_the_host_when_asked_for(self, kit: Kit) -> None:
-        _, out, _ = await kit.run("cat /proc/net/dev", network=True)
-        assert len(out.splitlines()) == len(Path("/proc/net/dev").read_text().splitlines())
+    async def test_the_internet_by_an_interface_of_its_own_when_asked_for(self, kit: Kit) -> None:
+        need_program("slirp4netns")
+        need_program("nft")
+        _, out, _ = await kit.run("cat /proc/net/dev /etc/resolv.conf", network=True)
+        assert [line.split(":")[0].strip() for line in out.splitlines()[2:4]] == ["lo", "eth0"]
+        assert "nameserver 127.0.0.53" in out
+
+    async def test_the_api_alone_needs_no_interface(self, kit: Kit) -> None:
+        reach = Reach(api=("api.example:443",))
+        _, out, _ = await kit.run("cat /proc/net/dev /etc/hosts", network=True, reach=reach)
+        assert [line.split(":")[0].strip() for line in out.splitlines()[2:3]] == ["lo"]
+        assert "127.0.100.1\tapi.example" in out
+
+    async def test_a_network_is_there_again_in_a_container_that_is_kept(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        try:
+            await engine.prepare(kit.image)
+            await engine.create(Spec(command=("sh", "-c", "exit 5"), network=True, reach=Reach(api=("a:1",))))
+            await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
+            await engine.hold()
+            order = Exec(command=("cat", "/proc/net/tcp"))
+            _, out, _ = await heard(await engine.execute(order))
+            assert "0164007F:0001" in out
+        finally:
+            await engine.remove()
 
     async def test_few_capabilities_and_no_new_privileges(self, kit: Kit) -> None:
         _, out, _ = await kit.run("cat /proc/self/status")

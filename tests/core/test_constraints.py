@@ -100,11 +100,14 @@ def test_ranges_and_capabilities() -> None:
 @pytest.mark.parametrize(
     ("given_values", "network", "essential"),
     [({}, False, None), ({"internet": False}, False, None), ({"internet": True}, True, True),
-     ({"API": True}, True, None), ({"API": True, "internet": True}, True, None)],
+     ({"API": True}, True, None), ({"API": True, "internet": True}, True, True)],
 )  # fmt: skip
 def test_the_network(given_values: JsonObject, network: bool, essential: Json) -> None:
     assert constraints.has_network(filled(**given_values)) is network
     assert constraints.essential(filled(**given_values)).get("internet") is essential
+    assert constraints.has_internet(filled(**given_values)) is bool(essential)
+    has_api = given_values.get("API") is True
+    assert constraints.has_internet(filled(**given_values), with_api=True) is (bool(essential) or has_api)
 
 
 def test_a_draft_may_lack_resources() -> None:

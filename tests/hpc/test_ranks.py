@@ -103,6 +103,9 @@ async def test_where_the_machine_has_no_address_rank_0_s_network_is_entered(monk
     for number in range(2):
         await ground.start(number, IDENTITY, {})
     assert entered == ["/run/netns/1"]
+    _Docker.made.clear()
+    await DockerGround("u", "/sock", {}, options={"o": "v"}).open()
+    assert _Docker.made[0] == ("", {"Name": "u", "Internal": True, "Labels": {LABEL: "u"}, "Options": {"o": "v"}})
 
     def refuse(_: str) -> None:
         raise PermissionError(1, "Operation not permitted")

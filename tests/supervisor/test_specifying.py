@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lading.core.container import Container
 from lading.core.mountplan import plan
 from lading.supervisor.cards import Given
-from lading.supervisor.engines import Bind
+from lading.supervisor.engines import Bind, Reach
 from lading.supervisor.specifying import CERTIFICATES, amount, specify
 from lading.supervisor.staging import Stage
 from lading.testing.supervising import CONTAINER
@@ -24,6 +26,22 @@ def test_who_may_use_the_api_gets_token_and_certificates(
     assert made.environment == (("ARVADOS_API_TOKEN", "t"), ("ARVADOS_API_HOST", "host:1"))
     assert made.binds == (Bind("/mine" if own else "/etc/bundle", CERTIFICATES, True),)
     assert (made.ram, made.vcpus, made.processes, made.network) == (5, 0, 4096, True)
+    assert made.reach == Reach(api=("host:1",))
+
+
+@pytest.mark.parametrize("internet", [True, False])
+def test_what_is_reached(bench: Bench, internet: bool) -> None:
+    stage = Stage(plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch="/s"))
+    told = replace(
+        bench.assignment(), api_addresses=("b:2",), internet_with_api=internet, refused_networks=("10.0.0.0/8",)
+    )
+    for constraints, reach in (
+        ({"API": True}, Reach(api=("host:1", "b:2"), internet=internet, refused=("10.0.0.0/8",))),
+        ({"internet": True}, Reach(internet=True, refused=("10.0.0.0/8",))),
+    ):
+        container = Container(uuid=CONTAINER, command=["x"], runtime_constraints=dict(constraints))
+        made = specify(container, stage, told, token="t", given=Given(), stdout=1, stderr=2)
+        assert (made.network, made.reach) == (True, reach)
 
 
 def test_amounts() -> None:

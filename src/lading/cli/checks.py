@@ -158,6 +158,23 @@ def _user_namespaces(machine: Machine) -> Check:
     return Check(name="user namespaces", verdict=Verdict.WARNING, found="switched off; not needed as root", mend=mend)
 
 
+def _container_network(machine: Machine) -> Check:
+    """Whether containers can reach the internet: each by a network of its own, never by this machine's."""
+    name = "container network"
+    packages = {"nft": "nftables", "slirp4netns": "slirp4netns"}
+    # nft is where users without root do not look.
+    places = [machine.root / "usr/sbin" / program for program in packages]
+    there = [place.name for place in places if machine.which(place.name) or place.exists()]
+    lacking = [package for program, package in packages.items() if program not in there]
+    if lacking:
+        found = f"no {' and no '.join(lacking)}: containers that ask for the internet fail"
+        return Check(name=name, verdict=Verdict.WARNING, found=found, mend=f"apt install {' '.join(lacking)}")
+    if machine.user:
+        found = f"user id {machine.user}: containers that ask for the API or the internet fail"
+        return Check(name=name, verdict=Verdict.WARNING, found=found, mend="sudo lading up")
+    return Check(name=name, verdict=Verdict.OK, found="slirp4netns, nft")
+
+
 def _docker(machine: Machine) -> Check:
     path = machine.root / "var/run/docker.sock"
     if not path.exists():
@@ -228,6 +245,7 @@ _CHECKS = (
     _cgroups,
     _hybrid,
     _user_namespaces,
+    _container_network,
     _docker,
     _fuse,
     _disk,

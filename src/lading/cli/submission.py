@@ -58,6 +58,8 @@ class Wish:
     use_existing: bool = True
     container: str | None = None
     network: bool = False
+    """The API and the internet."""
+    api: bool = False
     internet: bool | None = None
     max_run_time: int = 0
     keep_on_failure: int = 0
@@ -111,10 +113,11 @@ def request_body(
         "priority": wish.priority,
         "use_existing": wish.use_existing,
     }
-    if wish.network:
+    internet = True if wish.network and wish.internet is None else wish.internet
+    if wish.network or wish.api:
         body["runtime_constraints"]["API"] = True
-    if wish.internet is not None:
-        body["runtime_constraints"]["internet"] = wish.internet
+    if internet is not None:
+        body["runtime_constraints"]["internet"] = internet
     return body | {name: value for name, value in _asked_for(wish, after).items() if value}
 
 

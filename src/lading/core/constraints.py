@@ -2,8 +2,8 @@
 
 * Both are stored with every key present, zero where the client said nothing (api-contract 1.9, 1.10).
 * `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges (`ranges`).
-* Capabilities (seed 002): `API` gives the network and a token for the API; `internet` true gives the network alone,
-  false promises that there is none, absent leaves it open. `API` needs the network. Others are refused.
+* Capabilities (seed 002): `API` gives a way to the API and a token for it; `internet` true gives the internet, false
+  promises that there is no network, absent leaves it open. Others are refused.
 * The legacy `cuda` is kept and also written as `gpu`.
 * Caches do not change a result: containers with other cache sizes are acceptable (api-contract 1.6).
 """
@@ -88,11 +88,11 @@ def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
 def essential(constraints: Mapping[str, Json]) -> JsonObject:
     """What must be equal for reuse of resolved constraints: no cache sizes, `cuda` as `gpu`, no empty `gpu`.
 
-    `internet` is kept only where the network is there without the API: elsewhere it says nothing.
+    `internet` is kept where it is there: false and nothing say the same.
     """
     kept = {key: value for key, value in constraints.items() if not key.startswith("keep_cache_")}
     gpu, cuda = kept.pop("gpu", None), kept.pop("cuda", None)
-    if kept.get("API") or not kept.get("internet"):
+    if not kept.get("internet"):
         kept.pop("internet", None)
     if not _devices(gpu) and isinstance(cuda, dict) and _devices(cuda):
         gpu = _from_cuda(cuda)
@@ -102,8 +102,13 @@ def essential(constraints: Mapping[str, Json]) -> JsonObject:
 
 
 def has_network(constraints: Mapping[str, Json]) -> bool:
-    """Whether a container with these constraints has the network of its host."""
-    return constraints.get("API") is True or constraints.get("internet") is True
+    """Whether a container with these constraints has more network than its own loopback."""
+    return constraints.get("API") is True or has_internet(constraints)
+
+
+def has_internet(constraints: Mapping[str, Json], *, with_api: bool = False) -> bool:
+    """Whether it has a way to the internet. `with_api`: whoever may use the API has."""
+    return constraints.get("internet") is True or (with_api and constraints.get("API") is True)
 
 
 def cache_difference(ours: Mapping[str, Json], theirs: Mapping[str, Json], *, policy: Policy) -> str | None:

@@ -249,7 +249,7 @@ def cache_difference(recipe: Recipe, container: Container, *, policy: Policy) ->
 def _variants(recipe: Recipe) -> Iterator[Recipe]:
     """The recipes that the request leaves open, but for sizes, in the order of preference."""
     open_sizes = [recipe.runtime_constraints]
-    if "internet" not in recipe.runtime_constraints and not recipe.runtime_constraints.get("API"):
+    if "internet" not in recipe.runtime_constraints:
         open_sizes.append({**recipe.runtime_constraints, "internet": True})
     targets = tuple(recipe.alternatives)
     for mounted in itertools.product(*(recipe.alternatives[target] for target in targets)):

@@ -304,7 +304,9 @@ class Conductor:
 
 def _ground(plan: Plan, wires: tuple[network.Wire, ...]) -> Ground:
     if plan.docker is not None:
-        return DockerGround(plan.name, plan.docker["socket"], plan.docker["config"], enter=plan.docker["enter"])
+        docker = plan.docker
+        options = docker.get("options", {})
+        return DockerGround(plan.name, docker["socket"], docker["config"], enter=docker["enter"], options=options)
     native = NativeGround(plan.name, plan.bundles, plan.crun, spread=bool(wires))
     if not wires:
         return native

@@ -33,8 +33,8 @@ class Plan:
     launcher: Launcher
     policy: FailurePolicy
     docker: dict[str, Any] | None = None
-    """`socket`, `config` of a container, and whether to `enter` the network of rank 0: the ranks are containers of that
-    daemon, and `bundles` are not used.
+    """`socket`, `config` of a container, `options` of the network, and whether to `enter` that of rank 0: the ranks are
+    containers of that daemon, and `bundles` are not used.
     """
     wire: int = 0
     """The number of the wire between the machines of a gang that is on several; 0: it is on this one."""

@@ -65,13 +65,15 @@ class DockerGround:
     """A network of the Docker daemon with no way out, and its containers. Whoever owns the gang removes both.
 
     `config`: of a container, as the daemon's API takes it, complete but for what makes it a rank. `enter`: the machine
-    itself has no address in such a network (podman's), so this process enters that of rank 0.
+    itself has no address in such a network, where its services would be found, so this process enters that of rank 0.
     """
 
     name: str
     socket: str
     config: Mapping[str, Any]
     enter: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of the network."""
     labels: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +82,8 @@ class DockerGround:
     async def open(self) -> None:
         """Make the network. Raises ExecutionError."""
         async with self._daemon("the network cannot be made") as docker:
-            await docker.networks.create({"Name": self.name, "Internal": True, "Labels": self.labels})
+            more = {"Options": dict(self.options)} if self.options else {}
+            await docker.networks.create({"Name": self.name, "Internal": True, "Labels": self.labels, **more})
 
     async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
         """Start a rank; its address. Raises ExecutionError."""

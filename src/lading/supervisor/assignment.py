@@ -50,6 +50,12 @@ class Assignment:
     """ARVADOS_API_HOST for containers with `runtime_constraints.API`."""
     api_host_insecure: bool = False
     """ARVADOS_API_HOST_INSECURE for them."""
+    api_addresses: tuple[str, ...] = ()
+    """HOST:PORT of whatever else the API names to clients: block store, websocket, files."""
+    internet_with_api: bool = False
+    """Containers with `runtime_constraints.API` reach the internet, too."""
+    refused_networks: tuple[str, ...] = ()
+    """Networks that no container reaches, such as 10.0.0.0/8."""
     lock_directory: str = ""
     """The register of the machine (`supervisor.register`), where prices are read and the broken mark is left."""
     engine: str = "auto"

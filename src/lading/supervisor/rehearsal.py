@@ -126,7 +126,6 @@ class _Rehearsal:
             process=Process(arguments=spec.command, environment=(("PATH", "/bin"),), cwd="/", user=""),
             account=Account(0, 0),
             binds=spec.binds,
-            network=False,
             gate="",
             machine="x86_64",
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lading.core.constraints import has_network
+from lading.core.constraints import has_internet, has_network
 from lading.core.container import Container
 from lading.core.hpc_gang import read_gang
 from lading.supervisor.assignment import Assignment
 from lading.supervisor.cards import Given
-from lading.supervisor.engines import Bind, Spec, Spread
+from lading.supervisor.engines import Bind, Reach, Spec, Spread
 from lading.supervisor.machine import certificates
 from lading.supervisor.staging import Stage
 
@@ -36,7 +36,9 @@ def specify(
     here = gang.nodes if spread is None else 1
     environment = {name: str(value) for name, value in container.environment.items()}
     binds = list(stage.binds)
+    api: tuple[str, ...] = ()
     if container.runtime_constraints.get("API") is True:
+        api = (assignment.api_host, *assignment.api_addresses)
         environment |= {"ARVADOS_API_TOKEN": token, "ARVADOS_API_HOST": assignment.api_host}
         if assignment.api_host_insecure:
             environment["ARVADOS_API_HOST_INSECURE"] = "1"
@@ -49,6 +51,11 @@ def specify(
         cwd=container.cwd,
         binds=tuple(binds),
         network=has_network(container.runtime_constraints),
+        reach=Reach(
+            api=api,
+            internet=has_internet(container.runtime_constraints, with_api=assignment.internet_with_api),
+            refused=assignment.refused_networks,
+        ),
         devices=given.devices,
         cuda=given.cuda,
         ram=amount(container.runtime_constraints, "ram") * here,

@@ -9,11 +9,13 @@ import asyncio
 import signal
 import sys
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from lading.client.api import ApiClient
 from lading.client.events import events
 from lading.client.transport import HttpTransport
 from lading.config import Config
+from lading.core.container_network import read_networks
 from lading.core.errors import LadingError
 from lading.dispatch.feed import KIND
 from lading.dispatch.fleets import Site, find_fleet, plans_disk
@@ -26,11 +28,18 @@ from lading.wiring.process import Start, end_with_parent
 
 
 def template(config: Config, *, address: str, insecure: bool) -> dict[str, object]:
-    """The fields of every assignment that come from the configuration; `address` is the server's, for containers."""
+    """The fields of every assignment that come from the configuration; `address` is the server's, for containers.
+
+    Raises Invalid.
+    """
     containers = config.Containers
+    elsewhere = urlsplit(config.ExternalURL).netloc
     return {
         "api_host": address,
         "api_host_insecure": insecure,
+        "api_addresses": [elsewhere] if elsewhere else [],
+        "internet_with_api": containers.InternetWithAPI,
+        "refused_networks": read_networks(containers.RefusedNetworks, key="Containers.RefusedNetworks"),
         "engine": containers.RuntimeEngine,
         "gateway": containers.GatewayAddress,
         "docker_socket": containers.DockerSocket,

@@ -14,7 +14,6 @@ BUNDLE = Bundle(
     process=Process(arguments=("a", "b"), environment=(("N", "v"),), cwd="/w", user=""),
     account=Account(5, 6, (7,)),
     binds=(Bind("/s", "/t", True), Bind("/u", "/v", False)),
-    network=False,
     gate="/gate",
     machine="x86_64",
 )
@@ -60,10 +59,13 @@ def test_the_hook_of_nvidia_is_told_the_numbers() -> None:
         assert "prestart" not in make_config(without)["hooks"]
 
 
-def test_the_network_is_empty_unless_asked_for() -> None:
-    for network in (False, True):
-        kinds = [one["type"] for one in make_config(replace(BUNDLE, network=network))["linux"]["namespaces"]]
-        assert ("network" in kinds) is not network
+def test_the_network_is_its_own_and_told_of_when_asked_for() -> None:
+    for notice in ("", "/notice"):
+        made = make_config(replace(BUNDLE, notice=notice))
+        assert {"type": "network"} in made["linux"]["namespaces"]
+        assert ("createRuntime" in made["hooks"]) is bool(notice)
+    (hook,) = made["hooks"]["createRuntime"]
+    assert hook["args"][-1].endswith("> /notice")
 
 
 def test_the_gate_is_before_the_command() -> None:

@@ -37,7 +37,11 @@ def test_what_the_daemon_is_told() -> None:
 def test_what_the_daemon_is_not_told() -> None:
     config = make_config(Spec(command=("a",), cwd=".", network=True), image="sha256:0")
     assert "WorkingDir" not in config
-    assert (config["HostConfig"]["NetworkMode"], config["HostConfig"]["Memory"]) == ("host", 0)
+    # The network of the host is never the answer.
+    assert (config["HostConfig"]["NetworkMode"], config["HostConfig"]["Memory"]) == ("none", 0)
+    joined = make_config(Spec(command=("a",), network=True), image="sha256:0", joined="container:x")
+    assert joined["HostConfig"]["NetworkMode"] == "container:x"
+    assert "Hostname" not in joined
 
 
 def test_gpus_of_nvidia_go_by_number_where_the_daemon_knows_them_and_else_as_devices() -> None:

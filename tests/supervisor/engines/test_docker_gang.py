@@ -15,7 +15,7 @@ from lading.core.errors import ExecutionError
 from lading.core.hpc_gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
 from lading.supervisor.engines import Bind, Exit, Spec, docker_gang
-from lading.supervisor.engines.docker_gang import LABEL, DockerGang, each, remove_gang
+from lading.supervisor.engines.docker_gang import LABEL, NO_ADDRESS, DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import GangFiles
 from lading.testing.hpc import until
 
@@ -55,6 +55,8 @@ async def test_the_conductor_gets_its_plan_and_waits_at_the_gate(
     plan = read_plan(GangFiles(tmp_path).plan)
     assert plan.docker == {"socket": "/docker.sock", "config": {"Image": "i", "HostConfig": {}}, "enter": False}
     assert (plan.cwd, len(plan.bundles)) == ("/", 2)
+    hidden = DockerGang("u", tmp_path, "/docker.sock", hidden=True)
+    assert (hidden._enter, hidden._options) == (True, NO_ADDRESS)
     (GangFiles(tmp_path).spool / "1.stdout").write_text("of rank 1\n")
     (tmp_path / "out").mkdir()
     ended: list[bool] = []

@@ -52,6 +52,18 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a container with a network reaches; everything else is refused (`lading.supervisor.network`)."""
+
+    api: tuple[str, ...] = ()
+    """HOST:PORT of the API and of the services that it names, as the container knows them."""
+    internet: bool = False
+    """Whatever the host reaches by IP, but not the host, link-local addresses and metadata services of clouds."""
+    refused: tuple[str, ...] = ()
+    """Networks that the internet is taken to be without, such as 10.0.0.0/8."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
     """A gang on as many machines as it has nodes. `wire` is the number of the network that joins them.
 
@@ -81,7 +93,8 @@ class Spec:
     binds: tuple[Bind, ...] = ()
     """In the order in which they are made: parents first."""
     network: bool = False
-    """The network of the host; false: none but loopback."""
+    """More network than its own loopback: what `reach` says. Never that of the host."""
+    reach: Reach = Reach(internet=True)
     ram: int = 0
     """Bytes; 0 is no limit."""
     vcpus: int = 0

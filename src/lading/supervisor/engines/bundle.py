@@ -2,7 +2,7 @@
 
 What a container may do, whatever its image says: no new privileges, the few capabilities that package tools need, a
 deny list of system calls that reach beyond the container or into rarely used kernel code, no view of the machine's
-kernel state. Its network is empty unless the record asks for one.
+kernel state. Its network namespace is its own and empty; whoever reads the notice may connect it.
 """
 
 from __future__ import annotations
@@ -77,11 +77,12 @@ class Bundle:
     process: Process
     account: Account
     binds: Sequence[Bind]
-    network: bool
     gate: str
     """A path that the container reads one line from before the command starts; at its end nothing starts."""
     machine: str
     """As `uname -m` says."""
+    notice: str = ""
+    """A path to which the container's state is written, as JSON, before the gate; "": nowhere."""
     devices: Sequence[Device] = ()
     cuda: Sequence[int] = ()
     cuda_hook: str = ""
@@ -93,7 +94,7 @@ _DRAIN = "while read -r state; do :; done"
 
 def make_config(bundle: Bundle) -> dict[str, Any]:
     """The content of the bundle's `config.json`."""
-    namespaces = ["pid", "ipc", "uts", "mount", *([] if bundle.network else ["network"])]
+    namespaces = ["pid", "ipc", "uts", "mount", "network"]
     return {
         "ociVersion": "1.0.0",
         "process": _process(bundle),
@@ -102,6 +103,7 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "mounts": [*_system_mounts(), *map(_bind, bundle.binds)],
         # crun writes the container's state to the hook's standard input and fails when nobody reads it.
         "hooks": {
+            **_notice(bundle),
             "createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", f"{_DRAIN}; read -r go < {bundle.gate}"]}],
             **_cuda_hook(bundle),
         },
@@ -113,6 +115,13 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
             "seccomp": make_profile(bundle.machine),
         },
     }
+
+
+def _notice(bundle: Bundle) -> dict[str, Any]:
+    if not bundle.notice:
+        return {}
+    script = f'while read -r line || [ -n "$line" ]; do echo "$line"; done > {bundle.notice}'
+    return {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", script]}]}
 
 
 def _process(bundle: Bundle) -> dict[str, Any]:

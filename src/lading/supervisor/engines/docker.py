@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiodocker
 import aiohttp
@@ -27,10 +28,15 @@ from lading.supervisor.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.engines import Bind, Device, EngineSettings, Exec, Execution, Exit, ImageSource, Spec, owners
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
-from lading.supervisor.engines.gang import GangFiles
+from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
 from lading.supervisor.engines.seccomp import make_profile
 
+if TYPE_CHECKING:
+    from lading.supervisor.engines.docker_network import DockerNetwork
+
+NETWORK_SUFFIX = "-network"
+"""Of the name of the container that has the network of another (`docker_network`)."""
 KEPT = "lading-kept"
 """Repository of the images that failed containers are kept with."""
 _TIMEOUT = 60.0
@@ -72,6 +78,7 @@ class DockerEngine:
         self._container: DockerContainer | None = None
         self._config: dict[str, Any] = {}
         self._gang: DockerGang | None = None
+        self._network: DockerNetwork | None = None
         self._run = Path(settings.run_directory)
         self._image = ""
         self._streams = (-1, -1, -1)
@@ -108,17 +115,35 @@ class DockerEngine:
         if spec.spread is not None:
             raise ExecutionError(f"{self._uuid}: a gang over several machines needs the native engine", Failure.NODE)
         if spec.nodes > 1:
+            if spec.network:
+                self.notes.append(NO_WAY_OUT)
             config = self._configure(each(spec))
-            self._gang = DockerGang(self._uuid, self._run, self._socket, enter=self._name == "podman")
+            podman = self._name == "podman"
+            hidden = not podman and os.geteuid() == 0
+            self._gang = DockerGang(self._uuid, self._run, self._socket, enter=podman, hidden=hidden)
             with self._faults("cannot create the containers"):
                 await self._gang.create(spec, config)
             return
         with self._faults("cannot create the container"):
             await self._remove_container()
-            self._config = self._configure(spec)
+            joined = ""
+            if spec.network:
+                joined, binds = await self._connect(spec)
+                spec = dataclasses.replace(spec, binds=(*binds, *spec.binds))
+            self._config = self._configure(spec, joined=joined)
             self._container = await self._client().containers.create(self._config, name=self._uuid)
         streams = (spec.stdin, spec.stdout, spec.stderr)
         self._streams = tuple(os.dup(one) if one >= 0 else -1 for one in streams)  # type: ignore[assignment]
+
+    async def _connect(self, spec: Spec) -> tuple[str, tuple[Bind, ...]]:
+        """Make the namespace of its network; how it is joined, and the files that tell of it."""
+        # Few containers have a network.
+        from lading.supervisor.engines.docker_network import DockerNetwork
+
+        network = self._network = DockerNetwork(f"{self._uuid}{NETWORK_SUFFIX}", spec.reach, self._run)
+        binds = network.binds()
+        await network.open(self._client(), self._image)
+        return network.mode, binds
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
         """Start it, move its streams, wait. Raises ExecutionError when it cannot be started."""
@@ -197,6 +222,9 @@ class DockerEngine:
         for descriptor in streams:
             if descriptor >= 0:
                 os.close(descriptor)
+        if self._network is not None:
+            await self._network.close()
+            self._network = None
         try:
             with self._faults("cannot remove the container"):
                 await self._remove_container()
@@ -207,14 +235,14 @@ class DockerEngine:
             if docker is not None:
                 await docker.close()
 
-    def _configure(self, spec: Spec) -> dict[str, Any]:
+    def _configure(self, spec: Spec, *, joined: str = "") -> dict[str, Any]:
         profile = msgspec.json.encode(make_profile(os.uname().machine))
         options = [f"seccomp={profile.decode()}"]
         if self._daemon.reads_options:
             path = self._run / "seccomp.json"
             path.write_bytes(profile)
             options = [f"seccomp={path}", f"mask={':'.join(MASKED)}"]
-        return make_config(spec, image=self._image, nvidia=self._daemon.nvidia, security=options)
+        return make_config(spec, image=self._image, nvidia=self._daemon.nvidia, security=options, joined=joined)
 
     def _client(self) -> aiodocker.Docker:
         if self._docker is None:
@@ -301,11 +329,13 @@ class DockerEngine:
             await asyncio.sleep(grace)
 
     async def _remove_container(self) -> None:
-        try:
-            await self._client().containers.container(self._uuid).delete(force=True, v=True)
-        except DockerError as error:
-            if error.status != _NOT_FOUND:
-                raise
+        # The second has the network of the first.
+        for name in (self._uuid, f"{self._uuid}{NETWORK_SUFFIX}"):
+            try:
+                await self._client().containers.container(name).delete(force=True, v=True)
+            except DockerError as error:
+                if error.status != _NOT_FOUND:
+                    raise
         try:
             await self._client().images.delete(f"{KEPT}/{self._uuid}", force=True)
         except DockerError as error:
@@ -313,17 +343,20 @@ class DockerEngine:
                 raise
 
 
-def make_config(spec: Spec, *, image: str, nvidia: bool = True, security: Sequence[str] = ()) -> dict[str, Any]:
+def make_config(
+    spec: Spec, *, image: str, nvidia: bool = True, security: Sequence[str] = (), joined: str = ""
+) -> dict[str, Any]:
     """What the daemon is told; `nvidia`: it knows how to bring in GPUs of NVIDIA by their numbers.
 
-    `security`: options beside no-new-privileges.
+    `security`: options beside no-new-privileges. `joined`: whose network the container has, and with it the host
+    name; else it has none.
     """
     ram = max(spec.ram, LEAST_RAM) if spec.ram else 0
     config: dict[str, Any] = {
         "Image": image,
         "Cmd": list(spec.command),
         "Env": [f"{name}={value}" for name, value in spec.environment],
-        "Hostname": HOSTNAME,
+        **({} if joined else {"Hostname": HOSTNAME}),
         "AttachStdin": spec.stdin >= 0,
         "AttachStdout": True,
         "AttachStderr": True,
@@ -332,7 +365,7 @@ def make_config(spec: Spec, *, image: str, nvidia: bool = True, security: Sequen
         "Tty": False,
         "HostConfig": {
             "Mounts": [_mount(bind) for bind in spec.binds],
-            "NetworkMode": "host" if spec.network else "none",
+            "NetworkMode": joined or "none",
             "Memory": ram,
             "MemorySwap": ram,
             "CpuPeriod": PERIOD if spec.vcpus else 0,

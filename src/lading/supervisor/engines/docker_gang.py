@@ -26,6 +26,8 @@ from lading.supervisor.engines.gang import GangFiles
 from lading.supervisor.gang_output import GangOutput
 
 LABEL = "lading.gang"
+NO_ADDRESS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
+"""Option of Docker's networks: the machine has no address in it, at which containers would find its services."""
 _ATTEMPTS, _PAUSE = 40, 0.25
 
 
@@ -38,10 +40,15 @@ def each(spec: Spec) -> Spec:
 
 
 class DockerGang:
-    """The gang of one container record."""
+    """The gang of one container record.
 
-    def __init__(self, uuid: str, run: Path, socket: str, *, enter: bool = False) -> None:
-        self._uuid, self._socket, self._enter = uuid, socket, enter
+    `enter`: the machine has no address in its network, so the conductor enters it; `hidden`: it is made so (Docker
+    only; needs root).
+    """
+
+    def __init__(self, uuid: str, run: Path, socket: str, *, enter: bool = False, hidden: bool = False) -> None:
+        self._uuid, self._socket, self._enter = uuid, socket, enter or hidden
+        self._options = NO_ADDRESS if hidden else {}
         self._files = GangFiles(run)
         self._output: GangOutput | None = None
         self._gate = -1
@@ -51,7 +58,9 @@ class DockerGang:
         """Start the conductor up to its gate. Raises ExecutionError or OSError."""
         self._files.bundle(0).mkdir(parents=True)
         image = {name: value for name, value in config.items() if name not in ("Cmd", "AttachStdout", "AttachStderr")}
-        docker = {"socket": self._socket, "config": image, "enter": self._enter}
+        docker: dict[str, object] = {"socket": self._socket, "config": image, "enter": self._enter}
+        if self._options:
+            docker["options"] = self._options
         cwd = spec.cwd if spec.cwd not in ("", ".") else "/"
         self._output = self._files.write_plan(self._uuid, spec, cwd=cwd, docker=docker)
         self._conductor = self._spawn(spec)

@@ -19,6 +19,8 @@ from lading.supervisor.gang_output import GangOutput
 
 COULD_NOT = 75
 """The conductor's exit code when nothing could be run."""
+NO_WAY_OUT = "the network of a gang joins its ranks only: neither the API nor the internet is reached from it"
+"""Note on a gang that asks for a network."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -34,18 +34,20 @@ from lading.core.errors import ExecutionError, Failure
 from lading.core.imagelayout import Account
 from lading.supervisor import counters, linux
 from lading.supervisor.cgroup import Cgroup, find_hierarchy
-from lading.supervisor.engines import Bind, EngineSettings, Exec, Execution, Exit, ImageSource, Spec
+from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
-from lading.supervisor.engines.gang import GangFiles
+from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.program import SealedProgram
 from lading.supervisor.gang_output import GangOutput
 from lading.supervisor.layers import LayerStore, Unpacked
 from lading.supervisor.machine import mount_table
 
+if TYPE_CHECKING:
+    from lading.supervisor.engines.native_network import NativeNetwork
+
 _PROGRAM = "crun"
 _UNIFIED = "/sys/fs/cgroup/unified"
 _CUDA_HOOK = "nvidia-container-runtime-hook"
-_NETWORK_FILES = ("/etc/resolv.conf", "/etc/hosts")
 # Joins every cgroup named before `--`, then becomes the program after it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 _CHECK_TIME = 10.0
@@ -73,6 +75,7 @@ class NativeEngine:
         self._is_held = False
         self._gang: GangFiles | None = None
         self._gang_output: GangOutput | None = None
+        self._network: NativeNetwork | None = None
         self.notes: list[str] = []
 
     @staticmethod
@@ -119,7 +122,9 @@ class NativeEngine:
             self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
             config = self._configure(spec, self._image, rootfs)
             (bundle / "config.json").write_bytes(msgspec.json.encode(config))
-            self._crun = self._spawn(spec, bundle)
+            crun = self._crun = self._spawn(spec, bundle)
+            if self._network is not None:
+                await self._network.connect(crun.pid)
         except OSError as error:
             raise ExecutionError(f"{self._uuid}: the container cannot be made: {error}", Failure.NODE) from error
 
@@ -199,6 +204,8 @@ class NativeEngine:
         command = [*self._joining(), *self._crun_command()]
         await native_exec.hold(self._uuid, self._run / "bundle", command=command)
         self._is_held = True
+        if self._network is not None and self.first is not None:
+            await self._network.reconnect(self.first)
 
     async def remove(self) -> None:
         """Kill what is left, remove the cgroup and the mounts. Idempotent."""
@@ -207,6 +214,9 @@ class NativeEngine:
                 os.close(descriptor)
         self._gate = self._reading = -1
         await self._kill_rest()
+        if self._network is not None:
+            await self._network.close()
+            self._network = None
         if self._crun is not None:
             if self._crun.poll() is None:
                 await asyncio.to_thread(self._crun.wait)
@@ -221,6 +231,9 @@ class NativeEngine:
     def _create_gang(self, spec: Spec, image: Unpacked) -> None:
         """Make the root and the bundle of each rank, and start the conductor up to its gate."""
         files = self._gang = GangFiles(self._run)
+        if spec.network:
+            self.notes.append(NO_WAY_OUT)
+            spec = replace(spec, network=False)
         for rank in files.here(spec):
             bundle = files.bundle(rank)
             bundle.mkdir(parents=True)
@@ -262,23 +275,29 @@ class NativeEngine:
 
     def _configure(self, spec: Spec, image: Unpacked, rootfs: Path) -> dict[str, object]:
         process = imagelayout.process(image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd)
-        shown = [
-            Bind(str(Path(one).resolve()), one, True) for one in _NETWORK_FILES if spec.network and Path(one).exists()
-        ]
+        network = self._network = self._make_network(spec)
         return make_config(
             Bundle(
                 rootfs=str(rootfs),
                 process=process,
                 account=_account(process.user, rootfs),
-                binds=(*shown, *spec.binds),
-                network=spec.network,
+                binds=(*(network.binds() if network else ()), *spec.binds),
                 gate=f"/proc/{os.getpid()}/fd/{self._reading}",
                 machine=os.uname().machine,
+                notice=network.notice if network else "",
                 devices=spec.devices,
                 cuda=spec.cuda,
                 cuda_hook=self._find_cuda_hook(spec),
             )
         )
+
+    def _make_network(self, spec: Spec) -> NativeNetwork | None:
+        if not spec.network:
+            return None
+        # Most containers have no network, and pay nothing for it.
+        from lading.supervisor.engines.native_network import NativeNetwork
+
+        return NativeNetwork(spec.reach, self._run)
 
     def _find_cuda_hook(self, spec: Spec) -> str:
         if not spec.cuda:

@@ -1,0 +1,312 @@
+"""The network of one container: made in the namespace that its engine has made, before its command.
+
+    the API         a listener in the namespace, at the address that the container's environment
+                    names; the supervisor makes the connection (`forwarder`)
+    the internet    an interface whose packets slirp4netns turns into connections of the host; a
+                    packet filter in the namespace refuses this machine, metadata services and
+                    whatever the configuration lists; a resolver (`resolver`)
+
+Nothing of it is in the namespace of the host, no address, route or filter: it ends with the
+processes of the container and with the supervisor, also when they are killed. The container has no
+right to change the filter, as it has none over its own namespace (CAP_NET_ADMIN).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from lading.core import container_network as rules
+from lading.core.container_network import Endpoint
+from lading.core.errors import ExecutionError, Failure, Invalid
+from lading.supervisor.engines import Bind, Reach
+from lading.supervisor.network import routes
+from lading.supervisor.network.forwarder import Forwarder
+from lading.supervisor.network.namespace import inside, is_own, open_namespace
+from lading.supervisor.network.resolver import CONFIGURATION, PORT, Resolver
+
+UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
+_HOSTS, _RESOLV = Path("/etc/hosts"), Path("/etc/resolv.conf")
+_MTU = 65520
+"""The largest packets cost the least: they only go to slirp4netns."""
+_TIMEOUT = 20.0
+_BACKLOG = 128
+_IPV6_FREEBIND = 78
+_DOCUMENTATION = ("2001:db8::1", 9)
+_logger = logging.getLogger("lading.supervisor")
+
+
+@dataclass(slots=True)
+class _Sockets:
+    """Made in the namespace."""
+
+    listening: list[tuple[Endpoint, socket.socket]] = field(default_factory=list)
+    questions: socket.socket | None = None
+    long_questions: socket.socket | None = None
+
+    def close(self) -> None:
+        for one in (*(end for _, end in self.listening), self.questions, self.long_questions):
+            if one is not None:
+                one.close()
+
+
+class ContainerNetwork:
+    """What `reach` says, with its files in `directory`; `hostname` is the container's."""
+
+    def __init__(self, reach: Reach, directory: Path, *, hostname: str) -> None:
+        self._reach, self._directory, self._hostname = reach, directory, hostname
+        self._namespace = -1
+        self._services: list[Forwarder | Resolver] = []
+        self._uplink: asyncio.subprocess.Process | None = None
+        self._exit = -1
+        self._own: tuple[str, ...] = ()
+        self._watching: socket.socket | None = None
+        self._refreshing: asyncio.Task[None] | None = None
+
+    def binds(self) -> tuple[Bind, ...]:
+        """The container's /etc/hosts and /etc/resolv.conf, written. Raises OSError, ExecutionError."""
+        self._directory.mkdir(mode=0o755, exist_ok=True)
+        files = {
+            str(_HOSTS): rules.hosts_file(
+                self._endpoints(), hostname=self._hostname, machine=_read(_HOSTS) if self._reach.internet else ""
+            ),
+            str(_RESOLV): rules.resolver_file(_read(CONFIGURATION), internet=self._reach.internet),
+        }
+        made = []
+        for target, text in files.items():
+            path = self._directory / Path(target).name
+            path.write_text(text)
+            path.chmod(0o644)
+            made.append(Bind(str(path), target, True))
+        return tuple(made)
+
+    async def open(self, pid: int) -> None:
+        """Connect the namespace of a process that is not the user's yet. Raises ExecutionError."""
+        try:
+            self._namespace = open_namespace(pid)
+            if is_own(self._namespace):
+                raise ExecutionError("the container has no network namespace of its own", Failure.NODE)
+            sockets = await asyncio.to_thread(inside, self._namespace, self._prepare)
+            await self._serve(sockets)
+            if self._reach.internet:
+                await self._connect()
+        except OSError as error:
+            await self.close()
+            raise _fault(error) from error
+        except BaseExceptionGroup as group:
+            await self.close()
+            raise _fault(group.exceptions[0]) from group
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Disconnect it. Idempotent."""
+        if self._watching is not None:
+            asyncio.get_running_loop().remove_reader(self._watching)
+            self._watching.close()
+            self._watching = None
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.gather(self._refreshing, return_exceptions=True)
+            self._refreshing = None
+        await self._end_uplink()
+        services, self._services = self._services, []
+        for one in services:
+            await one.close()
+        if self._namespace >= 0:
+            os.close(self._namespace)
+            self._namespace = -1
+
+    def _endpoints(self) -> list[Endpoint]:
+        try:
+            return list(dict.fromkeys(rules.read_endpoint(one) for one in self._reach.api))
+        except Invalid as error:
+            raise ExecutionError(f"the API cannot be reached from the container: {error.message}") from error
+
+    # In the namespace, by a thread.
+
+    def _prepare(self) -> _Sockets:
+        routes.bring_loopback_up()
+        made = _Sockets()
+        try:
+            for (address, port), endpoint in rules.places(self._endpoints()).items():
+                if not address.is_loopback:
+                    routes.own(address)
+                made.listening.append((endpoint, _listen(str(address), port)))
+            if self._reach.internet:
+                made.long_questions = _listen(rules.RESOLVER, PORT)
+                made.questions = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+                made.questions.bind((rules.RESOLVER, PORT))
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    # Here.
+
+    async def _serve(self, sockets: _Sockets) -> None:
+        self._services += [Forwarder(to, end) for to, end in sockets.listening]
+        if sockets.questions is not None and sockets.long_questions is not None:
+            self._services.append(Resolver(sockets.questions, sockets.long_questions))
+        for one in self._services:
+            await one.start()
+
+    async def _connect(self) -> None:
+        """Filter first, in effect: nothing of the user's runs before both are there."""
+        # Before the first look: what changes after it is seen.
+        watching = self._watching = routes.watch()
+        self._own = routes.own_networks()
+        text = rules.ruleset(rules.refusals(self._reach.refused), rules.with_translations(self._own))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._start_uplink())
+            group.create_task(asyncio.to_thread(inside, self._namespace, partial(_load_filter, text)))
+        asyncio.get_running_loop().add_reader(watching, self._addresses_changed)
+
+    async def _start_uplink(self) -> None:
+        ready, told = os.pipe2(os.O_CLOEXEC)
+        ending, self._exit = os.pipe2(os.O_CLOEXEC)
+        ipv6 = ["--enable-ipv6"] if _has_ipv6() else []
+        command = [
+            UPLINK_PROGRAM, "--configure", f"--mtu={_MTU}", "--disable-host-loopback", "--disable-dns",
+            f"--cidr={rules.UPLINK}", "--enable-sandbox", "--enable-seccomp", *ipv6, f"--ready-fd={told}",
+            f"--exit-fd={ending}", "--netns-type=path", f"/proc/self/fd/{self._namespace}", rules.INTERFACE,
+        ]  # fmt: skip
+        log = self._directory / "uplink.log"
+        try:
+            with log.open("wb") as output:
+                self._uplink = await asyncio.create_subprocess_exec(
+                    *command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=_environment(), cwd="/",
+                    pass_fds=(told, ending, self._namespace),
+                )  # fmt: skip
+        except FileNotFoundError as error:
+            raise _missing(UPLINK_PROGRAM) from error
+        finally:
+            os.close(told)
+            os.close(ending)
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                if not await _first_byte(ready):
+                    said = " ".join(_read(log).split())
+                    raise ExecutionError(f"{UPLINK_PROGRAM} cannot join the container: {said}", Failure.NODE)
+        except TimeoutError as error:
+            raise ExecutionError(f"{UPLINK_PROGRAM} does not join the container in time", Failure.NODE) from error
+        finally:
+            os.close(ready)
+
+    async def _end_uplink(self) -> None:
+        # The program ends when the other end of this pipe is closed, also by our death.
+        if self._exit >= 0:
+            os.close(self._exit)
+            self._exit = -1
+        uplink, self._uplink = self._uplink, None
+        if uplink is None:
+            return
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                await uplink.wait()
+        except TimeoutError:
+            uplink.kill()
+            await uplink.wait()
+
+    def _addresses_changed(self) -> None:
+        if self._watching is not None:
+            routes.drain(self._watching)
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh(), name="addresses")
+
+    async def _refresh(self) -> None:
+        """Have the filter refuse the addresses that the machine has now; without that, no internet."""
+        try:
+            while (own := await asyncio.to_thread(routes.own_networks)) != self._own:
+                text = rules.update(rules.with_translations(own))
+                await asyncio.to_thread(inside, self._namespace, partial(_load_filter, text))
+                self._own = own
+        except (OSError, ExecutionError) as error:
+            _logger.error("a container loses the internet, as its filter cannot be brought up to date: %s", error)
+            await self._end_uplink()
+
+
+def _load_filter(text: str) -> None:
+    """Load rules into the namespace of this thread. Raises ExecutionError, OSError."""
+    try:
+        done = subprocess.run(
+            [FILTER_PROGRAM, "-f", "-"], input=text, capture_output=True, text=True, check=False, timeout=_TIMEOUT,
+            env=_environment(), cwd="/",
+        )  # fmt: skip
+    except FileNotFoundError as error:
+        raise _missing(FILTER_PROGRAM) from error
+    except subprocess.TimeoutExpired as error:
+        raise ExecutionError(f"{FILTER_PROGRAM} does not end", Failure.NODE) from error
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split())
+        raise ExecutionError(f"{FILTER_PROGRAM} refuses the packet filter: {said}", Failure.NODE)
+
+
+def _fault(error: BaseException) -> ExecutionError:
+    if isinstance(error, ExecutionError):
+        return error
+    hint = "; only root can do that" if isinstance(error, PermissionError) and os.geteuid() else ""
+    return ExecutionError(f"the network of the container cannot be made: {error}{hint}", Failure.NODE)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # A route that makes an address one's own is not enough for IPv6, as it is for IPv4.
+            made.setsockopt(socket.IPPROTO_IPV6, _IPV6_FREEBIND, 1)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _missing(program: str) -> ExecutionError:
+    package = {FILTER_PROGRAM: "nftables"}.get(program, program)
+    return ExecutionError(
+        f"a container with the internet needs {program}, which is not installed; install the package {package}",
+        Failure.NODE,
+    )
+
+
+def _has_ipv6() -> bool:
+    """Whether this machine has a way to the internet by IPv6. Nothing is sent."""
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(_DOCUMENTATION)
+        except OSError:
+            return False
+    return True
+
+
+async def _first_byte(descriptor: int) -> bytes:
+    """What comes through a pipe first; nothing at its end."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, 1)
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", "LC_ALL": "C"}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

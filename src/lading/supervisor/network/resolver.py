@@ -1,0 +1,108 @@
+"""A resolver for a container: DNS questions from its loopback go to the resolvers of the machine.
+
+The machine's own may be at a loopback address (127.0.0.53 of systemd-resolved), which the container
+does not reach. Messages pass untouched, by UDP, and by TCP where an answer is too long for that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from lading.core.container_network import Endpoint, nameservers
+from lading.supervisor.network.forwarder import Forwarder
+
+CONFIGURATION = Path("/etc/resolv.conf")
+PORT = 53
+MOST_QUESTIONS = 256
+"""That wait for an answer at a time; more are dropped, and asked again by who asked."""
+_ANSWER_TIME = 5.0
+_MOST_BYTES = 1 << 16
+_Address = tuple[str, int]
+
+
+class Resolver:
+    """Answers at a UDP and at a TCP socket of the container's namespace.
+
+    `find` says where the machine's resolvers are; it is asked for each question, as that may
+    change.
+    """
+
+    def __init__(
+        self,
+        datagrams: socket.socket,
+        listening: socket.socket,
+        *,
+        find: Callable[[], tuple[_Address, ...]] = lambda: machine_resolvers(),
+    ) -> None:
+        self._datagrams, self._listening, self._find = datagrams, listening, find
+        self._transport: asyncio.DatagramTransport | None = None
+        self._forwarder: Forwarder | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Questions(self._ask), sock=self._datagrams)
+        host, port = self._find()[0]
+        self._forwarder = Forwarder(Endpoint(host, port), self._listening)
+        await self._forwarder.start()
+
+    async def close(self) -> None:
+        """Answer no more. Idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._transport is not None:
+            self._transport.close()
+        self._datagrams.close()
+        if self._forwarder is not None:
+            await self._forwarder.close()
+        self._listening.close()
+
+    def _ask(self, question: bytes, asker: _Address) -> None:
+        if len(self._tasks) < MOST_QUESTIONS:
+            task = asyncio.create_task(self._pass_on(question, asker), name="resolver")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _pass_on(self, question: bytes, asker: _Address) -> None:
+        for address in self._find():
+            # A resolver that does not answer: the next one may.
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_ANSWER_TIME):
+                    answer = await _exchange(question, address)
+                if self._transport is not None:
+                    self._transport.sendto(answer, asker)
+                return
+
+
+async def _exchange(question: bytes, address: _Address) -> bytes:
+    """What a resolver answers. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as asking:
+        await loop.sock_connect(asking, address)
+        await loop.sock_sendall(asking, question)
+        return await loop.sock_recv(asking, _MOST_BYTES)
+
+
+class _Questions(asyncio.DatagramProtocol):
+    def __init__(self, ask: Callable[[bytes, _Address], None]) -> None:
+        self._ask = ask
+
+    def datagram_received(self, data: bytes, addr: _Address) -> None:
+        """A question."""
+        self._ask(data, addr)
+
+
+def machine_resolvers(file: Path = CONFIGURATION) -> tuple[_Address, ...]:
+    """Where the resolvers of this machine are. A file that cannot be read names none."""
+    try:
+        text = file.read_text(errors="replace")
+    except OSError:
+        text = ""
+    return tuple((address, PORT) for address in nameservers(text))
