@@ -19,6 +19,7 @@ from lading.core.diskroom import (
     pause,
     reserve,
     room,
+    spent,
 )
 from lading.core.sizing import GIB, MIB, UNLIMITED
 
@@ -72,6 +73,13 @@ def test_the_reserve_is_a_part_of_the_disk_or_what_is_configured() -> None:
     assert reserve(Amount(500, 5000), AUTO) == Amount(10, 100)
     assert reserve(Amount(1 << 50, 1 << 40), AUTO) == Amount(GIB, 100_000)
     assert reserve(Amount(500, 5000), Amount(0, 7)) == Amount(0, 7)
+
+
+def test_a_quota_that_is_spent() -> None:
+    assert spent(Amount(5, 5), Amount()) == ""
+    assert spent(Amount(5, 5), Amount(GIB, 6)) == ""
+    assert "written 1024.0 MiB" in spent(Amount(GIB - 4096, 5), Amount(GIB, 6))
+    assert "made 6 files" in spent(Amount(5, 6), Amount(GIB, 6))
 
 
 def test_room_beside_the_reserve() -> None:

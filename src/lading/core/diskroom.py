@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lading.core.sizing import GIB, MIB, UNLIMITED, format_bytes
+from lading.core.sizing import GIB, KIB, MIB, UNLIMITED, format_bytes
 
 AUTOMATIC = -1
 """As a configured reserve: a part of the disk."""
@@ -29,6 +29,8 @@ _FASTEST = 2 * GIB
 _SHORTEST, _LONGEST = 0.05, 1.0
 _LEAST_GROWTH, _LEAST_FILES = 16 * MIB, 1000
 """Growth that is not worth a walk."""
+_CLUSTER = 64 * KIB
+"""The last bytes of a quota need not be given away."""
 _PERIOD = 30.0
 """Seconds after which a container is measured again whatever free space says: others may have given back as much."""
 _DUTY, _IDLE_DUTY = 4, 200
@@ -115,6 +117,18 @@ def excess(used: Amount, allowed: Allowance) -> str:
             f"the container has made {used.files} files on the disk of this machine, and {allowed.files} are allowed"
             " (Containers.ScratchFiles); write fewer"
         )
+    return ""
+
+
+def spent(used: Amount, most: Amount) -> str:
+    """What of a quota `most` (0 is no limit) is used up, as half a sentence; "" when nothing is."""
+    if 0 < most.size <= used.size + _CLUSTER:
+        return (
+            f"it had written {format_bytes(used.size)}, all that its mounts (capacity) and"
+            " Containers.ScratchBesideMounts allow"
+        )
+    if 0 < most.files <= used.files:
+        return f"it had made {used.files} files, all that Containers.ScratchFiles allows"
     return ""
 
 

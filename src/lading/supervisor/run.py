@@ -36,10 +36,10 @@ from lading.client.trees import TreeCache
 from lading.core import mountplan
 from lading.core.constraints import KEEP_ON_FAILURE
 from lading.core.container import State
-from lading.core.diskroom import Amount, ScratchLimits, allowance
+from lading.core.diskroom import Allowance, Amount, ScratchLimits, allowance, spent
 from lading.core.errors import ExecutionError, Failure, Full, LadingError
 from lading.core.hpc_gang import read_gang
-from lading.supervisor import diskwatch, linux
+from lading.supervisor import diskwatch, linux, projectquota
 from lading.supervisor.activity import Activity
 from lading.supervisor.annexes import Annexes
 from lading.supervisor.assignment import Assignment
@@ -58,6 +58,7 @@ from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
 from lading.supervisor.keepmount import KeepMount, lost
 from lading.supervisor.logs import INSTANCE, NODE, RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
 from lading.supervisor.machine import describe_machine
+from lading.supervisor.projectquota import Project
 from lading.supervisor.results import Results
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.supervisor.specifying import amount, specify
@@ -156,6 +157,8 @@ class Supervisor:
         self._untold: Ending | None = None
         self._base = Amount()
         self._overfull = ""
+        self._project: Project | None = None
+        self._quota = Amount()
         self._running = self._timed_out = self._stopped = False
         self._lost = self._unmounted = self._kept = False
 
@@ -222,7 +225,7 @@ class Supervisor:
                 timed_out=self._timed_out,
                 preempted=self._preempted(),
                 overfull=self._overfull,
-                full=full_places(self._directory, self._stage) if self._exit.code else "",
+                full=self._full() if self._exit.code else "",
             ),
         )
 
@@ -265,6 +268,7 @@ class Supervisor:
     async def _make_inputs(self) -> None:
         session, container = self._session, self._session.container
         check_room(self._directory, self._reserve)
+        self._project = projectquota.begin(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
         plan = mountplan.plan(
             container.mounts,
             secret_mounts=await session.secrets(),
@@ -288,12 +292,15 @@ class Supervisor:
                 )
             )
         self._base = await asyncio.to_thread(diskwatch.base, self._directory) if plan.copies else Amount()
+        self._limit_disk()
 
     async def _drop_inputs(self) -> None:
         if self._stage is not None:
             await self._stage.close()
         if self._keep is not None:
             await self._keep.close()
+        if self._project is not None:
+            self._project.limit(Amount())
 
     async def _make_container(self) -> None:
         stage = self._stage
@@ -413,23 +420,41 @@ class Supervisor:
         )
 
     def _watch_disk(self) -> DiskWatch:
-        told, container = self._assignment, self._session.container
-        limits = ScratchLimits(mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files)
-        here = self._nodes if not (told.annex_command or told.outposts) else 1
         return DiskWatch(
             run=self._directory,
-            allowed=allowance(container.mounts, limits, output_path=container.output_path, ranks=here),
+            allowed=self._allowance,
             kept=self._reserve,
             processes=self._processes,
             has_daemon=not self._engine.sees_private_mounts,
             base=self._base,
         )
 
+    def _limit_disk(self) -> None:
+        """Have the kernel stop the container at what it may write, where the file system can do that."""
+        allowed = self._allowance
+        if self._project is not None and allowed != Allowance():
+            used = self._project.used()
+            size, files = allowed.size and used.size + allowed.size, allowed.files and used.files + allowed.files
+            self._quota = Amount(size, files)
+            self._project.limit(self._quota)
+
+    def _full(self) -> str:
+        """What the container had no room for, as half a sentence."""
+        why = spent(self._project.used(), self._quota) if self._project is not None else ""
+        return why or full_places(self._directory, self._stage)
+
     def _processes(self) -> list[int]:
         """Those of the container."""
         folders = self._companions.usage.folders if self._companions else None
         pid = self._engine.pid
         return processes(folders) if folders else (descendants(pid) if pid else [])
+
+    @property
+    def _allowance(self) -> Allowance:
+        told, container = self._assignment, self._session.container
+        limits = ScratchLimits(mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files)
+        here = self._nodes if not (told.annex_command or told.outposts) else 1
+        return allowance(container.mounts, limits, output_path=container.output_path, ranks=here)
 
     @property
     def _reserve(self) -> Amount:

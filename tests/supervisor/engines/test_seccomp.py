@@ -5,6 +5,7 @@ from errno import EAFNOSUPPORT, ENOSYS, EPERM
 import pytest
 
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES, SOCKET_FAMILIES, make_profile
+from lading.supervisor.projectquota import SET_ATTRIBUTES
 
 
 def answer(name: str, *arguments: int, machine: str = "x86_64") -> int:
@@ -28,6 +29,13 @@ def _matches(test: dict[str, object], given: int) -> bool:
 @pytest.mark.parametrize("name", ["mount", "unshare", "setns", "bpf", "keyctl", "pidfd_getfd", "clock_settime64"])
 def test_calls_that_are_refused(name: str) -> None:
     assert answer(name) == EPERM
+
+
+@pytest.mark.parametrize("number", [SET_ATTRIBUTES, 0x40086602, 0x40046602, SET_ATTRIBUTES | 1 << 40])
+def test_files_stay_in_their_project(number: int) -> None:
+    assert answer("ioctl", 3, number) == EPERM
+    assert answer("file_setattr") == EPERM
+    assert answer("ioctl", 3, 0x5401) == 0
 
 
 @pytest.mark.parametrize("name", ["ptrace", "personality", "modify_ldt", "landlock_restrict_self", "seccomp", "fork"])

@@ -26,8 +26,8 @@ DENIED_CALLS: Final = (
     "kexec_load", "nfsservctl", "query_module", "quotactl", "quotactl_fd", "reboot", "setdomainname", "sethostname",
     "settimeofday", "stime", "swapoff", "swapon", "syslog", "uselib", "vhangup",
     # past the file system's permissions, other processes' memory and files, keys of the host
-    "add_key", "keyctl", "kcmp", "lookup_dcookie", "name_to_handle_at", "open_by_handle_at", "pidfd_getfd",
-    "process_vm_readv", "process_vm_writev", "request_key",
+    "add_key", "file_setattr", "keyctl", "kcmp", "lookup_dcookie", "name_to_handle_at", "open_by_handle_at",
+    "pidfd_getfd", "process_vm_readv", "process_vm_writev", "request_key",
     # memory that the machine can neither read nor swap
     "memfd_secret",
     # large and rarely needed attack surface
@@ -55,6 +55,11 @@ SOCKET_FAMILIES: Final[Mapping[str, int]] = {
 devices (AF_PACKET, AF_BLUETOOTH, AF_CAN, AF_XDP), or load kernel code that few machines have in use: AF_ALG, AF_RDS,
 AF_TIPC, AF_SMC, AF_KCM, AF_QIPCRTR and the networks of the last century. InfiniBand is used by its device files.
 """
+FILE_ATTRIBUTES: Final = (0x401C5820, 0x40086602, 0x40046602)
+"""FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS and FS_IOC32_SETFLAGS: by these a file leaves the project that bounds what a
+container writes (`supervisor.projectquota`)."""
+_INT = 0xFFFFFFFF
+"""The part of the register that the kernel looks at."""
 _HIGHEST_FAMILY = max(SOCKET_FAMILIES.values())
 _ARCHITECTURES: Final[Mapping[str, Sequence[str]]] = {
     "x86_64": ("SCMP_ARCH_X86_64", "SCMP_ARCH_X86"),
@@ -74,6 +79,7 @@ def make_profile(machine: str) -> dict[str, Any]:
             _refuse(("clone3", "socketcall"), errno.ENOSYS),
             *_namespaces(1 if machine in _FLAGS_SECOND else 0),
             *_families(),
+            *(_refuse(("ioctl",), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, one)) for one in FILE_ATTRIBUTES),
         ],
     }
 
