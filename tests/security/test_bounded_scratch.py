@@ -69,7 +69,7 @@ def attack(cluster: Cluster, script: str, words: str) -> None:
         assert (container["state"], status.get("failure")) == ("Cancelled", "disk"), status
         assert words in status["error"]
         assert words in " ".join(cluster.lading("request", "why", uuid).stdout.split())
-        assert words in cluster.lading("cat", f"{container['log']}/crunch-run.txt").stdout
+        assert words in cluster.lading("request", "logs", "--file", "crunch-run.txt", uuid).stdout
     assert shutil.disk_usage(cluster.data).free > 60 << 20
     assert submit(cluster, "true")
 
