@@ -175,7 +175,7 @@ class Switching(Site):
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = (await receive())["body"] if scope["type"] == "http" else b""
-        if scope["type"] == "websocket" or scope["path"] == "/no":
+        if scope["type"] == "websocket" or scope["path"] == "/no" or TAKE_OVER not in scope.get("extensions", {}):
             await PlainTextResponse(f"{scope['type']} no", status_code=403)(scope, receive, send)
             return
         pipe = await scope["extensions"][TAKE_OVER](b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\n\r\n" + body)
@@ -221,6 +221,40 @@ def test_a_connection_is_taken_over(switching: Switching) -> None:
             assert _receive(client, len(BODY)) == BODY
         assert switching.disconnected.wait(20)
         switching.disconnected.clear()
+
+
+GO = b"POST https://h:1/x HTTP/1.1\r\nAuthorization: Bearer t\r\nHost: h:1\r\nUpgrade: %b\r\nContent-Length: 4\r\n\r\n"
+
+
+def _ask_alone(site: Site, protocol: bytes, rest: bytes = b"form") -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(20)
+    client.connect(str(site.path))
+    client.sendall(GO % protocol + rest)
+    return client
+
+
+@pytest.mark.parametrize("protocol", [b"ssh", b"tunnel", b"SSH"])
+def test_ssh_and_tunnels_need_no_connection_header(switching: Switching, protocol: bytes) -> None:
+    with _ask_alone(switching, protocol) as client:
+        head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\n\r\nform"
+        assert _receive(client, len(head)) == head
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert _receive(client, 18) == b"GET / HTTP/1.1\r\n\r\n"
+    assert switching.disconnected.wait(20)
+
+
+def test_what_comes_early_is_kept_or_refused(switching: Switching) -> None:
+    with _ask_alone(switching, b"ssh", b"fo") as client:
+        client.sendall(b"rm")
+        assert _receive(client, 12).startswith(b"HTTP/1.1 101")
+    with _ask_alone(switching, b"ssh", b"formGET / HTTP/1.1\r\nHost: h\r\n\r\n") as client:
+        assert _receive(client, 12).startswith(b"HTTP/1.1 400")
+
+
+def test_a_connection_header_is_needed_for_anything_else(switching: Switching) -> None:
+    with _ask_alone(switching, b"echo") as client:
+        assert _receive(client, 12).startswith(b"HTTP/1.1 403")
 
 
 def test_a_refusal_ends_the_connection(switching: Switching) -> None:

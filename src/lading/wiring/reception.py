@@ -7,7 +7,8 @@ the extension `RECEIVE_INTO` in the scope of a request that announces its length
 hands its bytes to a buffered protocol instead of the HTTP parser, and a new parser takes over after the last of them.
 
 `TAKE_OVER`: a request with the header Upgrade, for anything but our own websockets, may turn its connection into plain
-bytes. Such a connection serves no second request, taken over or not.
+bytes. Such a connection serves no second request, taken over or not. The header Connection has to name Upgrade, but for
+the protocols `ssh` and `tunnel`: Arvados' own programs do not send it with them.
 
 `PEER`: the application says that a request was authenticated, so that its connection is no stranger's any more.
 
@@ -35,6 +36,8 @@ from lading.core.connections import LOCAL, Connection, ConnectionTable, HttpLimi
 _WEBSOCKET = b"/websocket"
 _EVENTS = b"text/event-stream"
 _LARGEST_FORM = 1 << 16
+_ALONE = frozenset({b"ssh", b"tunnel"})
+"""Protocols that the header Upgrade asks for without Connection. Source: api-contract 2.1, `rpc.Conn` of Arvados."""
 _UNCOUNTED = ConnectionTable(HttpLimits())
 """Gives its limits to connections that no acceptor took in."""
 _TOO_LARGE = (
@@ -51,6 +54,9 @@ class ReceivingProtocol(HttpToolsProtocol):
     _is_touch = False
     is_taken_over = False
     _is_switching = False
+    """The message is one that asks for another protocol, and the parser has ended."""
+    _switches_after = False
+    """The message asks for another protocol in a way that the parser does not know: it reads the body to its end."""
     _missing = 0
     _data = b""
     early = b""
@@ -108,7 +114,9 @@ class ReceivingProtocol(HttpToolsProtocol):
             self._refuse_head()
 
     def on_message_begin(self) -> None:
-        """A head begins."""
+        """A head begins. Raises ValueError after a request that asks for another protocol."""
+        if self._is_switching:
+            raise ValueError("the other protocol was not waited for")
         self._has_head = False
         super().on_message_begin()
 
@@ -125,6 +133,7 @@ class ReceivingProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Count a part of a message."""
         self._events += 1
+        self._is_switching = self._switches_after
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -165,7 +174,8 @@ class ReceivingProtocol(HttpToolsProtocol):
             raise ValueError("too many requests that wait for an answer")
         if self._is_touch:
             self._is_touch, self.scope["method"] = False, "TOUCH"
-        if self.cycle is not before and self.parser.should_upgrade():
+        self._switches_after = self.cycle is not before and self._asks_alone()
+        if self.cycle is not before and (self._switches_after or self.parser.should_upgrade()):
             self.cycle.keep_alive = False
             cast("dict[str, Any]", self.scope).setdefault("extensions", {})[TAKE_OVER] = _Switch(self, self.cycle)
         if self.cycle is before:
@@ -238,6 +248,11 @@ class ReceivingProtocol(HttpToolsProtocol):
         return (
             ours and self.sites.find({"headers": self.headers, "path": ""}) is None and super()._should_upgrade_to_ws()
         )
+
+    def _asks_alone(self) -> bool:
+        """Whether the header Upgrade asks for another protocol without Connection."""
+        wanted = dict(self.headers).get(b"upgrade", b"").lower()
+        return wanted in _ALONE and self.scope["method"] == "POST" and not self.parser.should_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
         """The parser leaves the body of a request that asks for another protocol; whatever that is, it is read here."""
