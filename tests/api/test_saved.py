@@ -26,6 +26,8 @@ async def with_live_log(it: World, data: bytes) -> tuple[str, str, str]:
         ("bytes=2-3", 206, b"23", "bytes 2-3/10"),
         ("bytes=8-99", 206, b"89", "bytes 8-9/10"),
         ("bytes=-3", 206, b"789", "bytes 7-9/10"),
+        ("bytes=-0", 206, b"", "bytes 10-9/10"),
+        ("bytes=-00", 206, b"", "bytes 10-9/10"),
         ("bytes=10-", 416, None, None),
         ("bytes=5-4", 416, None, None),
     ],
@@ -38,6 +40,12 @@ async def test_ranges_of_live_logs(it: World, asked: str, status: int, body: byt
     if body is not None:
         assert reply.body == body
         assert int(reply.headers["content-length"]) == len(body)
+
+
+async def test_the_size_of_an_empty_log_is_told_as_well(it: World) -> None:
+    path, uuid, _ = await with_live_log(it, b"")
+    reply = await it.request("GET", f"{path}/{uuid}/stdout.txt", headers={"range": "bytes=-0"})
+    assert (reply.status, reply.body, reply.headers["content-range"]) == (206, b"", "bytes 0--1/0")
 
 
 async def test_listings(it: World) -> None:
@@ -91,6 +99,18 @@ async def test_a_file_that_goes_while_it_is_read(it: World) -> None:
     it.app.services.spool.remove(uuid)
     assert [part async for part in stream] == [b"0123456789"]
     assert file.closed
+
+
+async def test_the_size_of_a_saved_log(it: World) -> None:
+    request = await it.submit()
+    supervisor = await it.lock(request["container_uuid"])
+    await it.ok("PUT", f"containers/{request['container_uuid']}", {"state": "Running"}, token=supervisor)
+    log = await it.ok("POST", "collections", {"manifest_text": it.manifest({"a.txt": b"hello"})})
+    end = {"state": "Complete", "exit_code": 0, "log": log["portable_data_hash"]}
+    await it.ok("PUT", f"containers/{request['container_uuid']}", end, token=supervisor)
+    path = f"container_requests/{request['uuid']}/log/{request['container_uuid']}/a.txt"
+    reply = await it.request("GET", path, headers={"range": "bytes=-0"})
+    assert (reply.status, reply.body, reply.headers["content-range"]) == (206, b"", "bytes 5-4/5")
 
 
 async def test_asking_for_the_size_reads_nothing(it: World) -> None:

@@ -130,11 +130,17 @@ def _answer(stream: AsyncGenerator[bytes], start: int, end: int, size: int, *, p
 
 
 def _span(call: Call, size: int) -> tuple[int, int, int, bool]:
-    """Begin and end of what is asked for, the size of the file, and whether a range was asked for."""
+    """Begin and end of what is asked for, the size of the file, and whether a range was asked for.
+
+    `bytes=-0`, the last 0 bytes, is an empty range: `arvados-client logs` asks so how long a file is, an empty one too.
+    RFC 9110 has no such range, Go's file server answers it with 206 and `bytes SIZE-(SIZE - 1)/SIZE`.
+    """
     match = _RANGE.fullmatch(call.headers.get("range", ""))
     if match is None or match.groups() == ("", ""):
         return 0, size, size, False
     first, last = match.groups()
+    if not first and int(last) == 0:
+        return size, size, size, True
     start = int(first) if first else max(0, size - int(last))
     end = min(size, int(last) + 1) if first and last else size
     if start >= size or end <= start:
