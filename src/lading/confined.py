@@ -39,6 +39,8 @@ _OPENED = 32
 _MOVED = ".lading-moved-"
 # As the kernel's own limit for one look-up (MAXSYMLINKS).
 _MAX_LINKS = 40
+SMALL = 1 << 20
+"""Bytes that are read of a file like /etc/passwd."""
 
 
 class Stopped(Exception):
@@ -231,6 +233,11 @@ class Tree:
             raise failed
 
 
+def open_directory(name: str, folder: int) -> Tree:
+    """The tree at the directory `name` in a directory; ENOTDIR where it is anything else."""
+    return Tree(os.open(name, _DIRECTORY, dir_fd=folder))
+
+
 def open_regular(name: str, folder: int) -> int:
     """A descriptor to read the regular file `name` in a directory; EINVAL where it is anything else."""
     descriptor = os.open(name, _FILE, dir_fd=folder)
@@ -240,7 +247,7 @@ def open_regular(name: str, folder: int) -> int:
     return descriptor
 
 
-def read_text_in_root(root: str | Path, path: str, limit: int) -> str:
+def read_text_in_root(root: str | Path, path: str, limit: int = SMALL) -> str:
     """The first `limit` bytes of a file below `root`, or "" where there is no such regular file.
 
     Links are followed as by a process whose root directory is `root`.

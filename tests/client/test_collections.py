@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -30,6 +31,14 @@ def store() -> BlockStore:
 @pytest.fixture
 def blocks(store: BlockStore) -> BlockClient:
     return store.client
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[int]:
+    """The descriptor of `tmp_path`."""
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
 
 
 def _fill(root: Path, seed: int) -> dict[str, bytes]:
@@ -143,7 +152,9 @@ async def test_paths_that_cannot_be_added(blocks: BlockClient, path: str) -> Non
 
 
 @pytest.mark.parametrize("pack", [MIB, MAX_BLOCK])
-async def test_the_files_of_a_folder_are_as_if_added_one_by_one(store: BlockStore, tmp_path: Path, pack: int) -> None:
+async def test_the_files_of_a_folder_are_as_if_added_one_by_one(
+    store: BlockStore, tmp_path: Path, directory: int, pack: int
+) -> None:
     chance, made = random.Random(7), {}
     sizes = [0, 1, 29, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL, 2 * MIB, 0, SMALL, 7] + [100] * 100 + [SMALL] * 9
     for number, size in enumerate(sizes):
@@ -151,10 +162,10 @@ async def test_the_files_of_a_folder_are_as_if_added_one_by_one(store: BlockStor
         (tmp_path / f"{number:03}").write_bytes(made[f"{number:03}"])
     async with CollectionWriter(store.client, pack=pack) as writer:
         await writer.add_bytes("before", b"1")
-        await writer.add_folder("", str(tmp_path), sorted(made))
-        await writer.add_folder("d/e", str(tmp_path), ["001", "007", "002"])
-        await writer.add_folder("d/e", str(tmp_path), ["003"])
-        await writer.add_folder("none", str(tmp_path), [])
+        await writer.add_folder("", directory, sorted(made))
+        await writer.add_folder("d/e", directory, ["001", "007", "002"])
+        await writer.add_folder("d/e", directory, ["003"])
+        await writer.add_folder("none", directory, [])
         await writer.add_bytes("after", b"22")
         text = await writer.finish()
     await download(store.client, filetree.from_manifest(text), tmp_path / "out")
@@ -162,31 +173,35 @@ async def test_the_files_of_a_folder_are_as_if_added_one_by_one(store: BlockStor
     assert _read(tmp_path / "out") == {"before": b"1", "after": b"22", **made, **below}
 
 
-async def test_a_folder_after_a_large_one_has_its_own_block(blocks: BlockClient, tmp_path: Path) -> None:
+async def test_a_folder_after_a_large_one_has_its_own_block(
+    blocks: BlockClient, tmp_path: Path, directory: int
+) -> None:
     for number in range(10):
         (tmp_path / str(number)).write_bytes(bytes([number]) * SMALL)
     async with CollectionWriter(blocks) as writer:
-        await writer.add_folder("a", str(tmp_path), list("0123456789"))
-        await writer.add_folder("b", str(tmp_path), ["0"])
+        await writer.add_folder("a", directory, list("0123456789"))
+        await writer.add_folder("b", directory, ["0"])
         assert len(manifest.locators(await writer.finish())) == 2
 
 
-async def test_empty_files_alone_need_no_block(blocks: BlockClient, tmp_path: Path) -> None:
+async def test_empty_files_alone_need_no_block(blocks: BlockClient, tmp_path: Path, directory: int) -> None:
     (tmp_path / "a").touch()
     async with CollectionWriter(blocks) as writer:
-        await writer.add_folder("", str(tmp_path), ["a"])
+        await writer.add_folder("", directory, ["a"])
         assert await writer.finish() == f". {EMPTY_BLOCK} 0:0:a\n"
 
 
 @pytest.mark.parametrize(
     ("path", "names"), [("a/", ["x"]), ("..", ["x"]), ("", ["x/y"]), ("a", [".."]), ("a", ["x", "x"]), ("f", ["x"])]
 )
-async def test_folders_that_cannot_be_added(blocks: BlockClient, tmp_path: Path, path: str, names: list[str]) -> None:
+async def test_folders_that_cannot_be_added(
+    blocks: BlockClient, tmp_path: Path, directory: int, path: str, names: list[str]
+) -> None:
     (tmp_path / "x").touch()
     async with CollectionWriter(blocks) as writer:
         await writer.add_bytes("f", b"1")
         with pytest.raises(Invalid):
-            await writer.add_folder(path, str(tmp_path), names)
+            await writer.add_folder(path, directory, names)
             await writer.finish()
 
 

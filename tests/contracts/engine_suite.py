@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
+from lading.supervisor import linux
 from lading.supervisor.cgroup import find_hierarchy
 from lading.supervisor.counters import Folders, find_folders
 from lading.supervisor.engines import Bind, Device, Engine, EngineSettings, Exec, Execution, Exit, Reach, Size, Spec
@@ -276,6 +277,24 @@ class EngineSuite:
                 await engine.abort()
                 assert (await running).code != 0
                 await engine.abort()
+        finally:
+            await engine.remove()
+
+    async def test_nothing_runs_any_more_once_what_is_left_was_killed(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        try:
+            await engine.prepare(kit.image)
+            await engine.create(Spec(command=("sh", "-c", "exit 5")))
+            await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
+            await engine.hold()
+            first = engine.first
+            assert first is not None
+            session = await engine.execute(Exec(command=("sh", "-c", "trap '' HUP TERM; echo up; exec sleep 600")))
+            await until(session, "up")
+            await engine.kill()
+            assert not linux.is_running(first)
+            assert (await heard(session))[0] != 0
+            await engine.kill()
         finally:
             await engine.remove()
 

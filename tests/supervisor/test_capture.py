@@ -9,6 +9,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.trees import TreeCache
+from lading.confined import Tree
 from lading.core.errors import ExecutionError, Failure
 from lading.core.jsonvalue import JsonObject
 from lading.core.manifest import counts, portable_data_hash
@@ -46,7 +47,7 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
         Refer("one", Collection(pdh, "d/x")),
         Refer("sub", Collection(pdh, "d")),
     )
-    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, find=at)
+    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain())
     server._store(manifest)
     assert server.files(portable_data_hash(manifest)) == {
         "a/small": b"small",
@@ -65,7 +66,7 @@ async def test_a_collection_that_is_mounted_at_many_places_is_read_once(server: 
     """dispatch-contract A.14: 200 mounts from one collection must not read its manifest each time."""
     pdh = server.add_collection({f"d{number % 5}/{number:04}": b"x" for number in range(1000)})
     items = tuple(Refer(f"m{number:03}", Collection(pdh, f"d{number % 5}")) for number in range(200))
-    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, find=at)
+    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain())
     assert counts(manifest) == (200 * 200, 200 * 200)
     assert [call for call in server.calls if call.startswith("GET")] == ["GET collections"]
 
@@ -73,7 +74,7 @@ async def test_a_collection_that_is_mounted_at_many_places_is_read_once(server: 
 async def test_a_file_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path) -> None:
     items = OutputPlan((CopyFile("a", Host(str(tmp_path / "none"))),))
     with pytest.raises(ExecutionError, match="a cannot be read") as caught:
-        await save_output(items, inputs=inputs, blocks=inputs.blocks, find=at)
+        await save_output(items, inputs=inputs, blocks=inputs.blocks, files=Plain())
     assert caught.value.failure is Failure.NODE
 
 
@@ -82,7 +83,7 @@ async def test_a_file_of_a_folder_that_is_gone_is_a_failure(inputs: Inputs, tmp_
     names = tuple(f"{number:03}" for number in range(count))
     items = OutputPlan((CopyFiles("d", Host(str(tmp_path)), names),))
     with pytest.raises(ExecutionError, match="d/000 cannot be read: No such file") as caught:
-        await save_output(items, inputs=inputs, blocks=inputs.blocks, find=at)
+        await save_output(items, inputs=inputs, blocks=inputs.blocks, files=Plain())
     assert caught.value.failure is Failure.NODE
 
 
@@ -94,8 +95,8 @@ async def test_few_files_and_many(inputs: Inputs, tmp_path: Path, count: int) ->
     for number in range(count):
         (Path(made.output_directory) / f"{number:03}").touch()
     found = await plan_capture(stage, [])
-    assert is_small(found, find=stage.locate) == (count < 64)
-    manifest = await save_output(found, inputs=inputs, blocks=inputs.blocks, find=stage.locate)
+    assert is_small(found, files=stage) == (count < 64)
+    manifest = await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage)
     assert counts(manifest) == (count, 0)
     await stage.close()
 
@@ -119,7 +120,7 @@ async def test_files_of_every_make(server: FakeServer, inputs: Inputs, tmp_path:
             file.truncate(size)
             file.write(b"begin")
     found = await plan_capture(stage, ["d/**"])
-    server._store(manifest := await save_output(found, inputs=inputs, blocks=inputs.blocks, find=stage.locate))
+    server._store(manifest := await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage))
     expected = {f"d/{number:02}": b"%d" % number for number in range(70)} | {"d/hard": b"7", "d/soft": b"8"}
     expected |= {"d/hole": b"begin" + bytes(199_995), "d/holes": b"begin" + bytes((9 << 20) - 5)}
     assert server.files(portable_data_hash(manifest)) == expected
@@ -159,9 +160,15 @@ async def test_a_file_of_holes_counts_with_all_its_bytes(inputs: Inputs, tmp_pat
         await plan_capture(stage, [], limit=1023 << 30)
 
 
-def at(source: Source) -> str:
-    """Where a file of the host is."""
-    return source.path
+class Plain:
+    """Files of the host, wherever they are."""
+
+    def open_folder(self, source: Source) -> Tree:
+        return Tree.open(source.path)
+
+    def open_file(self, source: Source) -> int:
+        with Tree.open(Path(source.path).parent) as tree:
+            return tree.open_file(Path(source.path).name)
 
 
 async def no_git(tree: GitTree, directory: Path) -> None:

@@ -124,28 +124,6 @@ async def test_the_end_of_a_child_is_noticed() -> None:
     assert not linux.is_running(child.pid)
 
 
-@pytest.mark.parametrize(
-    ("links", "path", "text"),
-    [
-        ({}, "etc/file", "inside"),
-        ({"etc2": "etc"}, "etc2/file", "inside"),
-        ({"etc2": "/etc"}, "etc2/file", "inside"),
-        ({"etc2": "../../../etc"}, "etc2/./file", "inside"),
-        ({"a": "b", "b": "a"}, "a", ""),
-        ({}, "etc", ""),
-        ({}, "none/file", ""),
-    ],
-)
-def test_reading_inside_follows_links_as_a_process_there_would(
-    tmp_path: Path, links: dict[str, str], path: str, text: str
-) -> None:
-    (tmp_path / "etc").mkdir()
-    (tmp_path / "etc" / "file").write_text("inside")
-    for name, target in links.items():
-        (tmp_path / name).symlink_to(target)
-    assert linux.read_inside(tmp_path, path) == text
-
-
 @pytest.mark.parametrize(("script", "catches"), [("exec sleep 60", False), ("trap : TERM; echo; cat; :", True)])
 def test_whether_the_first_process_of_a_namespace_catches_a_signal(script: str, catches: bool) -> None:
     command = ["unshare", "--fork", "--pid", "--kill-child", "sh", "-c", f"echo; {script}"]

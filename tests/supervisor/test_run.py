@@ -175,6 +175,35 @@ async def test_a_failed_container_is_kept_until_somebody_cancels(bench: Bench) -
     assert (record["state"], record["exit_code"]) == ("Complete", 3)
 
 
+@pytest.mark.parametrize("kept", [True, False])
+async def test_what_is_left_of_a_container_is_killed_before_its_output_is_saved(bench: Bench, kept: bool) -> None:
+    bench.add("echo data > /out/file; exit 3", scheduling_parameters={"keep_on_failure": 600 if kept else 0})
+    calls: list[list[str]] = []
+
+    def note(call: str) -> None:
+        if call == "POST finish" and bench.engine is not None:
+            calls.append(list(bench.engine.calls))
+        if "activity" in bench.server.containers[CONTAINER]["runtime_status"]:
+            bench.stop.set()
+
+    bench.server.on_call = note
+    assert await bench.run() == 0
+    assert calls
+    assert calls[0][-1] == "kill"
+    assert bench.output() == {"file": b"data\n"}
+
+
+async def test_of_a_container_that_cannot_be_killed_only_the_log_is_saved(bench: Bench) -> None:
+    record = bench.add("echo data > /out/file; echo said")
+    bench.faults = {"kill": ExecutionError("processes [7] do not die", Failure.NODE)}
+    assert await bench.run() == 0
+    assert (record["state"], record["output"]) == ("Cancelled", None)
+    assert record["runtime_status"]["failure"] == "node"
+    assert "do not die" in record["runtime_status"]["error"]
+    assert bench.log("stdout.txt") == f"{STAMP} said\n"
+    assert [one["name"] for one in bench.server.collections.values() if "name" in one] == [f"logs for {CONTAINER}"]
+
+
 @pytest.mark.parametrize(("script", "seconds"), [("exit 0", 600), ("exit 3", 0)])
 async def test_others_are_not_kept(bench: Bench, script: str, seconds: int) -> None:
     record = bench.add(script, scheduling_parameters={"keep_on_failure": seconds})

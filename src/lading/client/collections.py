@@ -17,16 +17,18 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from lading.client.blocks import BlockCache, BlockClient
 from lading.client.folders import SMALL, Folder
 from lading.client.landing import Landing
+from lading.confined import Stop, Stopped, open_regular
 from lading.core import filetree
 from lading.core.errors import Corrupt, Invalid
 from lading.core.filetree import File, Node, Segment, Tree
 from lading.core.locator import MAX_BLOCK
 from lading.core.packing import SHARED
+from lading.threads import in_thread
 
 Progress = Callable[[int, int], None]
 """Called with bytes done and bytes in all, from the event loop."""
@@ -36,6 +38,7 @@ _SMALL_FILE = 1 << 18
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 256
 _FEW = 64
+_PIECE = 4 << 20
 _EMPTY = File()
 
 
@@ -104,29 +107,36 @@ class CollectionWriter:
 
         Of a large file only little is in memory at any moment. A block begins at each of the offsets `cuts`.
         """
-        self._claim(path)
         try:
             file = await asyncio.to_thread(source.open, "rb", 0)
         except OSError as error:
             raise Invalid(f"{source}: cannot be read: {error.strerror}") from error
         with file:
-            found = os.fstat(file.fileno())
-            if stat.S_ISREG(found.st_mode) and (found.st_size > self._large or cuts):
-                await self._add_parts(path, file.fileno(), _parts(found.st_size, cuts), progress)
+            await self.add_open_file(path, file.fileno(), cuts=cuts, progress=progress)
+
+    async def add_open_file(
+        self, path: str, descriptor: int, *, cuts: Sequence[int] = (), progress: Callable[[int], None] | None = None
+    ) -> None:
+        """As `add_file`, from a descriptor that has not been read yet and stays open. Raises OSError too."""
+        self._claim(path)
+        found = os.fstat(descriptor)
+        if stat.S_ISREG(found.st_mode) and (found.st_size > self._large or cuts):
+            await self._add_parts(path, descriptor, _parts(found.st_size, cuts), progress)
+            return
+        while True:
+            data = await in_thread(_read_block, descriptor)
+            if data:
+                # The end of a large file gets a block of its own, the same whatever stands beside the file.
+                await self._add(path, data, alone=bool(self._pieces[path]))
+            if data and progress:
+                progress(len(data))
+            if len(data) < MAX_BLOCK:
                 return
-            while True:
-                data = await asyncio.to_thread(_read_block, file)
-                if data:
-                    # The end of a large file gets a block of its own, the same whatever stands beside the file.
-                    await self._add(path, data, alone=bool(self._pieces[path]))
-                if data and progress:
-                    progress(len(data))
-                if len(data) < MAX_BLOCK:
-                    return
 
-    async def add_folder(self, path: str, source: str, names: Sequence[str]) -> None:
-        """Add regular files of the directory `source` of the disk, by name, as those of the directory `path`.
+    async def add_folder(self, path: str, source: int, names: Sequence[str]) -> None:
+        """Add regular files of a directory of the disk, by name, as those of the directory `path`.
 
+        `source` is the descriptor of the directory, which stays open: no link is followed, whatever others do with it.
         As `add_file` for each, but much faster when they are many and small; that two have one path shows in `finish`.
         Raises Invalid for a path or name that is none, OSError with its name for a file that cannot be read.
         """
@@ -136,24 +146,29 @@ class CollectionWriter:
         if path != self._directory and len(self._buffer) >= SHARED:
             await self._flush()
         self._directory = path
-        folder = Folder(source, names)
+        folder = Folder(names)
         while folder.position < len(names):
-            if not await self._add_run(path, folder):
+            if not await self._add_run(path, folder, source):
                 name = names[folder.position]
                 folder.position += 1
-                await self.add_file(f"{path}/{name}" if path else name, Path(source, name))
+                descriptor = open_regular(name, source)
+                try:
+                    await self.add_open_file(f"{path}/{name}" if path else name, descriptor)
+                finally:
+                    os.close(descriptor)
 
-    async def _add_run(self, path: str, folder: Folder) -> bool:
+    async def _add_run(self, path: str, folder: Folder, source: int) -> bool:
         """Add the small files that come next, as far as a block reaches. False when the next one is not small."""
         if len(self._buffer) + SMALL > self._pack:
             await self._flush()
         # The open block gets the next number: nothing else is launched before it is flushed.
         first, start, block = folder.position, len(self._buffer), len(self._locators)
         if len(folder.names) - first > _FEW:
-            lengths = await asyncio.to_thread(folder.read, self._buffer, self._pack)
+            buffer, pack = self._buffer, self._pack
+            lengths = await in_thread(lambda stop, own: folder.read(own[0], buffer, pack, stop=stop), source)
         else:
             # A thread takes longer to begin than a few files to read.
-            lengths = folder.read(self._buffer, self._pack)
+            lengths = folder.read(source, self._buffer, self._pack)
         if lengths:
             self._runs.append(_Run(path, folder.names[first : folder.position], lengths, block, start))
         return bool(lengths)
@@ -393,13 +408,14 @@ def _parts(size: int, cuts: Iterable[int]) -> Iterator[tuple[int, int]]:
             yield start, min(MAX_BLOCK, last - start)
 
 
-def _read_block(file: BinaryIO) -> bytes | bytearray:
-    data = bytearray()
+def _read_block(stop: Stop, descriptors: tuple[int, ...]) -> bytes | bytearray:
+    """The next block of an open file; its position is where the next one begins."""
+    (descriptor,), data = descriptors, bytearray()
     while len(data) < MAX_BLOCK:
-        piece = file.read(MAX_BLOCK - len(data))
+        if stop():
+            raise Stopped
+        piece = os.read(descriptor, min(_PIECE, MAX_BLOCK - len(data)))
         if not piece:
             break
-        if not data and len(piece) == MAX_BLOCK:
-            return piece
         data += piece
     return data

@@ -10,42 +10,41 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from lading.confined import Stop, Stopped, never
+
 SMALL: Final = 1 << 17
 """Bytes of the largest file that is read in one call."""
-_DIRECTORY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 # What was a file when the directory was listed may be a pipe by now, which would wait for a writer.
 _FILE: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+_STRIDE: Final = 256
+"""Files between two questions whether to stop: some 2 ms of work."""
 
 
 class Folder:
     """A directory of the disk whose small files are read one after another, in the order of `names`."""
 
-    def __init__(self, path: str, names: Sequence[str]) -> None:
-        self.path = path
+    def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.position = 0
         """How many files were read, or passed over."""
         self._memory = bytearray(SMALL + 1)
 
-    def read(self, buffer: bytearray, room: int) -> list[int]:
+    def read(self, directory: int, buffer: bytearray, room: int, *, stop: Stop = never) -> list[int]:
         """Add file after file to `buffer` while it has at most `room` bytes; the length of each.
 
-        It ends before a file of more than `SMALL` bytes, too. Nothing of a file that is too long, or could not be read,
-        is added. Raises OSError, naming the file.
+        `directory` is the descriptor of the directory. It ends before a file of more than `SMALL` bytes, too. Nothing
+        of a file that is too long, or could not be read, is added. Raises OSError, naming the file, and Stopped.
         """
-        descriptor = os.open(self.path, _DIRECTORY)
-        try:
-            return self._read(descriptor, buffer, room)
-        finally:
-            os.close(descriptor)
-
-    def _read(self, directory: int, buffer: bytearray, room: int) -> list[int]:
         lengths: list[int] = []
         add, view, vector = lengths.append, memoryview(self._memory), [self._memory]
         open_, read, close, room = os.open, os.readv, os.close, room - SMALL
         for name in self.names[self.position :]:
             if lengths and len(buffer) > room:
                 break
+            if not len(lengths) % _STRIDE and stop():
+                raise Stopped
             descriptor = open_(name, _FILE, dir_fd=directory)
             try:
                 length = read(descriptor, vector)

@@ -140,6 +140,8 @@ class MountPlan:
 
     output_path: str
     output_directory: str
+    scratch: str = ""
+    """The host directory below which everything is made; the container sees parts of it only."""
     steps: tuple[Step, ...] = ()
     binds: tuple[BindMount, ...] = ()
     areas: tuple[Area, ...] = ()
@@ -225,6 +227,7 @@ class _Draft:
         return MountPlan(
             output_path=self.output_path,
             output_directory=self.output_directory,
+            scratch=self.scratch,
             steps=tuple(self.steps),
             binds=tuple(self.binds),
             areas=tuple(self.areas),

@@ -2,25 +2,82 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from lading.client.collections import BlockSink, CollectionWriter
+from lading.confined import Stop, Stopped, Tree
 from lading.core import filetree
 from lading.core.errors import ExecutionError, Failure, TooLarge
 from lading.core.globs import compile_globs
-from lading.core.mountplan import Source
-from lading.core.output import CopyFile, CopyFiles, Mark, OutputPlan, Refer, plan_output
+from lading.core.mountplan import Host, Source
+from lading.core.output import (
+    CopyFile,
+    CopyFiles,
+    DirectoryEntry,
+    Entry,
+    Look,
+    Mark,
+    OutputPlan,
+    Refer,
+    plan_output,
+)
 from lading.supervisor.logs import Log
 from lading.supervisor.staging import Inputs, Stage
+from lading.threads import in_thread
 
 _SMALL = 1 << 17
+"""Bytes of a file that is read in the event loop."""
 _PACK = 8 << 20
 _FEW = 64
 _LITTLE = 1 << 16
+_Place = TypeVar("_Place")
+
+
+class Files(Protocol):
+    """Where the files of a plan are, as `Stage`. Both raise OSError, also where a link is on the way."""
+
+    def open_folder(self, source: Source) -> Tree:
+        """A directory."""
+
+    def open_file(self, source: Source) -> int:
+        """A descriptor of a regular file."""
+
+
+class _Many(Exception):
+    """There is more to look at than is looked at in the event loop."""
+
+
+@dataclass(slots=True)
+class _Few:
+    """Looks at a few places only. `look` raises _Many when there are more."""
+
+    places: Look
+    left: int = _FEW
+
+    def look(self, source: Source) -> Entry | None:
+        entry = self.places(source)
+        self.left -= 1 + (len(entry.names) if isinstance(entry, DirectoryEntry) else 0)
+        if self.left < 0:
+            raise _Many
+        return entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Patient:
+    """Looks for as long as it may. `look` raises Stopped when it is told to stop."""
+
+    places: Look
+    stop: Stop
+
+    def look(self, source: Source) -> Entry | None:
+        if self.stop():
+            raise Stopped
+        return self.places(source)
 
 
 async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int = 0) -> OutputPlan:
@@ -30,19 +87,24 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
     """
     plan, globs = stage.plan, compile_globs(output_glob)
 
-    def work() -> OutputPlan:
-        return plan_output(plan.output_path, plan.areas, look=stage.look, globs=globs, limit=limit)
+    def work(look: Look) -> OutputPlan:
+        return plan_output(plan.output_path, plan.areas, look=look, globs=globs, limit=limit)
+
+    def look(source: Source) -> Entry | None:
+        entry = stage.look(source)
+        if entry is None and source == Host(plan.output_directory):
+            raise ExecutionError(f"output: {plan.output_path} is gone, nothing of it can be saved", Failure.USER)
+        return entry
 
     # Most outputs are a few files: going to a thread would take longer than looking.
-    try:
-        quick = len(_names(plan.output_directory)) < _FEW
-    except FileNotFoundError as error:
-        raise ExecutionError(f"output: {plan.output_path} is gone, nothing of it can be saved", Failure.USER) from error
-    return work() if quick and not plan.collections else await asyncio.to_thread(work)
+    with suppress(_Many):
+        if not plan.collections and not plan.keeps:
+            return work(_Few(look).look)
+    return await in_thread(lambda stop, _: work(_Patient(look, stop).look))
 
 
-async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, find: Callable[[Source], str]) -> str:
-    """Store the files of the plan, which `find` finds; the manifest.
+async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, files: Files) -> str:
+    """Store the files of the plan; the manifest.
 
     Raises ExecutionError when a file has gone or cannot be read.
     """
@@ -50,9 +112,9 @@ async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, fi
         for item in plan.items:
             match item:
                 case CopyFile(name, source):
-                    await _add_file(writer, name, find(source))
+                    await _add_file(writer, name, files.open_file, source)
                 case CopyFiles(name, folder, names):
-                    await _add_folder(writer, name, folder.path, names)
+                    await _add_folder(writer, name, files, folder, names)
                 case Refer(name, source):
                     tree = await inputs.tree(source.pdh)
                     writer.add_tree(name, filetree.get(tree, source.path) if source.path else tree)
@@ -63,16 +125,12 @@ async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, fi
 
 async def save_log(log: Log, *, blocks: BlockSink) -> str:
     """Store every file of a log; the manifest."""
-    directory, tails = log.directory, log.tails()
-    async with CollectionWriter(blocks, pack=_PACK) as writer:
-        for name in sorted(_names(str(directory))):
-            path = str(directory / name)
-            small = _read_small(path) if name in tails else None
-            if small is not None:
-                await writer.add_bytes(name, small + tails[name])
-            else:
-                await _add_file(writer, name, path)
-        return await writer.finish()
+    tails = log.tails()
+    with Tree.open(log.directory) as directory:
+        async with CollectionWriter(blocks, pack=_PACK) as writer:
+            for name in sorted(one.name for one in directory.scan()):
+                await _add_file(writer, name, directory.open_file, name, tail=tails.get(name, b""))
+            return await writer.finish()
 
 
 class Parcel:
@@ -93,53 +151,61 @@ class Parcel:
         raise TooLarge(f"a part of {length} bytes is too large for a parcel")
 
 
-def is_small(plan: OutputPlan, *, find: Callable[[Source], str]) -> bool:
+def is_small(plan: OutputPlan, *, files: Files) -> bool:
     """Whether the files of an output fit into a parcel. Raises OSError when one has gone."""
     number = size = 0
-    for path in _copied(plan, find):
-        number, size = number + 1, size + Path(path).stat().st_size
+    for each in _sizes(plan, files):
+        number, size = number + 1, size + each
         if number > _FEW or size > _LITTLE:
             return False
     return True
 
 
-def _copied(plan: OutputPlan, find: Callable[[Source], str]) -> Iterator[str]:
-    """The host paths of the files that are to be read."""
+def _sizes(plan: OutputPlan, files: Files) -> Iterator[int]:
+    """The sizes of the files that are to be read."""
     for item in plan.items:
         if isinstance(item, CopyFile):
-            yield find(item.source)
+            descriptor = files.open_file(item.source)
+            try:
+                yield os.fstat(descriptor).st_size
+            finally:
+                os.close(descriptor)
         elif isinstance(item, CopyFiles):
-            yield from (f"{item.source.path}/{name}" for name in item.names)
+            with files.open_folder(item.source) as folder:
+                for name in item.names:
+                    yield os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False).st_size
 
 
-async def _add_folder(writer: CollectionWriter, name: str, folder: str, names: Sequence[str]) -> None:
+async def _add_folder(writer: CollectionWriter, name: str, files: Files, folder: Source, names: Sequence[str]) -> None:
     try:
-        await writer.add_folder(name, folder, names)
+        with files.open_folder(folder) as tree:
+            await writer.add_folder(name, tree.descriptor, names)
     except OSError as error:
         shown = "/".join(part for part in (name, str(error.filename or "")) if part)
         raise ExecutionError(f"output: {shown} cannot be read: {error.strerror}", Failure.NODE) from error
 
 
-async def _add_file(writer: CollectionWriter, name: str, path: str) -> None:
+async def _add_file(
+    writer: CollectionWriter, name: str, open_file: Callable[[_Place], int], place: _Place, *, tail: bytes = b""
+) -> None:
+    """Add a file, and to a small one these bytes."""
     try:
-        small = _read_small(path)
-        if small is not None:
-            await writer.add_bytes(name, small)
-        else:
-            await writer.add_file(name, Path(path))
+        descriptor = open_file(place)
+        try:
+            # It is read sooner than a thread is started.
+            if os.fstat(descriptor).st_size <= _SMALL:
+                await writer.add_bytes(name, _read(descriptor) + tail)
+            else:
+                await writer.add_open_file(name, descriptor)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise ExecutionError(f"output: {name} cannot be read: {error.strerror}", Failure.NODE) from error
 
 
-def _read_small(path: str) -> bytes | None:
-    """The content of a file that is read sooner than a thread is started; None for a larger one."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        data = os.read(descriptor, _SMALL + 1)
-    finally:
-        os.close(descriptor)
-    return data if len(data) <= _SMALL else None
-
-
-def _names(directory: str) -> list[str]:
-    return [one.name for one in Path(directory).iterdir()]
+def _read(descriptor: int) -> bytes:
+    """All of a small file."""
+    data = b""
+    while piece := os.read(descriptor, _SMALL):
+        data += piece
+    return data

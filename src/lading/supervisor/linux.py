@@ -22,8 +22,6 @@ MS_NODEV = 1 << 2
 MS_REC = 1 << 14
 MS_SLAVE = 1 << 19
 MNT_DETACH = 2
-_MOST_ELEMENTS = 100
-_SMALL = 1 << 20
 _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _ESCAPES = (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\"))
@@ -172,32 +170,6 @@ def _status(pid: int) -> dict[str, str]:
     except OSError:
         return {}
     return {name: value for name, _, value in (line.partition(":") for line in text.splitlines())}
-
-
-def read_inside(root: Path, path: str) -> str:
-    """The text of a small file below `root`, links followed as a process with that root would; "" when absent."""
-    done: list[str] = []
-    rest, steps = path.split("/"), 0
-    while rest:
-        name = rest.pop(0)
-        if name == "..":
-            done = done[:-1]
-        if name in ("", ".", ".."):
-            continue
-        place, steps = root.joinpath(*done, name), steps + 1
-        if steps > _MOST_ELEMENTS:
-            return ""
-        if place.is_symlink():
-            target = str(place.readlink())
-            done = [] if target.startswith("/") else done
-            rest = [*target.split("/"), *rest]
-        else:
-            done.append(name)
-    place = root.joinpath(*done)
-    if not place.is_file():
-        return ""
-    with place.open(encoding="utf-8", errors="surrogateescape") as file:
-        return file.read(_SMALL)
 
 
 def _unescape(text: str) -> str:

@@ -149,6 +149,9 @@ class _Rehearsal:
     async def hold(self) -> None:
         """Nothing is kept."""
 
+    async def kill(self) -> None:
+        """Nothing is left."""
+
     async def remove(self) -> None:
         """Nothing is there."""
 

@@ -73,10 +73,9 @@ class Results:
         parcel, manifests = Parcel(), dict[str, str]()
         try:
             if plan is not None and self.stage is not None and self.inputs is not None:
-                if not is_small(plan, find=self.stage.locate):
+                if not is_small(plan, files=self.stage):
                     return False
-                find = self.stage.locate
-                manifests["output"] = await save_output(plan, inputs=self.inputs, blocks=parcel, find=find)
+                manifests["output"] = await save_output(plan, inputs=self.inputs, blocks=parcel, files=self.stage)
             manifests["log"] = await save_log(self.log, blocks=parcel)
             await self.session.finish(await self._changes(ending), manifests, parcel.blocks)
         except (Lost, Unauthenticated):
@@ -114,7 +113,7 @@ class Results:
     async def _store_output(self, plan: OutputPlan | str | None) -> str | None:
         if plan is None or self.inputs is None or self.stage is None or isinstance(plan, str):
             return plan if isinstance(plan, str) else None
-        manifest = await save_output(plan, inputs=self.inputs, blocks=self.session.blocks, find=self.stage.locate)
+        manifest = await save_output(plan, inputs=self.inputs, blocks=self.session.blocks, files=self.stage)
         return await self.session.save_output(manifest)
 
     async def _store_log(self) -> str:

@@ -3,7 +3,7 @@
     record     read the container and its token        nothing to undo
     inputs     make mounts, have the image ready        let the cached collections and layers go, unmount
     container  make it, all but started; be Running     remove it: processes, cgroup, mounts
-    command    let it run to its end                    nothing to undo
+    command    let it run to its end, kill the rest     nothing to undo
 
 and then, whatever happened, save the output and the log and report the end. Each step is journalled, so that after a
 crash another process can undo what was begun (`supervisor.cleaning`).
@@ -160,7 +160,7 @@ class Supervisor:
         self._project: Project | None = None
         self._quota = Amount()
         self._running = self._timed_out = self._stopped = False
-        self._lost = self._unmounted = self._kept = False
+        self._lost = self._unmounted = self._kept = self._is_dead = False
 
     async def run(self) -> int:
         """Go through all steps, report, undo; see `supervise`."""
@@ -366,6 +366,9 @@ class Supervisor:
             self._stopped = self.stop.is_set()
             await self._keep_failure(self._exit)
         await self._door.close()
+        # Before anything is read that they could change meanwhile.
+        await self._by_engine(self._engine.kill())
+        self._is_dead = True
         for pump in self._pumps:
             if not await pump.finish(_DRAIN):
                 self._log.say("the command has ended but something still holds its output open; the rest is not read")
@@ -524,7 +527,7 @@ class Supervisor:
             elif ending.state is not None:
                 limit = self._assignment.output_limit
                 results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
-                await results.save(ending, started=self._exit is not None, is_last=is_last)
+                await results.save(ending, started=self._is_dead, is_last=is_last)
         except (LadingError, OSError) as error:
             _logger.error("container=%s end not reported: %s", self._assignment.container_uuid, error)
             if isinstance(error, Full):

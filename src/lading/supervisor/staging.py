@@ -11,12 +11,12 @@ import errno
 import functools
 import os
 import shutil
-import stat
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from lading import confined
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import download
@@ -35,8 +35,8 @@ from lading.core.mountplan import (
     Source,
     WriteFile,
 )
-from lading.core.output import DirectoryEntry, Entry, FileEntry, LinkEntry, SpecialEntry
-from lading.supervisor import gittrees, linux
+from lading.core.output import Entry
+from lading.supervisor import container_files, gittrees, linux
 from lading.supervisor.diskuse import check_room
 from lading.supervisor.engines import Bind
 from lading.supervisor.keepmount import KeepMount
@@ -127,34 +127,29 @@ class Stage:
         """The host path of a file or directory. Raises ExecutionError(USER) when a collection does not have it."""
         if isinstance(source, Host):
             return Path(source.path)
-        path = self._place(source)
+        top, below = self._place(source)
+        path = top / below
         if not path.exists():
             raise ExecutionError(f"{_named(source)} has no {source.path!r}", Failure.USER)
         return path
 
-    def locate(self, source: Source) -> str:
-        """As `find`, without a look at whether a file of the host is there: there may be very many."""
-        return source.path if isinstance(source, Host) else str(self.find(source))
-
     def look(self, source: Source) -> Entry | None:
         """What is at a place, links not followed (`core.output`)."""
-        path = self._place(source)
-        try:
-            there = path.lstat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        mode = there.st_mode
-        if stat.S_ISDIR(mode):
-            with os.scandir(path) as found:
-                entries = list(found)
-                files = [one for one in entries if one.is_file(follow_symlinks=False)]
-                # What is in a collection is referred to: its size does not matter.
-                measured = () if isinstance(source, Collection) else files
-                sizes = {one.name: one.stat(follow_symlinks=False).st_size for one in measured}
-            return DirectoryEntry(tuple(one.name for one in entries), frozenset(one.name for one in files), sizes)
-        if stat.S_ISLNK(mode):
-            return LinkEntry(str(path.readlink()))
-        return FileEntry(there.st_size) if stat.S_ISREG(mode) else SpecialEntry()
+        top, path = self._place(source)
+        # What is in a collection is referred to: its size does not matter.
+        return container_files.look(top, path, measured=not isinstance(source, Collection))
+
+    def open_folder(self, source: Source) -> confined.Tree:
+        """The directory at a place. Raises OSError, also where a link is on the way to it."""
+        top, path = self._place(source)
+        with confined.Tree.open(top) as tree:
+            return tree.open_tree(path)
+
+    def open_file(self, source: Source) -> int:
+        """A descriptor of the regular file at a place. Raises OSError, also where a link is on the way to it."""
+        top, path = self._place(source)
+        with confined.Tree.open(top) as tree:
+            return tree.open_file(path)
 
     def close_streams(self) -> None:
         """Close this process's copies of the streams, once the container has its own."""
@@ -202,18 +197,22 @@ class Stage:
             key = gittrees.key(tree)
             self._trees[key] = await self._leases.enter_async_context(inputs.cache.lease(key, fetching))
 
-    def _place(self, source: Source) -> Path:
+    def _place(self, source: Source) -> tuple[Path, str]:
+        """A directory that no container can change itself, and the path of a place below it."""
         match source:
             case Host(path):
-                return Path(path)
+                scratch = f"{self.plan.scratch}/"
+                if not path.startswith(scratch):
+                    raise ExecutionError(f"{path} is not among the directories made for this container")
+                return Path(scratch), path[len(scratch) :]
             case Collection(pdh, path) if pdh in self._trees:
-                return self._trees[pdh] / path
+                return self._trees[pdh], path
             case Collection() | KeepTree():
                 if self._keep is None:
                     raise ExecutionError(f"{_named(source)} is not mounted")
-                return self._keep.place(source)
+                return self._keep.place(replace(source, path="")), source.path
             case GitTree(kind=kind, path=path):
-                return self._trees[gittrees.key(source)] / (gittrees.BLOB if kind == gittrees.BLOB else path)
+                return self._trees[gittrees.key(source)], gittrees.BLOB if kind == gittrees.BLOB else path
 
     def _open_streams(self) -> None:
         plan = self.plan

@@ -39,6 +39,7 @@ class StubEngine:
         self._out_of_memory = out_of_memory
         self._streams: list[int] = []
         self._process: asyncio.subprocess.Process | None = None
+        self._beside: list[asyncio.subprocess.Process] = []
 
     @property
     def pid(self) -> int | None:
@@ -131,12 +132,24 @@ class StubEngine:
         finally:
             if theirs >= 0:
                 os.close(theirs)
+        self._beside.append(process)
         return ProcessExecution(process, target=lambda: process.pid, terminal=ours)
 
     async def hold(self) -> None:
         """Have a process that waits in place of the command."""
         self._called("hold")
         self._process = await asyncio.create_subprocess_exec("sleep", "600", start_new_session=True)
+
+    async def kill(self) -> None:
+        """Kill those that the command started, and what was run beside it."""
+        self._called("kill")
+        if self._process is not None:
+            self._kill(signal.SIGKILL)
+            await self._process.wait()
+        for process in self._beside:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
 
     async def remove(self) -> None:
         """Kill the command and those that it started."""

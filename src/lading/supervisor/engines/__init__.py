@@ -262,6 +262,14 @@ class Engine(Protocol):
         """
         ...
 
+    async def kill(self) -> None:
+        """When the command has ended: end every other process of the container, a held one's and those of sessions too.
+
+        None runs and none can be started when this returns, so what they wrote can be read: nobody changes it. Takes
+        no time where nothing is left, as is the rule. Raises ExecutionError when a process stays.
+        """
+        ...
+
     async def remove(self) -> None:
         """Undo everything: processes, cgroups, mounts, daemon objects. Idempotent; nothing there is no error."""
         ...

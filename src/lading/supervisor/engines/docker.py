@@ -83,6 +83,7 @@ class DockerEngine:
         self._image = ""
         self._streams = (-1, -1, -1)
         self._pid: int | None = None
+        self._is_held = False
         self.notes: list[str] = []
 
     @property
@@ -210,10 +211,18 @@ class DockerEngine:
         if self._container is None:
             raise ExecutionError(f"{self._uuid}: was not made")
         image = f"{KEPT}/{self._uuid}"
+        self._is_held = True
         self._container = await docker_exec.hold(
             self._client(), self._container, self._config, name=self._uuid, image=image
         )
         self._pid = int((await self._container.show())["State"].get("Pid") or 0) or None
+
+    async def kill(self) -> None:
+        """Have the daemon end the container that is held. Any other has ended with its first process."""
+        if self._is_held:
+            with self._faults("cannot end the container"):
+                await self._delete(self._uuid)
+            self._is_held, self._pid = False, None
 
     async def remove(self) -> None:
         """Remove the container, running or not, and what belongs to this object. Idempotent."""
@@ -328,14 +337,17 @@ class DockerEngine:
                 await container.kill(signal=name)
             await asyncio.sleep(grace)
 
+    async def _delete(self, name: str) -> None:
+        try:
+            await self._client().containers.container(name).delete(force=True, v=True)
+        except DockerError as error:
+            if error.status != _NOT_FOUND:
+                raise
+
     async def _remove_container(self) -> None:
         # The second has the network of the first.
         for name in (self._uuid, f"{self._uuid}{NETWORK_SUFFIX}"):
-            try:
-                await self._client().containers.container(name).delete(force=True, v=True)
-            except DockerError as error:
-                if error.status != _NOT_FOUND:
-                    raise
+            await self._delete(name)
         try:
             await self._client().images.delete(f"{KEPT}/{self._uuid}", force=True)
         except DockerError as error:

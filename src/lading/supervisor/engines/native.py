@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from lading import removal
+from lading import confined, removal
 from lading.core import imagelayout
 from lading.core.diskroom import Amount
 from lading.core.errors import ExecutionError, Failure
@@ -206,6 +206,13 @@ class NativeEngine:
         self._is_held = True
         if self._network is not None and self.first is not None:
             await self._network.reconnect(self.first)
+
+    async def kill(self) -> None:
+        """Kill what is in its control group; its first process takes all of the process namespace along."""
+        # Without control groups `crun delete` looks for what is left; of a command that has ended there is nothing.
+        if self._is_held or self._cgroup.processes():
+            await self._kill_rest()
+        self._is_held = False
 
     async def remove(self) -> None:
         """Kill what is left, remove the cgroup and the mounts. Idempotent."""
@@ -434,7 +441,7 @@ def _in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
 def _account(user: str, rootfs: Path) -> Account:
     if user in ("", "0", "root", "0:0", "root:root"):
         return Account(0, 0)
-    passwd, group = (linux.read_inside(rootfs, one) for one in ("etc/passwd", "etc/group"))
+    passwd, group = (confined.read_text_in_root(rootfs, one) for one in ("etc/passwd", "etc/group"))
     return imagelayout.account(user, passwd=passwd, group=group)
 
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
+from lading import confined
 from lading.core import imagelayout
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor import linux
 from lading.supervisor.engines import Exec, Execution
 from lading.supervisor.engines.executing import Console, spawn
 
@@ -79,7 +79,7 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
     }
     if order.user:
         root = Path(config["root"]["path"])
-        files = (linux.read_inside(root, one) for one in ("etc/passwd", "etc/group"))
+        files = (confined.read_text_in_root(root, one) for one in ("etc/passwd", "etc/group"))
         account = imagelayout.account(order.user, passwd=next(files), group=next(files))
         process["user"] = {"uid": account.uid, "gid": account.gid, "additionalGids": list(account.groups)}
     return process
