@@ -11,6 +11,7 @@ import pytest
 from lading.client.environment import find_lender
 from lading.core.errors import Conflict, Invalid
 from lading.wiring.directory import DataDirectory, default_data_directory, make_secrets, write_private
+from tests.reality import need_root
 
 ENTROPY = bytes(range(256)) * 2
 
@@ -96,3 +97,36 @@ def test_where_data_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert default_data_directory() == tmp_path / "lading"
     monkeypatch.delenv("XDG_DATA_HOME")
     assert default_data_directory() == Path.home() / ".local/share/lading"
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_a_directory_that_is_open_to_others_is_closed(tmp_path: Path) -> None:
+    root, elsewhere, told = tmp_path / "data", tmp_path / "elsewhere", list[str]()
+    for folder in (root, root / "log", root / "live"):
+        folder.mkdir()
+    kept = [root / "db.sqlite", root / "log" / "server.log", root / "config.yml"]
+    for file in (*kept, elsewhere):
+        file.write_text("")
+        file.chmod(0o644)
+    (root / "link").symlink_to(elsewhere)
+    root.chmod(0o750)
+    DataDirectory(root).prepare(say=told.append)
+    assert told == [f"{root}: was open to other users (mode 750); only its owner can read it now"]
+    assert [_mode(file) for file in (root, root / "log", *kept, elsewhere)] == [
+        0o700, 0o700, 0o600, 0o600, 0o644, 0o644,
+    ]  # fmt: skip
+    (root / "db.sqlite").chmod(0o640)
+    DataDirectory(root).prepare(say=told.append)
+    assert told[1:] == [f"{root}: was open to other users (db.sqlite: mode 640); only its owner can read it now"]
+    DataDirectory(root).prepare(say=told.append)
+    assert len(told) == 2
+
+
+def test_a_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    need_root()
+    os.chown(tmp_path, 65534, 65534)
+    with pytest.raises(Invalid, match="belongs to user 65534"):
+        DataDirectory(tmp_path).prepare()

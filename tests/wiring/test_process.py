@@ -7,10 +7,11 @@ import os
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from lading.wiring.process import READY, Start, ended
+from lading.wiring.process import READY, Start, ended, private_files, say
 
 
 def test_a_child_of_another_parent_leaves() -> None:
@@ -96,3 +97,21 @@ async def test_the_end_of_a_child_is_noticed_and_its_status_kept() -> None:
     await ended(child.pid)
     assert child.wait() == 3
     await ended(child.pid)
+
+
+def test_files_are_private_for_a_while(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with private_files():
+            (tmp_path / "private").write_text("")
+            subprocess.run(["touch", tmp_path / "by a child"], check=True)
+        (tmp_path / "as usual").write_text("")
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert modes == {"private": 0o600, "by a child": 0o600, "as usual": 0o666}
+
+
+def test_one_thing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    say("something")
+    assert capsys.readouterr() == ("", "lading: something\n")

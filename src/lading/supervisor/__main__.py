@@ -148,4 +148,6 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    # Programs in containers that are not root must be able to read the trees that are made for them.
+    os.umask(0o022)
     sys.exit(main())

@@ -54,11 +54,15 @@ class Journal:
 
     def open(self, opening: Opening) -> None:
         """Begin a new journal."""
-        self._path.write_bytes(msgspec.json.encode(opening) + b"\n")
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, msgspec.json.encode(opening) + b"\n")
+        finally:
+            os.close(descriptor)
 
     def write(self, step: str, mark: Mark) -> None:
         """Add a line."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.write(descriptor, msgspec.json.encode(Line(step, mark)) + b"\n")
         finally:

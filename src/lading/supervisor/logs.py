@@ -39,11 +39,16 @@ _LOOK_EVERY = 1 << 20
 _TAIL = 1 << 16
 
 
+def _open_private(path: Path, flags: int) -> int:
+    """A descriptor to write a file of its owner's only, whatever the umask, which is that of the containers' trees."""
+    return os.open(path, flags | os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
 class StampedFile:
     """A file whose lines get the time when they begin."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        self._file = path.open("ab", buffering=0)
+        self._file = os.fdopen(_open_private(path, os.O_APPEND), "ab", buffering=0)
         self._clock = clock
         self._at_start = True
         self.size = 0
@@ -113,8 +118,8 @@ class Log:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file that does not grow."""
-        with contextlib.suppress(OSError):
-            (self.directory / name).write_bytes(content)
+        with contextlib.suppress(OSError), os.fdopen(_open_private(self.directory / name, os.O_TRUNC), "wb") as file:
+            file.write(content)
 
     def size(self, name: str) -> int:
         """Bytes of the growing file `name` so far."""

@@ -382,4 +382,6 @@ def _parts(live: list[tuple[str, int, int]]) -> Iterator[tuple[list[tuple[str, i
 
 
 if __name__ == "__main__":
+    # Programs in containers that are not root must be able to read the trees that are made for them.
+    os.umask(0o022)
     sys.exit(main())

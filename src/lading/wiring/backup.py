@@ -30,6 +30,7 @@ from lading.core import manifest
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
 from lading.store.snapshot import check_database, copy_database, manifests
 from lading.wiring.directory import DataDirectory
+from lading.wiring.process import private_files
 
 Progress = Callable[[int, int], None]
 _KEPT: Final = ("secrets.json", "config.yml", "tls.crt", "tls.key")
@@ -72,6 +73,7 @@ def backup(directory: DataDirectory, file: Path, *, progress: Progress, with_blo
     _check(directory, file, with_blocks=with_blocks)
     try:
         with ExitStack() as undo:
+            undo.enter_context(private_files())
             descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
             undo.callback(_remove, Path(name))
             copy = Path(f"{name}.db")
@@ -105,8 +107,8 @@ def restore(file: Path, directory: DataDirectory, *, progress: Progress) -> Rest
     shutil.rmtree(aside, ignore_errors=True)
     made = DataDirectory(aside)
     try:
-        made.prepare()
-        with tarfile.open(file, mode="r:") as tar:
+        with private_files(), tarfile.open(file, mode="r:") as tar:
+            made.prepare()
             restored = _unpack(tar, file, made, progress)
         os.sync()
         if directory.root.exists():

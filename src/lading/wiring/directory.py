@@ -1,6 +1,7 @@
 """The data directory: what `lading up` keeps, and the secrets made at first start.
 
-Everything below one directory, readable by its owner only:
+Everything below one directory (0700), readable by its owner only, whatever the umask. One that is open to others is
+closed when it is served; one of another user is refused:
 
     secrets.json   tokens and keys (0600), made once
     env            the address and token for clients, to be sourced (0600)
@@ -21,6 +22,9 @@ from __future__ import annotations
 import fcntl
 import os
 import shlex
+import stat
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +37,7 @@ from lading.core import ids
 from lading.core.errors import Conflict, Invalid
 
 _SECRET_LENGTH = 50
+_OTHERS = 0o077
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +123,15 @@ class DataDirectory:
         """The file that clients source."""
         return self.root / "env"
 
-    def prepare(self) -> None:
-        """Make the directories that are missing. Raises Invalid when that is not possible."""
+    def prepare(self, *, say: Callable[[str], None] = lambda _: None) -> None:
+        """Make the directories that are missing, and close to others what they could read; `say` is told of that.
+
+        Raises Invalid when that is not possible, or the directory belongs to another user.
+        """
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if closed := _close_to_others(self.root):
+                say(f"{self.root}: was open to other users ({closed}); only its owner can read it now")
             for path in (self.blocks, self.run, self.cache, self.live):
                 path.mkdir(mode=0o700, exist_ok=True)
             for path in (self.run, self.live):
@@ -189,6 +199,33 @@ class DataDirectory:
             return ""
         mark = "export ARVADOS_API_HOST="
         return next((line.removeprefix(mark) for line in lines if line.startswith(mark)), "")
+
+
+def _close_to_others(root: Path) -> str:
+    """Take the rights of others away from a data directory and what `lading up` keeps in it; what was found, or "".
+
+    The files of containers and images below `run` and `cache` have modes of their own, behind directories that are
+    closed. Raises Invalid when the directory belongs to another user.
+    """
+    found = root.stat()
+    if found.st_uid != os.geteuid():
+        raise Invalid(
+            f"{root}: belongs to user {found.st_uid}, and holds secrets; start this as that user, or choose another "
+            "--data"
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    wide = f"mode {mode:o}" if mode & _OTHERS else ""
+    if wide:
+        root.chmod(mode & ~_OTHERS)
+    inside = [one for folder in (root, root / "log", root / "live") if folder.is_dir() for one in os.scandir(folder)]
+    for entry in inside:
+        with suppress(FileNotFoundError):
+            facts = entry.stat(follow_symlinks=False)
+            kept = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
+            if kept and facts.st_uid == os.geteuid() and facts.st_mode & _OTHERS and entry.name != "config.yml":
+                wide = wide or f"{entry.name}: mode {stat.S_IMODE(facts.st_mode):o}"
+                Path(entry.path).chmod(stat.S_IMODE(facts.st_mode) & ~_OTHERS)
+    return wide
 
 
 def default_data_directory() -> Path:

@@ -30,6 +30,7 @@ from lading.dispatch.settings import API_TIMEOUT
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory, write_private
 from lading.wiring.dispatcher import settings, template
+from lading.wiring.process import say
 
 _CERTIFICATE = "server.crt"
 
@@ -111,7 +112,7 @@ def main(
     Raises Invalid for a configuration or fleet that cannot be used, Conflict when the data directory is in use.
     """
     directory = DataDirectory(data.absolute())
-    directory.prepare()
+    directory.prepare(say=say)
     lock = directory.claim()
     try:
         configure()

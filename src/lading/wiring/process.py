@@ -11,6 +11,7 @@ import resource
 import signal
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 READY = b"ready\n"
@@ -97,6 +98,21 @@ class Start:
                 os.write(descriptor, text)
             finally:
                 os.close(descriptor)
+
+
+def say(text: str) -> None:
+    """Tell whoever started this process one thing, on standard error."""
+    print(f"lading: {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+@contextlib.contextmanager
+def private_files() -> Iterator[None]:
+    """Have what is made meanwhile, also by processes that are started, readable by its owner only."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 async def ended(pid: int) -> None:

@@ -26,7 +26,7 @@ from lading.core.errors import Invalid, Unavailable
 from lading.telemetry import event
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
-from lading.wiring.process import READY, ended
+from lading.wiring.process import READY, ended, private_files, say
 from lading.wiring.records_room import keep_room
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
@@ -36,6 +36,8 @@ _LAST_BREATH = 5.0
 _LOG_LIMIT = 16 << 20
 _STEADY = 30.0
 _LONGEST = 4096
+_OF_CONTAINERS = 0o022
+"""umask for what containers find in their trees: programs in them that are not root must be able to read it."""
 _logger = logging.getLogger("lading.up")
 
 
@@ -51,13 +53,20 @@ class Ready:
 def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callable[[Ready], None]) -> int:
     """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further servers.
 
+    What is written is readable by its owner only.
+
     Raises Invalid for an address or directory that cannot be used, Conflict when the directory is served already,
     Unavailable when a part does not start.
     """
     listen, *further = [choose_port(address) for address in (listen, *also)]
     directory = DataDirectory(data.absolute())
-    directory.prepare()
-    lock = directory.claim()
+    with private_files():
+        directory.prepare(say=say)
+        return _main(directory, (listen, *further), on_ready)
+
+
+def _main(directory: DataDirectory, addresses: Sequence[str], on_ready: Callable[[Ready], None]) -> int:
+    listen, lock = addresses[0], directory.claim()
     try:
         host = listen.rpartition(":")[0].strip("[]")
         secrets = directory.secrets(entropy=os.urandom(400))
@@ -65,9 +74,7 @@ def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callabl
         kept = Amount(containers.DiskReserve, containers.DiskReserveFiles)
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
         with_dispatcher = containers.Dispatcher != "none"
-        return asyncio.run(
-            _serve(directory, (listen, *further), secrets, on_ready, with_dispatcher=with_dispatcher, kept=kept)
-        )
+        return asyncio.run(_serve(directory, addresses, secrets, on_ready, with_dispatcher=with_dispatcher, kept=kept))
     finally:
         os.close(lock)
 
@@ -110,7 +117,7 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     services = [_server(directory, number, address) for number, address in enumerate(addresses, 1)]
     if with_dispatcher:
-        services.append(_service(directory, "dispatcher", "dispatcher", addresses[0]))
+        services.append(_service(directory, "dispatcher", "dispatcher", addresses[0], umask=_OF_CONTAINERS))
     try:
         if not await start_all(services, stop):
             return 0
@@ -160,9 +167,9 @@ def _server(directory: DataDirectory, number: int, address: str) -> Service:
     )
 
 
-def _service(directory: DataDirectory, name: str, module: str, address: str, *more: str) -> Service:
+def _service(directory: DataDirectory, name: str, module: str, address: str, *more: str, umask: int = -1) -> Service:
     command = [sys.executable, "-m", f"lading.wiring.{module}", "--data", str(directory.root), "--listen", address]
-    return Service(name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log")
+    return Service(name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log", umask=umask)
 
 
 class Killed(Unavailable):
@@ -172,8 +179,10 @@ class Killed(Unavailable):
 class Service:
     """One child process: started, watched, started again, stopped."""
 
-    def __init__(self, name: str, command: list[str], logs: Path) -> None:
+    def __init__(self, name: str, command: list[str], logs: Path, *, umask: int = -1) -> None:
+        """`umask` is that of the process; -1: that of this one."""
         self.name = name
+        self._umask = umask
         self._command = command
         self._log = logs / f"{name}.log"
         self._process: subprocess.Popen[bytes] | None = None
@@ -256,7 +265,9 @@ class Service:
             began = log.tell()
             null = subprocess.DEVNULL
             command = [*self._command, "--ready-fd", str(ready)]
-            self._process = subprocess.Popen(command, stdin=null, stdout=log, stderr=log, pass_fds=(ready,))
+            self._process = subprocess.Popen(
+                command, stdin=null, stdout=log, stderr=log, pass_fds=(ready,), umask=self._umask
+            )
         return began
 
     def _open_log(self) -> IO[bytes]:
