@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from lading.core import access
 from lading.testing.world import World
 
 
@@ -64,3 +66,45 @@ async def test_only_dispatchers_write_such_rows(it: World) -> None:
     uuid = (await it.submit())["container_uuid"]
     row = {"object_uuid": uuid, "event_type": "cleaned_up_crashed", "summary": "x"}
     assert (await it.request("POST", "logs", {"log": row})).status == 422
+
+
+async def lease(it: World, holder: object, **more: object) -> int:
+    body = {"items": {}, "holder": holder, **more}
+    return (await it.request("POST", "dispatch/statuses", body, token=it.dispatcher)).status
+
+
+async def test_one_dispatcher_works_with_a_token_at_a_time(it: World) -> None:
+    assert await lease(it, "a:/x") == 200
+    assert await lease(it, "b:/y") == 409
+    assert await lease(it, "a:/x") == 200
+    assert await lease(it, "b:/y", release=True) == 200
+    assert await lease(it, "b:/y") == 409
+    it.clock.moment += timedelta(seconds=181)
+    assert await lease(it, "b:/y") == 200
+    assert await lease(it, "b:/y", release=True) == 200
+    assert await lease(it, "a:/x") == 200
+    assert await lease(it, "x" * 5000) == 422
+    # Those that name none, as Arvados' dispatchers, are let in as ever.
+    assert (await report(it))["items"] == 0
+
+
+async def test_the_refusal_names_the_other_dispatcher(it: World) -> None:
+    await lease(it, "here:/data")
+    reply = await it.request("POST", "dispatch/statuses", {"items": {}, "holder": "b:/y"}, token=it.dispatcher)
+    assert "another dispatcher works with this token: here:/data, heard of at 20" in reply.body.decode()
+
+
+async def test_a_dispatcher_cannot_write_what_another_one_has_locked(it: World) -> None:
+    made = await it.submit()
+    uuid = made["container_uuid"]
+    scopes = list(access.DISPATCHER_SCOPES)
+    other = await it.ok("POST", "api_client_authorizations", {"scopes": scopes})
+    token = f"v2/{other['uuid']}/{other['api_token']}"
+    supervisor = await it.lock(uuid)
+    for state in ("Running", "Complete"):
+        for changes in ({"state": "Cancelled"}, {"state": "Complete"}, {"priority": 5}, {"progress": 0.5}):
+            reply = await it.request("PUT", f"containers/{uuid}", changes, token=token)
+            assert (reply.status, changes) == (422, changes)
+        if state == "Running":
+            await it.ok("PUT", f"containers/{uuid}", {"state": state}, token=supervisor)
+    assert (await it.ok("GET", f"containers/{uuid}"))["state"] == "Running"

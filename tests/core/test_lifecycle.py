@@ -162,7 +162,7 @@ def test_a_new_log_is_announced_while_the_container_lives() -> None:
 
 
 def test_a_priority_set_by_hand_reaches_the_children() -> None:
-    change = write(held("Running"), ADMIN, priority=2**60 + 1)
+    change = write(held("Running"), HOLDER, priority=2**60 + 1)
     assert change.changed == {"priority": 2**60 + 1}
     assert change.effects == (ReprioritiseChildren(change.container.uuid),)
 

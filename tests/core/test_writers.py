@@ -104,9 +104,14 @@ def test_some_tokens_may_write_less() -> None:
     assert refusal(State.RUNNING, {"log": "x"}, Role.OWN) == "Log cannot be modified by this token"
     assert "by this token" in refusal(State.RUNNING, {"priority": 1}, Role.SUPERVISOR)
     assert "that locked the container" in refusal(State.RUNNING, {"progress": 1}, Role.ADMIN)
-    writers.check_writable(
-        make_container(state="Running", **HELD_BY), {"priority": 1}, state=State.RUNNING, role=Role.ADMIN
-    )
+    for attribute in ("priority", "interactive_session_started", "gateway_address"):
+        assert "that locked the container" in refusal(State.RUNNING, {attribute: 1}, Role.ADMIN)
+    for state in (State.COMPLETE, State.CANCELLED):
+        with pytest.raises(Invalid, match="State can only be modified by the token that locked the container"):
+            writers.check_writable(
+                make_container(state="Running", **HELD_BY), {"state": state}, state=state, role=Role.ADMIN
+            )
+    writers.check_writable(make_container(), {"priority": 1}, state=State.QUEUED, role=Role.ADMIN)
 
 
 def test_an_interactive_session_cannot_be_undone() -> None:

@@ -10,7 +10,7 @@ import pytest
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.container import State
-from lading.core.errors import Unauthenticated
+from lading.core.errors import Conflict, Unauthenticated
 from lading.core.sizing import GIB, Resources
 from lading.dispatch.fleet import Assignment, Process, WorkerView
 from lading.dispatch.run import run
@@ -208,6 +208,30 @@ async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
     assert ready == [True]
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_second_dispatcher_with_the_same_token_is_refused(server: FakeContainers, client: ApiClient) -> None:
+    fleet, other, uuid = FakeFleet(), FakeFleet(), server.add()
+    first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
+    await server.until(uuid, State.LOCKED)
+    with pytest.raises(Conflict, match="another dispatcher works with this token: a:/x"):
+        await run(client, other, QUICK, events=server.events(), holder="b:/y")
+    assert other.started == []
+    assert not first.done()
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert server.holder == ""
+
+
+async def test_one_whose_token_was_taken_over_ends(server: FakeContainers, client: ApiClient) -> None:
+    fleet, uuid = FakeFleet(), server.add()
+    first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
+    await server.until(uuid, State.LOCKED)
+    server.holder = "b:/y"
+    server.add()
+    with pytest.raises(Conflict, match="another dispatcher works with this token: b:/y"):
+        await first
+    assert server.holder == "b:/y"
 
 
 async def test_cancelling_leaves_processes_and_records_as_they_are(server: FakeContainers) -> None:

@@ -11,16 +11,17 @@ from datetime import timedelta
 from typing import Final
 
 from lading.api.exchange import Call
+from lading.api.statuses import believed_since
 from lading.core import ids
 from lading.core.decisions import Decision
-from lading.core.errors import Invalid
+from lading.core.errors import Conflict, Invalid
 from lading.core.ids import Infix
 from lading.core.jsonvalue import Json
 from lading.core.records import CONTAINERS, LOGS
 from lading.core.request import ContainerRequest
 from lading.core.schema import Record
 from lading.core.timestamps import format_time
-from lading.store import records
+from lading.store import leases, records
 from lading.store.database import Transaction
 
 _MOST: Final = 1000
@@ -49,6 +50,30 @@ async def write(call: Call) -> int:
                 await records.insert(tx, LOGS, row | {"object_owner_uuid": owners[uuid]})
                 written += 1
     return written
+
+
+async def hold_lease(call: Call) -> None:
+    """Renew the lease of the token for the `holder` of a report, if it names one; with `release` give it up.
+
+    Two dispatchers with one token would each undo what the other does.
+    Raises Conflict while another one lives, Invalid.
+    """
+    holder, services, token = call.params.get("holder"), call.services, call.caller.token_uuid
+    if holder is None:
+        return
+    if not isinstance(holder, str) or not 0 < len(holder) <= _LONGEST or "\0" in holder:
+        raise Invalid(f"holder: must be a text of at most {_LONGEST} characters")
+    async with services.database.writing() as tx:
+        if call.params.get("release"):
+            await leases.release(tx, token, holder)
+            return
+        now = services.now()
+        other = await leases.take(tx, token, holder, now=now, expired=believed_since(now))
+    if other is not None:
+        raise Conflict(
+            f"another dispatcher works with this token: {other.holder}, heard of at {other.renewed_at}. Stop that one, "
+            "or make this one a token of its own with 'lading admin dispatcher-token'"
+        )
 
 
 async def trail(tx: Transaction, request: ContainerRequest) -> list[Json]:

@@ -142,9 +142,11 @@ async def put_statuses(call: Call) -> Answer:
 
     {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {} says: I am here;
     "events": [{"container_uuid", "event_type": see `core.decisions`, "text", "age": seconds since then}]}. Each event
-    becomes a row in `logs`.
+    becomes a row in `logs`. "holder": who works with this token, HOST:DIRECTORY; another one is refused (409) for three
+    minutes after the last report, or until "release": true.
     """
     access.check_admin(call.caller, "report scheduling")
+    await dispatching.hold_lease(call)
     items = call.params.get("items")
     if not isinstance(items, dict):
         raise Invalid("items: must be an object of container uuids and what is said about them")

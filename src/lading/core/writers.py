@@ -1,7 +1,8 @@
 """Who may write which attribute of a container, and when.
 
 * A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and to the supervisor
-  token minted then. Another admin may change state and priority, but no progress attribute.
+  token minted then. Nobody else may change any attribute of it, other admins included (seed 003: "only the indicated
+  token can modify"); its requests can be cancelled, and the API's own cascades change its priority and state.
 * The token inside the container may write while it is Running, but neither `log` nor `priority`.
 * Everybody else may not write at all. Writing a value equal to the stored one is never an error.
 
@@ -181,12 +182,14 @@ def check_writable(container: Container, wanted: Mapping[str, Json], *, state: S
     """Whether a writer may make these changes on the way to `state`. Raises Invalid naming the attribute."""
     allowed = WRITABLE.get((container.state, state), frozenset())
     foreign = container.locked_by_uuid is not None and role is Role.ADMIN
+    if foreign and "state" in wanted:
+        raise Invalid("State can only be modified by the token that locked the container; cancel its requests instead")
     for name in wanted.keys() - {"state"}:
         if name not in allowed:
             raise Invalid(_READONLY.get(name) or f"{humanised(name)} cannot be modified in state '{state}'")
         if name in FORBIDDEN.get(role, ()):
             raise Invalid(f"{humanised(name)} cannot be modified by this token")
-        if foreign and name in PROGRESS:
+        if foreign:
             raise Invalid(f"{humanised(name)} can only be modified by the token that locked the container")
     if wanted.get("interactive_session_started") is False:
         raise Invalid("Interactive session started can only change to true")

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from lading.client.api import ApiClient
-from lading.core.errors import LadingError
+from lading.core.errors import Conflict, LadingError
 from lading.core.plan import Status
 from lading.dispatch.diary import Diary
 from lading.telemetry import event
@@ -23,7 +23,7 @@ class Board:
     """Publishes what `look` returns (statuses by container uuid) when told that it may have changed.
 
     `interval` is the shortest time between two posts, `longest` the longest, in seconds. What is in the diary goes with
-    them.
+    them, and who this dispatcher is (`holder`), which renews the lease of its token.
     """
 
     def __init__(
@@ -34,11 +34,13 @@ class Board:
         *,
         interval: float,
         longest: float = 60.0,
+        holder: str = "",
     ) -> None:
         self._client = client
         self._look = look
         self._diary = diary
         diary.on_entry = self.mark
+        self._holder = {"holder": holder} if holder else {}
         self._interval = interval
         self._longest = longest
         self._posted: dict[str, Status] = {}
@@ -56,7 +58,7 @@ class Board:
         self._stale.set()
 
     async def publish(self) -> None:
-        """Post changes for ever."""
+        """Post changes for ever. Raises Conflict when another dispatcher has taken over the token."""
         while True:
             try:
                 async with asyncio.timeout(self._longest):
@@ -66,6 +68,8 @@ class Board:
             self._stale.clear()
             try:
                 await self.post()
+            except Conflict:
+                raise
             except LadingError as error:
                 event(_logger, "statuses not posted", why=error)
                 self._stale.set()
@@ -83,7 +87,7 @@ class Board:
         if not items and not entries and self._reported:
             return
         try:
-            body = {"items": items, "events": self._diary.shown(entries)}
+            body = {"items": items, "events": self._diary.shown(entries), **self._holder}
             await self._client.request("POST", "dispatch/statuses", body=body)
         except BaseException:
             self._diary.put_back(entries)

@@ -10,12 +10,12 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager, suppress
 
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
 from lading.client.events import events as records_events
-from lading.core.errors import Unavailable
+from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.dispatch.actions import Actions
 from lading.dispatch.board import Board
 from lading.dispatch.diary import Diary
@@ -29,6 +29,7 @@ from lading.dispatch.settings import Settings
 from lading.dispatch.standby import until_known
 from lading.telemetry import event
 
+_PARTING = 2.0
 _logger = logging.getLogger("lading.dispatch")
 
 
@@ -39,15 +40,36 @@ async def run(
     *,
     events: AsyncGenerator[Event | Reconnected] | None = None,
     on_ready: Callable[[], None] = lambda: None,
+    holder: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Dispatch for ever. `on_ready` is called once: when the processes and the queue have been read, or when the
     fleet says why it is not known yet. A provider that cannot be reached does not keep the dispatcher from being ready.
 
-    `events` are the changes of records, by default those of the client's websocket.
-    Raises the client's error when the token is refused.
+    `events` are the changes of records, by default those of the client's websocket. `holder` says who works with the
+    token, as HOST:DIRECTORY; without it no lease is held.
+    Raises the client's error when the token is refused, Conflict while another dispatcher works with it.
     """
     token = await _own_token(client, settings)
+    async with _lease(client, settings, holder):
+        try:
+            await _dispatch(client, fleet, settings, token, events, on_ready, holder, clock)
+        except BaseExceptionGroup as failures:
+            # That the lease is lost is told in one sentence.
+            lost = failures.subgroup(Conflict)
+            raise (lost.exceptions[0] if lost is not None else failures) from None
+
+
+async def _dispatch(
+    client: ApiClient,
+    fleet: Fleet,
+    settings: Settings,
+    token: str,
+    events: AsyncGenerator[Event | Reconnected] | None,
+    on_ready: Callable[[], None],
+    holder: str,
+    clock: Callable[[], float],
+) -> None:
     queue, wake, diary = Queue(token=token, plans_disk=settings.plans_disk), asyncio.Event(), Diary(clock)
     fleet.heed(queue.interest)
     feed = Feed(client, queue, token=token, settings=settings, wake=wake, clock=clock)
@@ -70,7 +92,14 @@ async def run(
             wake=wake,
             clock=clock,
         )
-        board = Board(client, loop.statuses, diary, interval=settings.status_interval, longest=settings.report_interval)
+        board = Board(
+            client,
+            loop.statuses,
+            diary,
+            interval=settings.status_interval,
+            longest=settings.report_interval,
+            holder=holder,
+        )
         tasks.create_task(feed.follow(stream, on_gap=board.repeat), name="events")
         tasks.create_task(feed.fetch(), name="fetch")
         tasks.create_task(feed.look(), name="look")
@@ -80,6 +109,31 @@ async def run(
         tasks.create_task(_relay(fleet, wake), name="fleet")
         tasks.create_task(board.publish(), name="statuses")
         tasks.create_task(loop.run(board.mark), name="loop")
+
+
+@asynccontextmanager
+async def _lease(client: ApiClient, settings: Settings, holder: str) -> AsyncGenerator[None]:
+    """Hold the lease of the token while inside; the board renews it. Raises Conflict while another one does."""
+    if not holder:
+        yield
+        return
+    report = {"items": {}, "events": [], "holder": holder}
+    pause = settings.retry_first
+    while True:
+        try:
+            await client.request("POST", "dispatch/statuses", body=report)
+            break
+        except Unavailable as error:
+            event(_logger, "the API does not answer yet", why=error)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, settings.retry_longest)
+    try:
+        yield
+    finally:
+        # Another one need not wait for its end then; if this fails, it waits three minutes.
+        with suppress(LadingError, TimeoutError):
+            async with asyncio.timeout(_PARTING):
+                await client.request("POST", "dispatch/statuses", body={**report, "release": True})
 
 
 class _Once:

@@ -20,7 +20,7 @@ import msgspec
 from lading.client.events import Event, Reconnected
 from lading.client.transport import Response
 from lading.core.container import TRANSITIONS, State
-from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
 from lading.testing.exchanges import ExchangesOnly
 from lading.testing.pulse import Pulse
 
@@ -66,6 +66,8 @@ class FakeContainers(ExchangesOnly):
         self.tokens: dict[str, str] = {}
         self.watch = watch
         self.statuses: dict[str, str] = {}
+        self.holder = ""
+        """Who has the lease of the dispatcher's token."""
         self.decisions: list[tuple[str, str, str]] = []
         self.calls: list[str] = []
         self.locks: dict[str, int] = {}
@@ -246,6 +248,9 @@ class FakeContainers(ExchangesOnly):
                 self.records[uuid] |= changes
                 return self.records[uuid]
             case "POST", ["dispatch", "statuses"]:
+                if content.get("holder", self.holder) != (self.holder or content.get("holder", "")):
+                    raise Conflict(f"another dispatcher works with this token: {self.holder}")
+                self.holder = "" if content.get("release") else content.get("holder", self.holder)
                 self.statuses |= {uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()}
                 self.decisions += [(one["container_uuid"], one["event_type"], one["text"]) for one in content["events"]]
                 return {}

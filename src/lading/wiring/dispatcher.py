@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -85,6 +86,11 @@ def settings(config: Config, fleet: str) -> Settings:
     )
 
 
+def holder_of(directory: DataDirectory) -> str:
+    """Who works with a dispatcher's token: one process at a time can have the directory."""
+    return f"{socket.gethostname()}:{directory.root.absolute()}"
+
+
 async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[], None]) -> None:
     """Dispatch to the configured fleet until cancelled; containers go on."""
     secrets = directory.secrets()
@@ -102,7 +108,14 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
     )
     async with HttpTransport(unix_socket=directory.socket) as transport, find_fleet(name)(site) as fleet:
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
-        await run(client, fleet, settings(config, name), events=events(client, kinds=(KIND,)), on_ready=on_ready)
+        await run(
+            client,
+            fleet,
+            settings(config, name),
+            events=events(client, kinds=(KIND,)),
+            on_ready=on_ready,
+            holder=holder_of(directory),
+        )
 
 
 async def _run(options: Options, start: Start) -> None:

@@ -29,7 +29,7 @@ from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT
 from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory, write_private
-from lading.wiring.dispatcher import settings, template
+from lading.wiring.dispatcher import holder_of, settings, template
 from lading.wiring.process import say
 
 _CERTIFICATE = "server.crt"
@@ -156,4 +156,5 @@ async def _serve(
             settings(config, name),
             events=events(client, kinds=(KIND,)),
             on_ready=lambda: on_ready(ready),
+            holder=holder_of(directory),
         )
