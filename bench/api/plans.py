@@ -33,10 +33,10 @@ class Heard(Recorder):
         self._tx = tx
         self.asked: list[tuple[str, tuple[Value, ...]]] = []
 
-    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
         """Ask, and remember what."""
         self.asked.append((sql, tuple(values)))
-        return await self._tx.fetch(sql, values)
+        return await self._tx.fetch(sql, values, most=most)
 
 
 def show(place: Place) -> None:

@@ -42,7 +42,7 @@ class Recorder:
         self.seal = seal
         self.values: Sequence[Value] = ()
 
-    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:  # noqa: ARG002
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:  # noqa: ARG002
         """Remember the values of a row."""
         self.values = tuple(values)
         return [(0,)]

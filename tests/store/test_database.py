@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.store.database import Database, Dialect, Transaction
+from lading.store.database import Database, Dialect, Row, Transaction, first_rows, text_size
+from lading.store.schema import prepare
 from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 
@@ -19,3 +20,23 @@ async def test_sqlite_fits(tmp_path: Path) -> None:
     async with database.writing() as tx:
         assert await tx.fetch("SELECT 1, 'a', NULL") == [(1, "a", None)]
     await database.close()
+
+
+def test_rows_up_to_a_size() -> None:
+    rows: list[Row] = [(1, "abc", b"de"), (2, None, "f"), (3, "g", "h")]
+    assert text_size(rows) == 8
+    assert first_rows(rows, 6, has_some=False) == rows[:2]
+    assert first_rows(rows, 1, has_some=False) == rows[:1]
+    assert first_rows(rows, 1, has_some=True) == []
+
+
+async def test_a_query_may_end_with_so_many_bytes(database: Database) -> None:
+    await prepare(database, now="2026-01-01T00:00:00.000000000Z")
+    sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 130) SELECT i, 'abcdefghij' FROM n"
+    async with database.reading() as tx:
+        assert len(await tx.fetch(sql)) == 130
+        assert len(await tx.fetch(sql, most=10_000)) == 130
+        assert len(await tx.fetch(sql, most=755)) == 75
+        assert len(await tx.fetch(sql, most=1)) == 1
+    async with database.writing() as tx:
+        assert len(await tx.fetch(sql, most=755)) == 75

@@ -57,6 +57,7 @@ def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()
         count=asked.count,
         extra=(*needed(kind, names), *asked.include),
         include=asked.include,
+        most_bytes=call.services.config.API.MaxIndexDatabaseRead,
     )
 
 

@@ -35,7 +35,7 @@ async def list_contents(call: Call) -> Answer:
     """What a user or group holds, or everything that the caller can read."""
     uuid = call.uuid or call.params.get("uuid")
     include = _include(call.params.get("include"))
-    limit = call.services.config.API.MaxItemsPerResponse
+    limit, most = call.services.config.API.MaxItemsPerResponse, call.services.config.API.MaxIndexDatabaseRead
     # `include` is checked here for all kinds together.
     asked = {**call.params, "include": None}
     database = call.services.database
@@ -51,10 +51,14 @@ async def list_contents(call: Call) -> Answer:
             number = await records.count(tx, database.dialect, part.kind, query) if first.count or offset else 0
             rows: list[Record] = []
             if limit and (offset < number or not offset):
-                page = replace(query, limit=limit, offset=offset)
+                page = replace(query, limit=limit, offset=offset, most_bytes=most // len(parts))
                 rows = await records.search(tx, database.dialect, part.kind, page, raw=True)
             available += number
-            offset, limit = max(0, offset - number), limit - len(rows)
+            if 0 < len(rows) < limit and not (first.count or offset):
+                # Few were found, or few could be read.
+                number = await records.count(tx, database.dialect, part.kind, query)
+            is_cut = bool(rows) and len(rows) < min(limit, number - offset)
+            offset, limit = max(0, offset - number), 0 if is_cut else limit - len(rows)
             found.append((part.kind, rows))
         included = await find_included(tx, call, [row for _, rows in found for row in rows], include)
         items = await _shown(tx, call, found, parts)

@@ -196,6 +196,8 @@ class Query:
     count: bool = False
     extra: tuple[str, ...] = field(default=())
     include: tuple[str, ...] = field(default=())
+    most_bytes: int = 0
+    """Most bytes of text that are read, for one row at least; 0: any number."""
 
 
 def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int) -> Query:

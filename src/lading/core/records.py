@@ -71,7 +71,12 @@ _LIST: Final = (
     Parameter(name="order", type=Type.ARRAY, doc='["attribute asc", ...]'),
     Parameter(name="select", type=Type.ARRAY, doc="Attributes to return."),
     Parameter(name="distinct", type=Type.BOOLEAN, default=False, doc="Return each different row once."),
-    Parameter(name="limit", type=Type.INTEGER, default=100, doc="Most items to return."),
+    Parameter(
+        name="limit",
+        type=Type.INTEGER,
+        default=100,
+        doc="Most items to return; fewer come when they are large (API.MaxIndexDatabaseRead). Ask until none come.",
+    ),
     Parameter(name="offset", type=Type.INTEGER, default=0, doc="Items to pass over."),
     Parameter(name="count", default="exact", doc='"exact" or "none": whether items_available is computed.'),
     Parameter(name="cluster_id", doc="This cluster; nothing is forwarded."),

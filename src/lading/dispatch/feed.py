@@ -189,6 +189,18 @@ class Feed:
         else:
             self.reread(item.object_uuid, after=self._queue.ticket())
 
+    async def _read(self, uuids: Sequence[str]) -> list[Any]:
+        """The containers of these uuids that there are. The server may give fewer at a time than it is asked for."""
+        found: dict[str, Any] = {}
+        while missing := [one for one in uuids if one not in found]:
+            page = await self._client.list(
+                "containers", filters=[["uuid", "in", missing]], select=self._queue.fields, limit=len(missing)
+            )
+            if not page:
+                break
+            found |= {item["uuid"]: item for item in page}
+        return list(found.values())
+
     async def _fetch_batch(self) -> None:
         batch = list(islice(self._pending, _BATCH))
         for uuid in batch:
@@ -197,9 +209,7 @@ class Feed:
             with self._queue.fetch() as ticket:
                 self._under_way = dict.fromkeys(batch, ticket)
                 async with _in_time(self._settings.read_timeout):
-                    items = await self._client.list(
-                        "containers", filters=[["uuid", "in", batch]], select=self._queue.fields, limit=len(batch)
-                    )
+                    items = await self._read(batch)
                 self._queue.merge(items, ticket=ticket, now=self._clock(), asked=batch)
         except LadingError:
             self._pending |= dict.fromkeys(batch)

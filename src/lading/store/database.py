@@ -85,14 +85,30 @@ class Deferred:
     missed: str = ""
 
 
+def text_size(rows: Sequence[Row]) -> int:
+    """Characters and bytes of the texts in some rows."""
+    return sum(len(value) for row in rows for value in row if isinstance(value, str | bytes))
+
+
+def first_rows(rows: Sequence[Row], most: int, *, has_some: bool) -> list[Row]:
+    """The first rows that together have at most so many bytes of text; one at least, unless there are some already."""
+    found: list[Row] = []
+    for row in rows:
+        most -= text_size((row,))
+        if most < 0 and (found or has_some):
+            break
+        found.append(row)
+    return found
+
+
 class Transaction(Protocol):
     """Statements that see, and leave, one state."""
 
     seal: Seal
     """What sealed columns are read and written with."""
 
-    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
-        """All rows of a query."""
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+        """All rows of a query; with `most` the first of them that have so many bytes of text, one at least."""
         ...
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:

@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager
 
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.core.schema import Field
-from lading.store.database import Deferred, Dialect, Interrupted, Row, Value
+from lading.store.database import Deferred, Dialect, Interrupted, Row, Value, first_rows, text_size
 from lading.store.grouping import Batches, Group, settle
 from lading.store.placeholders import Placeholders
 from lading.store.postgres_faults import FAULTS, translate
@@ -29,6 +29,8 @@ from lading.store.seal import Seal
 from lading.telemetry import event
 
 CHANNEL = "lading_log"
+_BATCH = 50
+"""Rows that are fetched before their size is looked at."""
 _TURN = 0x6C6164696E67
 _BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_TURN})"
 _AGAIN = 5.0
@@ -136,15 +138,34 @@ class _Transaction:
         self._deferred: list[Deferred] = []
         self._rows: set[str] = set()
 
-    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
         """All rows of a query."""
         if self._deferred:
             await self.flush()
         try:
-            return [tuple(row) for row in await self._connection.fetch(self._number(sql), *values)]
+            if most and not self._connection.is_in_transaction():
+                return await self._fetch_some(self._number(sql), values, most)
+            found = [tuple(row) for row in await self._connection.fetch(self._number(sql), *values)]
         except FAULTS as error:
             self.spoilt = True
             raise translate(error) from error
+        # The driver has no cursors in a transaction that changes something; no list is read there.
+        return first_rows(found, most, has_some=False) if most else found
+
+    async def _fetch_some(self, sql: str, values: Sequence[Value], most: int) -> list[Row]:
+        found: list[Row] = []
+        async with self._connection.transaction():
+            cursor = await self._connection.cursor(sql, *values)
+            while batch := [tuple(row) for row in await cursor.fetch(_BATCH)]:
+                size = text_size(batch)
+                if size > most:
+                    found += first_rows(batch, most, has_some=bool(found))
+                    break
+                found += batch
+                if len(batch) < _BATCH:
+                    break
+                most -= size
+        return found
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
         """Carry out a change."""

@@ -251,7 +251,7 @@ async def _page(tx: Transaction, dialect: Dialect, kind: RecordType, query: Quer
     condition = writer.where(query.where)
     order = order_by(dialect, query.order, kind.plural)
     sql = f"SELECT {selected} FROM {kind.plural}{condition}{order} LIMIT ? OFFSET ?"
-    return await tx.fetch(sql, (*writer.values, query.limit, query.offset))
+    return await tx.fetch(sql, (*writer.values, query.limit, query.offset), most=query.most_bytes)
 
 
 async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query) -> int:

@@ -26,7 +26,7 @@ from lading.store.database import Deferred, Dialect, Row, Value
 from lading.store.faults import cannot_open, translate
 from lading.store.grouping import Group, settle
 from lading.store.seal import Seal
-from lading.store.sqlite_reading import QuickReader, SlowReaders
+from lading.store.sqlite_reading import QuickReader, SlowReaders, bounded
 from lading.telemetry import event
 
 CHECKPOINT_EVERY = 1000
@@ -91,10 +91,10 @@ class _Transaction:
         self.seal = seal
         self.callbacks: list[Callable[[], None]] = []
 
-    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
         """All rows of a query."""
         try:
-            return self.connection.execute(sql, values).fetchall()
+            return bounded(self.connection.execute(sql, values), most)
         except _FAULTS as error:
             raise self._translated(error) from error
 
@@ -143,10 +143,10 @@ class _Reading(_Transaction):
         super().__init__(path, connection, seal, damaged)
         self._reader = QuickReader(connection, slow)
 
-    async def fetch(self, sql: str, values: Sequence[Value] = ()) -> list[Row]:
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
         """All rows of a query."""
         try:
-            return await self._reader.fetch(sql, values)
+            return await self._reader.fetch(sql, values, most)
         except _FAULTS as error:
             raise self._translated(error) from error
 

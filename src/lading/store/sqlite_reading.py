@@ -15,12 +15,31 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from lading.store.database import Row, Value
+from lading.store.database import Row, Value, first_rows, text_size
 
 PATIENCE = 0.01
 """Seconds that one query may hold the loop up."""
+_BATCH = 20
 _STEPS = 50_000
 """Instructions of SQLite between two looks at the clock: a page of a hundred takes about 26,000."""
+
+
+def bounded(cursor: sqlite3.Cursor, most: int) -> list[Row]:
+    """All rows, or with `most` the first of them that have so many bytes of text, one at least."""
+    if not most:
+        return cursor.fetchall()
+    found: list[Row] = []
+    left = most
+    while batch := cursor.fetchmany(_BATCH):
+        # The size of a batch is all that most need.
+        size = text_size(batch)
+        if size > left:
+            found += first_rows(batch, left, has_some=bool(found))
+            break
+        found += batch
+        left -= size
+    cursor.close()
+    return found
 
 
 class QuickReader:
@@ -32,15 +51,15 @@ class QuickReader:
         self._until = 0.0
         connection.set_progress_handler(self._is_late, _STEPS)
 
-    async def fetch(self, sql: str, values: Sequence[Value]) -> list[Row]:
-        """All rows of a query."""
+    async def fetch(self, sql: str, values: Sequence[Value], most: int = 0) -> list[Row]:
+        """The rows of a query; see `Transaction.fetch`."""
         self._until = time.perf_counter() + PATIENCE
         try:
-            return self.connection.execute(sql, values).fetchall()
+            return bounded(self.connection.execute(sql, values), most)
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
                 raise
-        return await self._slow.fetch(sql, values)
+        return await self._slow.fetch(sql, values, most)
 
     def _is_late(self) -> bool:
         return time.perf_counter() > self._until
@@ -55,14 +74,14 @@ class SlowReaders:
         self._threads = ThreadPoolExecutor(size, "sqlite-read")
         self._idle: list[sqlite3.Connection] = []
 
-    async def fetch(self, sql: str, values: Sequence[Value]) -> list[Row]:
-        """All rows of a query. One whose task is cancelled is broken off."""
+    async def fetch(self, sql: str, values: Sequence[Value], most: int = 0) -> list[Row]:
+        """The rows of a query; see `Transaction.fetch`. One whose task is cancelled is broken off."""
         loop, gone = asyncio.get_running_loop(), threading.Event()
         async with self._room:
             connection = self._idle.pop() if self._idle else self._connect()
             # Not interrupt(): that does nothing when the thread has not begun yet.
             connection.set_progress_handler(gone.is_set, _STEPS)
-            work = loop.run_in_executor(self._threads, lambda: connection.execute(sql, values).fetchall())
+            work = loop.run_in_executor(self._threads, lambda: bounded(connection.execute(sql, values), most))
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
