@@ -107,6 +107,14 @@ async def test_where_the_machine_has_no_address_rank_0_s_network_is_entered(monk
     await DockerGround("u", "/sock", {}, options={"o": "v"}).open()
     assert _Docker.made[0] == ("", {"Name": "u", "Internal": True, "Labels": {LABEL: "u"}, "Options": {"o": "v"}})
 
+    async def show(self: _Docker) -> Any:
+        return {**await told(self), "State": {"Pid": 77}}
+
+    told = _Docker.show
+    monkeypatch.setattr(_Docker, "show", show)
+    await ground.start(0, IDENTITY, {})
+    assert entered[-1] == "/proc/77/ns/net"
+
     def refuse(_: str) -> None:
         raise PermissionError(1, "Operation not permitted")
 

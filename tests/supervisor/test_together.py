@@ -32,3 +32,15 @@ async def test_the_first_failure_ends_the_others() -> None:
     with pytest.raises(LookupError, match="gone"):
         await together(wait(), fail())
     assert ended.is_set()
+
+
+async def test_a_time_out_after_a_failure_is_told_as_one() -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise LookupError("gone")
+
+    with pytest.raises(LookupError):
+        await together(fail())
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()

@@ -95,7 +95,9 @@ class DockerGround:
             await container.start()
             shown = await container.show()
         if number == 0 and self.enter:
-            self._enter(str(shown["NetworkSettings"]["SandboxKey"]))
+            # By its process: what the daemon mounts the namespace on may not be seen from here.
+            pid = int(shown.get("State", {}).get("Pid") or 0)
+            self._enter(f"/proc/{pid}/ns/net" if pid else str(shown["NetworkSettings"]["SandboxKey"]))
         return str(shown["NetworkSettings"]["Networks"][self.name]["IPAddress"])
 
     async def gather(self) -> list[str]:

@@ -3,12 +3,15 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lading.core.errors import ExecutionError
 from lading.supervisor.engines import Reach
 from lading.supervisor.engines.docker_network import DockerNetwork, make_config, waiting_program
+from tests.reality import need_root
+from tests.supervisor.network.namespaces import other_network
 
 
 def test_what_waits_does_nothing_else(tmp_path: Path) -> None:
@@ -37,3 +40,35 @@ async def test_the_name_of_what_is_joined(tmp_path: Path) -> None:
     assert network.mode == "container:x-network"
     assert [bind.target for bind in network.binds()] == ["/etc/hosts", "/etc/resolv.conf"]
     await network.close()
+
+
+class _Docker:
+    """A daemon whose containers have this first process."""
+
+    def __init__(self, pid: int) -> None:
+        self.containers, self.pid, self.made = self, pid, ""
+
+    async def create(self, config: dict[str, Any], name: str) -> _Docker:
+        assert Path(config["HostConfig"]["Mounts"][0]["Source"]).stat().st_mode & 0o111
+        self.made = name
+        return self
+
+    async def start(self) -> None:
+        """Nothing."""
+
+    async def show(self) -> dict[str, Any]:
+        return {"State": {"Pid": self.pid}}
+
+
+async def test_the_namespace_of_what_waits_is_connected(tmp_path: Path) -> None:
+    need_root()
+    network = DockerNetwork("x-network", Reach(api=("127.0.0.1:7",)), tmp_path)
+    network.binds()
+    with other_network() as pid:
+        docker = _Docker(pid)
+        await network.open(docker, "sha256:0")  # type: ignore[arg-type]
+        assert docker.made == "x-network"
+        assert "0100007F:0007" in Path(f"/proc/{pid}/net/tcp").read_text()
+        await network.close()
+    with pytest.raises(ExecutionError, match="does not run"):
+        await network.open(_Docker(0), "sha256:0")  # type: ignore[arg-type]

@@ -144,3 +144,33 @@ async def test_what_is_no_address_is_refused(tmp_path: Path) -> None:
     network = ContainerNetwork(Reach(api=("host:port",)), tmp_path, hostname="lading")
     with pytest.raises(ExecutionError, match="cannot be reached from the container"):
         network.binds()
+
+
+async def test_two_services_at_one_place_are_told_and_nothing_stays_open(tmp_path: Path) -> None:
+    need_root()
+    network = ContainerNetwork(Reach(internet=True, api=("127.0.0.53:53",)), tmp_path, hostname="lading")
+    with other_network() as pid, pytest.raises(ExecutionError, match="Address already in use"):
+        await network.open(pid)
+
+
+async def test_a_program_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need_root()
+    need_program("nft")
+    program = tmp_path / "hangs"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(container_network, "_TIMEOUT", 0.2)
+    for name, said in (("UPLINK_PROGRAM", "in time"), ("FILTER_PROGRAM", "does not end")):
+        with monkeypatch.context() as patch:
+            patch.setattr(container_network, name, str(program))
+            network = ContainerNetwork(Reach(internet=True), tmp_path, hostname="lading")
+            with other_network() as pid, pytest.raises(ExecutionError, match=said):
+                await network.open(pid)
+
+
+def test_a_machine_without_a_way_by_ipv6() -> None:
+    need_root()
+    with other_network() as pid:
+        descriptor = open_namespace(pid)
+        assert inside(descriptor, container_network._has_ipv6) is False
+        os.close(descriptor)

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import socket
+from typing import Any, ClassVar
 
 import pytest
 
@@ -85,3 +88,40 @@ async def test_no_more_connections_than_are_allowed(monkeypatch: pytest.MonkeyPa
             writer.close()
             await writer.wait_closed()
         await one.close()
+
+
+class _Full(socket.socket):
+    """Has no descriptor for a connection, the first time."""
+
+    faults: ClassVar[list[OSError]] = []
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        if self.faults:
+            raise self.faults.pop()
+        return super().accept()
+
+
+async def test_a_want_of_descriptors_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forwarder, "_REST", 0.01)
+    server = await asyncio.start_server(reply, "127.0.0.1", 0)
+    async with server:
+        made = _Full()
+        made.bind(("127.0.0.1", 0))
+        made.listen()
+        _Full.faults += [OSError(errno.EMFILE, "no descriptors"), BlockingIOError()]
+        one = Forwarder(Endpoint("127.0.0.1", server.sockets[0].getsockname()[1]), made)
+        await one.start()
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.getsockname()[1])
+        writer.write(b"ab")
+        writer.write_eof()
+        assert await reader.read() == b"ba"
+        writer.close()
+        await writer.wait_closed()
+        _Full.faults.append(OSError(errno.EMFILE, "no descriptors"))
+        _, writer = await asyncio.open_connection("127.0.0.1", made.getsockname()[1])
+        while one._resting is None:
+            await asyncio.sleep(0)
+        await one.close()
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()

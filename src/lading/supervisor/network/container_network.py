@@ -30,6 +30,7 @@ from lading.supervisor.network import routes
 from lading.supervisor.network.forwarder import Forwarder
 from lading.supervisor.network.namespace import inside, is_own, open_namespace
 from lading.supervisor.network.resolver import CONFIGURATION, PORT, Resolver
+from lading.supervisor.together import together
 
 UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
 _HOSTS, _RESOLV = Path("/etc/hosts"), Path("/etc/resolv.conf")
@@ -99,9 +100,6 @@ class ContainerNetwork:
         except OSError as error:
             await self.close()
             raise _fault(error) from error
-        except BaseExceptionGroup as group:
-            await self.close()
-            raise _fault(group.exceptions[0]) from group
         except BaseException:
             await self.close()
             raise
@@ -164,9 +162,7 @@ class ContainerNetwork:
         watching = self._watching = routes.watch()
         self._own = routes.own_networks()
         text = rules.ruleset(rules.refusals(self._reach.refused), rules.with_translations(self._own))
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._start_uplink())
-            group.create_task(asyncio.to_thread(inside, self._namespace, partial(_load_filter, text)))
+        await together(self._start_uplink(), asyncio.to_thread(inside, self._namespace, partial(_load_filter, text)))
         asyncio.get_running_loop().add_reader(watching, self._addresses_changed)
 
     async def _start_uplink(self) -> None:
@@ -249,9 +245,7 @@ def _load_filter(text: str) -> None:
         raise ExecutionError(f"{FILTER_PROGRAM} refuses the packet filter: {said}", Failure.NODE)
 
 
-def _fault(error: BaseException) -> ExecutionError:
-    if isinstance(error, ExecutionError):
-        return error
+def _fault(error: OSError) -> ExecutionError:
     hint = "; only root can do that" if isinstance(error, PermissionError) and os.geteuid() else ""
     return ExecutionError(f"the network of the container cannot be made: {error}{hint}", Failure.NODE)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from functools import partial
 
 from lading.core.container_network import Endpoint
 
@@ -17,7 +16,7 @@ MOST_CONNECTIONS = 1024
 """At a time, for one service of one container: a workflow runner has some ten."""
 _CONNECT_TIME = 30.0
 _CHUNK = 1 << 18
-_PAUSE = 0.1
+_REST = 0.1
 
 
 class Forwarder:
@@ -26,46 +25,60 @@ class Forwarder:
     def __init__(self, target: Endpoint, listening: socket.socket) -> None:
         self._target, self._listening = target, listening
         self._listening.setblocking(False)
-        self._accepting: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._fresh: set[socket.socket] = set()
+        """Connections that no task has begun with."""
+        self._resting: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Begin."""
-        self._accepting = asyncio.create_task(self._accept(), name="forwarder")
+        # Not asyncio's server: what that has accepted when it is closed goes on, and nobody owns it.
+        self._listen()
 
     async def close(self) -> None:
         """End all connections. Idempotent."""
-        ending = [*self._tasks, *([self._accepting] if self._accepting else [])]
+        if self._resting is not None:
+            self._resting.cancel()
+        if self._listening.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._listening)
+        ending = list(self._tasks)
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)
-        self._listening.close()
+        for connection in (*self._fresh, self._listening):
+            connection.close()
+        self._fresh.clear()
 
-    async def _accept(self) -> None:
-        # Not asyncio's server: what that has accepted when it is closed goes on, and nobody owns it.
+    def _listen(self) -> None:
+        asyncio.get_running_loop().add_reader(self._listening, self._accept)
+
+    def _accept(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, _ = await loop.sock_accept(self._listening)
-            except OSError:
-                # Gone again, or no descriptors are left.
-                await asyncio.sleep(_PAUSE)
-                continue
-            if len(self._tasks) >= MOST_CONNECTIONS:
-                connection.close()
-                continue
-            reader, writer = await asyncio.open_connection(sock=connection, limit=_CHUNK)
-            task = asyncio.create_task(self._take(reader, writer), name="forwarded")
-            self._tasks.add(task)
-            task.add_done_callback(partial(self._taken, writer))
+        try:
+            connection, _ = self._listening.accept()
+        except BlockingIOError:
+            return
+        except OSError:
+            # No descriptors are left, perhaps for a moment only.
+            loop.remove_reader(self._listening)
+            self._resting = loop.call_later(_REST, self._listen)
+            return
+        if len(self._tasks) >= MOST_CONNECTIONS:
+            connection.close()
+            return
+        self._fresh.add(connection)
+        task = asyncio.create_task(self._take(connection), name="forwarder")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _take(self, connection: socket.socket) -> None:
+        self._fresh.discard(connection)
         with contextlib.suppress(OSError, TimeoutError):
-            await self._join(reader, writer)
-
-    def _taken(self, writer: asyncio.StreamWriter, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        writer.close()
+            reader, writer = await asyncio.open_connection(sock=connection, limit=_CHUNK)
+            try:
+                await self._join(reader, writer)
+            finally:
+                writer.close()
 
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with asyncio.timeout(_CONNECT_TIME):
