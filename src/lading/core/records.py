@@ -267,7 +267,7 @@ _SPEC: Final = (
     _map("runtime_constraints", "ram, vcpus and other needs."),
     _map("scheduling_parameters", "Where and how long it may run."),
     _text("output_path", "The mount target whose content is kept."),
-    _sequence("output_glob", "Patterns of files that are kept; none is all."),
+    _sequence("output_glob", "Patterns of files that are kept, 1,000 of 4,096 characters at most; none is all."),
     _sequence("output_storage_classes", default=["default"]),
     _map("output_properties", "Properties of the output collection."),
     Field(name="runtime_token", hidden=True, sealed=True, doc="Token that the container acts with."),
