@@ -26,12 +26,13 @@ from lading.core.output import (
 )
 
 PDH = "acbd18db4cc2f85cedef654fccc4a4d8+3"
-OUT, TMP, IN = (
+OUT, SRC, IN = (
     Area("/out", Keep.FILES, Host("/s/o")),
-    Area("/tmp", Keep.FILES, Host("/s/t")),
+    Area("/src", Keep.FILES, Host("/s/t")),
     Area("/in", Keep.REFERENCE, Collection(PDH, "sub")),
 )
 SECRET = Area("/key", Keep.NOTHING)
+TMP = Area("/tmp", Keep.TEMPORARY)
 
 
 def walk(
@@ -55,7 +56,7 @@ def walk(
     def look(place: Source) -> Entry | None:
         return entries.get(place.path if not isinstance(place, Collection) else f"pdh/{place.path}".rstrip("/"))
 
-    return plan_output(output, areas or (OUT, TMP, IN, SECRET), look=look, globs=compile_globs(globs), limit=limit)
+    return plan_output(output, areas or (OUT, SRC, IN, SECRET, TMP), look=look, globs=compile_globs(globs), limit=limit)
 
 
 def names(plan: OutputPlan) -> list[str]:
@@ -145,12 +146,12 @@ def test_a_link_to_a_whole_mount() -> None:
 
 
 def test_a_link_into_another_directory_is_mapped_through_its_mount() -> None:
-    plan = walk({"/s/o/l": "/tmp/x", "/s/t/x": FileEntry()})
+    plan = walk({"/s/o/l": "/src/x", "/s/t/x": FileEntry()})
     assert plan.items == (CopyFile("l", Host("/s/t/x")),)
 
 
 def test_links_in_the_middle_of_a_path_are_followed_inside_the_container() -> None:
-    tree: dict[str, Entry | str] = {"/s/o/l": "/tmp/d/f", "/s/t/d": "/tmp/e", "/s/t/e/f": FileEntry()}
+    tree: dict[str, Entry | str] = {"/s/o/l": "/src/d/f", "/s/t/d": "/src/e", "/s/t/e/f": FileEntry()}
     assert walk(tree).items == (CopyFile("l", Host("/s/t/e/f")),)
 
 
@@ -164,9 +165,9 @@ def test_a_link_to_a_directory_of_links() -> None:
     [
         ({"/s/o/l": "/etc/passwd"}, "in no mount"),
         ({"/s/o/l": "/"}, "in no mount"),
-        ({"/s/o/l": "/tmp/none"}, "does not exist"),
+        ({"/s/o/l": "/src/none"}, "does not exist"),
         ({"/s/o/l": "none"}, "does not exist"),
-        ({"/s/o/l": "/tmp/d/f", "/s/t/d": "/etc"}, "in no mount"),
+        ({"/s/o/l": "/src/d/f", "/s/t/d": "/etc"}, "in no mount"),
         ({"/s/o/l": "l"}, "more than 10 links"),
         ({"/s/o/a": "b", "/s/o/b": "a"}, "more than 10 links"),
         ({"/s/o/l": "."}, "lies in"),
@@ -180,9 +181,30 @@ def test_links_and_names_that_lead_nowhere_fail(tree: dict[str, Entry | str], fa
     assert caught.value.failure is Failure.USER
 
 
+@pytest.mark.parametrize(
+    ("target", "path"),
+    [("/tmp/x", "/tmp/x"), ("../../tmp/d/none", "/tmp/d/none"), ("/tmp", "/tmp"), ("/src/m", "/tmp/x")],
+)
+def test_a_link_to_another_tmp_mount_is_refused_and_never_looked_at(target: str, path: str) -> None:
+    tree: dict[str, Entry | str] = {"/s/o/d/l": target, "/s/t/m": "/tmp/x"}
+    fault = f"^output: /out/d/l is a link to {path}, which is in the tmp mount /tmp and not in the output; write it"
+    with pytest.raises(ExecutionError, match=fault) as caught:
+        walk(tree)
+    assert caught.value.failure is Failure.USER
+    assert "below /out" in caught.value.message
+    assert walk(tree, globs=("other",)) == OutputPlan()
+
+
+def test_a_link_to_a_collection_that_is_mounted_in_another_tmp_mount() -> None:
+    inner = Area("/tmp/in", Keep.REFERENCE, Collection(PDH))
+    assert walk({"/s/o/l": "/tmp/in/x", "pdh/x": FileEntry()}, OUT, TMP, inner).items == (
+        Refer("l", Collection(PDH, "x")),
+    )
+
+
 def test_ten_links_are_not_too_many() -> None:
-    tree: dict[str, Entry | str] = {f"/s/t/{number}": f"/tmp/{number + 1}" for number in range(9)}
-    assert names(walk({**tree, "/s/t/9": FileEntry(), "/s/o/l": "/tmp/0"})) == ["l"]
+    tree: dict[str, Entry | str] = {f"/s/t/{number}": f"/src/{number + 1}" for number in range(9)}
+    assert names(walk({**tree, "/s/t/9": FileEntry(), "/s/o/l": "/src/0"})) == ["l"]
 
 
 def test_a_link_to_a_secret_is_dropped() -> None:
@@ -257,7 +279,9 @@ def test_too_deep_directories_are_refused() -> None:
         walk({"/s/o" + "/d" * (MAX_DEPTH + 1): FileEntry()})
 
 
-LEAVES = st.sampled_from([FileEntry(), "/in/x", "/tmp/x", "a", "../out/b", "/key", SpecialEntry(), "/out", "/none"])
+LEAVES = st.sampled_from(
+    [FileEntry(), "/in/x", "/src/x", "/tmp/x", "a", "../out/b", "/key", SpecialEntry(), "/out", "/none"]
+)
 TREES = st.dictionaries(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=3).map(lambda parts: "/s/o/" + "/".join(parts)),
     LEAVES,
@@ -283,7 +307,7 @@ def test_files_that_a_directory_tells_of_are_the_same_as_those_that_were_looked_
     leaves = {path: entry for path, entry in tree.items() if not any(other.startswith(path + "/") for other in tree)}
     leaves |= {"/s/o/a/f": FileEntry(), "/s/t/x": FileEntry(), "pdh/sub/x": FileEntry()}
     leaves.pop("/s/o/a", None)
-    areas = (OUT, TMP, IN, SECRET, Area("/out/a/f/m", Keep.NOTHING), Area("/out/b", Keep.FILES, Host("/s/t")))
+    areas = (OUT, SRC, IN, SECRET, TMP, Area("/out/a/f/m", Keep.NOTHING), Area("/out/b", Keep.FILES, Host("/s/t")))
     try:
         plan = walk(leaves, *areas, globs=globs)
     except ExecutionError as error:

@@ -445,13 +445,16 @@ async def test_a_secret_as_input_is_delivered_and_not_saved(bench: Bench) -> Non
     assert b"hush" not in everything
 
 
-async def test_a_link_into_another_mount_is_mapped_there(bench: Bench) -> None:
-    """dispatch-contract A.14: the host path is cut from the wrong mount, giving another file or a crash."""
+async def test_a_link_into_another_tmp_mount_is_refused(bench: Bench) -> None:
+    """Only the output and inputs that are stored already outlive the container; the message names link and target."""
     mounts = {"/var/spool/cwl": {"kind": "tmp"}, "/mine": {"kind": "tmp"}}
     script = "echo right > /mine/x; ln -s /mi''ne/x /var/spool/cwl/link"
-    bench.add(script, mounts=mounts, output_path="/var/spool/cwl")
+    record = bench.add(script, mounts=mounts, output_path="/var/spool/cwl")
     await bench.run()
-    assert bench.output() == {"link": b"right\n"}
+    assert record["state"] == "Cancelled"
+    assert record["output"] is None
+    assert record["runtime_status"]["failure"] == "user"
+    assert "/var/spool/cwl/link is a link to /mine/x, which is in the tmp mount /mine" in str(record["runtime_status"])
 
 
 async def test_a_container_that_may_call_the_api(bench: Bench) -> None:

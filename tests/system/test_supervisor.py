@@ -32,8 +32,7 @@ mkdir -p sub/empty deep
 echo data > sub/file
 ln -s /in/d x-link
 ln -s sub/file file-link
-ln -s /tmp/note note
-echo note > /tmp/note
+echo note > sub/note; ln -s /out/sub/note note
 cat /out/ref/y > deep/copied
 echo changed >> staged
 exit 3
@@ -164,6 +163,7 @@ async def test_engines_give_equal_outputs(
                 "staged": b"staged\nchanged\n",
                 "sub/empty/.keep": b"",
                 "sub/file": b"data\n",
+                "sub/note": b"note\n",
                 "x-link/x": b"input\n",
             }
     assert found["native"] == found["docker"] == found["podman"]

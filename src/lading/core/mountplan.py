@@ -14,6 +14,7 @@ Rules (api-contract 3.3, dispatch-contract A.9):
   to where a portable data hash names it, else copied.
 - Secrets are never saved: below the output path they are bound, so that the command cannot move them to another name.
   `exclude_from_output` keeps a mount out of the output, not what is mounted below it.
+- The content of a tmp mount that is not the output ends with the container; a link of the output to it is an error.
 
 Nothing is made here: a plan is a list of steps with host paths below one scratch directory, and `Collection` where
 only the one who carries the plan out knows the path.
@@ -123,6 +124,7 @@ class Keep(StrEnum):
     FILES = "files"  # files of the host, a git tree included: copied
     REFERENCE = "reference"  # a collection: referred to
     NOTHING = "nothing"  # secret or excluded: left out
+    TEMPORARY = "temporary"  # a tmp mount beside the output: never saved, a link to it is an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ class _Draft:
     def bind(self, target: str, source: Source, *, readonly: bool, keep: Keep) -> None:
         """Show `source` at `target`."""
         self.binds.append(BindMount(source, target, readonly))
-        self.areas.append(Area(target, keep, None if keep is Keep.NOTHING else source))
+        self.areas.append(Area(target, keep, source if keep in (Keep.FILES, Keep.REFERENCE) else None))
 
     def finish(self) -> MountPlan:
         """The plan."""
@@ -307,8 +309,8 @@ def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
     draft.steps.append(MakeDirectory(path, in_memory, capacity if in_memory and isinstance(capacity, int) else 0))
     if output:
         draft.output_directory = path
-    keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
-    draft.bind(target, Host(path), readonly=False, keep=keep)
+    keep = Keep.FILES if output else Keep.TEMPORARY
+    draft.bind(target, Host(path), readonly=False, keep=Keep.NOTHING if spec.get("exclude_from_output") else keep)
 
 
 def _add_git_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:

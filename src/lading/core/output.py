@@ -6,8 +6,8 @@ The walk starts at the output path, inside the container's view of its file syst
   out, mounts below an excluded one are still visited.
 - Symbolic links are always followed, by their text, element by element, within the container's mounts: a link can
   never lead to a file of the host that the container did not see. A link into any mount is mapped through that mount.
-- A link to nothing, to a path in no mount, in a circle, or over more than 10 links is an error; a link to a secret is
-  dropped.
+- A link to nothing, to a path in no mount, to a tmp mount that is not the output, in a circle, or over more than 10
+  links is an error; a link to a secret is dropped.
 - Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
 - Globs apply to paths relative to the output path, in collections too.
 - The files that are copied may have a limited number of bytes together. What is referred to is stored already, and
@@ -178,6 +178,9 @@ class _Walk:
         if place.area is not None and place.area.keep is Keep.NOTHING:
             self._visit_mounts_below(name, place, inside)
             return
+        if place.area is not None and place.area.keep is Keep.TEMPORARY:
+            self._refuse_temporary(name, place.path, place.area)
+            return
         if place.area is None or place.entry is None:
             missing = "does not exist" if place.area else "is in no mount of the container"
             raise _fault(f"{self._shown(name)} is a link to {place.path}, which {missing}")
@@ -188,6 +191,14 @@ class _Walk:
                 self._visit_file(name, place, size)
             case _:
                 self.notes.append(f"{self._shown(name)} is neither a file nor a directory; it is not saved")
+
+    def _refuse_temporary(self, name: str, path: str, area: Area) -> None:
+        """Refuse a link into a tmp mount beside the output, unless the globs leave the link out."""
+        if self.globs.keeps_file(name) or self.globs.may_keep_below(name):
+            raise _fault(
+                f"{self._shown(name)} is a link to {path}, which is in the tmp mount {area.target} and not in the"
+                f" output; write it below {self.output_path}, or let the link lead there or into a collection"
+            )
 
     def _visit_file(self, name: str, place: _Place, size: int) -> None:
         if self.globs.keeps_file(name):
