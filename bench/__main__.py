@@ -13,6 +13,7 @@ from pathlib import Path
 from bench import cloud, collections, containers, hpc, mount, outputs, report, sessions, slurm, steps, uploads, vms
 from bench.api import measure as api
 from bench.blocks import measure as blocks
+from bench.engines import ENGINES
 from bench.figures import Figure
 
 _PARTS = (
@@ -32,6 +33,7 @@ def main() -> int:
             docker_samples=options.docker_samples,
             sbatch_jobs=options.sbatch_jobs,
             with_floors=not options.no_floors,
+            engine=options.engine,
         )
     if "steps" in options.parts:
         figures += steps.measure(count=options.traces)
@@ -78,6 +80,7 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--samples", type=int, default=100, help="containers for the latency, one at a time")
     group.add_argument("--docker-samples", type=int, default=10, help="runs of docker")
     group.add_argument("--sbatch-jobs", type=int, default=200, help="jobs of the loop of sbatch --wrap true")
+    group.add_argument("--engine", choices=ENGINES, default="auto", help="what runs the containers")
     group.add_argument("--no-floors", action="store_true", help="measure Lading only")
     group = parser.add_argument_group("steps")
     group.add_argument("--traces", type=int, default=50, help="containers, one at a time")

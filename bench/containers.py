@@ -7,13 +7,19 @@ import tempfile
 from pathlib import Path
 
 from bench import floors, latency, slurm, throughput
+from bench.engines import configured
 from bench.figures import Figure
 from bench.requests import Watch
 from bench.service import add_image, connected, serving
 
 
-def measure(*, containers: int, samples: int, docker_samples: int, sbatch_jobs: int, with_floors: bool) -> list[Figure]:
-    """Figures of `samples` containers one at a time and of many at once, after those of crun, docker and sbatch."""
+def measure(
+    *, containers: int, samples: int, docker_samples: int, sbatch_jobs: int, with_floors: bool, engine: str
+) -> list[Figure]:
+    """Figures of `samples` containers one at a time and of many at once, after those of crun, docker and sbatch.
+
+    `engine`: one of `engines.ENGINES`. Raises RuntimeError when its daemon does not start.
+    """
     with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
         work = Path(folder)
         figures: list[Figure] = []
@@ -23,18 +29,18 @@ def measure(*, containers: int, samples: int, docker_samples: int, sbatch_jobs: 
                 floors.measure_docker(work, count=docker_samples),
                 slurm.measure_bare(jobs=sbatch_jobs),
             ]
-        with serving(work / "data") as environment:
-            return figures + asyncio.run(_lading(environment, containers, samples))
+        with configured(engine) as config, serving(work / "data", config=config) as environment:
+            return figures + asyncio.run(_lading(environment, containers, samples, engine))
 
 
-async def _lading(environment: dict[str, str], containers: int, samples: int) -> list[Figure]:
+async def _lading(environment: dict[str, str], containers: int, samples: int, engine: str) -> list[Figure]:
     image = await asyncio.to_thread(add_image, environment)
     async with connected(environment) as client:
         watch = Watch(client)
         following = asyncio.create_task(watch.follow())
         await watch.listening.wait()
-        figures = await latency.measure(client, watch, image, count=samples)
-        figures += await throughput.measure(client, watch, image, count=containers)
+        figures = await latency.measure(client, watch, image, count=samples, engine=engine)
+        figures += await throughput.measure(client, watch, image, count=containers, engine=engine)
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
     return figures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import os
 import tarfile
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -151,6 +152,27 @@ class EngineSuite:
     async def test_a_large_output_arrives_whole(self, kit: Kit) -> None:
         _, out, _ = await kit.run("i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); done")
         assert len(out) == 220_000
+
+    async def test_its_output_has_ended_when_the_command_has(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        os.set_blocking(writing, True)
+        try:
+            await engine.prepare(kit.image)
+            try:
+                await engine.create(Spec(command=("sh", "-c", "echo a; echo b >&2"), stdout=writing, stderr=writing))
+            finally:
+                os.close(writing)
+            await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE)
+            await engine.kill()
+            # A reader that hears no end waits for seconds; one that must not wait gets BlockingIOError.
+            said = b""
+            while piece := os.read(reading, 64):
+                said += piece
+            assert sorted(said.split()) == [b"a", b"b"]
+        finally:
+            await engine.remove()
+            os.close(reading)
 
     async def test_standard_input_is_what_was_given(self, kit: Kit) -> None:
         given = kit.directory / "in.txt"

@@ -203,6 +203,8 @@ class DockerEngine:
                     for task in tasks:
                         task.cancel()
                     await asyncio.gather(*tasks, return_exceptions=True)
+                    # Who reads them waits for their end.
+                    self._close_streams()
             state = (await container.show())["State"]
         return Exit(
             code=int(state["ExitCode"]),
@@ -256,10 +258,7 @@ class DockerEngine:
     async def remove(self) -> None:
         """Remove the container, running or not, and what belongs to this object. Idempotent."""
         self._pid = None
-        streams, self._streams = self._streams, (-1, -1, -1)
-        for descriptor in streams:
-            if descriptor >= 0:
-                os.close(descriptor)
+        self._close_streams()
         if self._network is not None:
             await self._network.close()
             self._network = None
@@ -272,6 +271,12 @@ class DockerEngine:
             docker, self._docker = self._docker, None
             if docker is not None:
                 await docker.close()
+
+    def _close_streams(self) -> None:
+        streams, self._streams = self._streams, (-1, -1, -1)
+        for descriptor in streams:
+            if descriptor >= 0:
+                os.close(descriptor)
 
     def _configure(self, spec: Spec, *, joined: str = "") -> dict[str, Any]:
         profile = msgspec.json.encode(make_profile(os.uname().machine))
