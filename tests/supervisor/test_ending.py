@@ -26,7 +26,23 @@ CONTAINER = Container(
 )
 def test_what_an_end_means(exit_: Exit, stopped: bool, timed_out: bool, state: State, failure: Failure | None) -> None:
     ending = judge(exit_, CONTAINER, Circumstances(stopped=stopped, timed_out=timed_out))
-    assert (ending.state, ending.failure, ending.exit_code) == (state, failure, exit_.code)
+    assert (ending.state, ending.failure) == (state, failure)
+    assert ending.exit_code == (None if state is State.CANCELLED else exit_.code)
+
+
+@pytest.mark.parametrize(("code", "shown"), [(137, None), (143, None), (9, 9), (0, 0)])
+@pytest.mark.parametrize(
+    "known", [Circumstances(stopped=True), Circumstances(timed_out=True), Circumstances(overfull="the disk")]
+)
+def test_a_signal_of_ours_is_no_exit_code(code: int, shown: int | None, known: Circumstances) -> None:
+    ending = judge(Exit(code=code), CONTAINER, known)
+    assert (ending.state, ending.exit_code) == (State.CANCELLED, shown)
+
+
+def test_what_was_lost_with_its_runtime_has_no_result_and_is_the_machines_fault() -> None:
+    ending = judge(Exit(code=137, lost="crun was ended by signal 9"), CONTAINER, Circumstances())
+    assert (ending.state, ending.failure, ending.exit_code) == (State.CANCELLED, Failure.NODE, None)
+    assert ending.error == "crun was ended by signal 9; the container runs again if its request allows"
 
 
 def test_a_command_that_survives_the_lack_of_memory_is_warned_about() -> None:

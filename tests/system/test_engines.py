@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from lading.client.mount.__main__ import enter_namespace
 from lading.supervisor import linux
-from lading.supervisor.engines import Engine, EngineSettings
+from lading.supervisor.engines import Engine, EngineSettings, Spec
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
@@ -64,6 +65,17 @@ class TestNative(IsolatingEngineSuite):
             status.unlink()
             kit.stop.set()
             assert (await task)[0].code == 9
+
+    async def test_a_crun_killed_at_its_start_is_lost(self, kit: Kit) -> None:
+        engine = kit.make(kit.settings)
+        try:
+            await engine.prepare(kit.image)
+            await engine.create(Spec(command=("true",)))
+            os.kill(engine.pid or 0, signal.SIGKILL)
+            ended = await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE)
+            assert ended.lost == "the crun that ran the container was ended by signal 9"
+        finally:
+            await engine.remove()
 
 
 class TestDocker(IsolatingEngineSuite):

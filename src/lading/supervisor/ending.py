@@ -56,22 +56,26 @@ _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
 def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
-    """What the end of the command means."""
+    """What the end of the command means.
+
+    A container that is cancelled has an exit code only where its command chose one: the end by TERM or KILL is ours.
+    """
+    own = None if exit_.lost or exit_.code in _ENDED else exit_.code
     if circumstances.overfull:
         error = circumstances.overfull
-        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.DISK, error=error)
+        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.DISK, error=error)
     if circumstances.timed_out:
         limit = container.scheduling_parameters.get("max_run_time")
         error = f"stopped after its max_run_time of {limit} s; ask for more time"
-        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.TIMEOUT, error=error)
+        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.TIMEOUT, error=error)
     if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):
         error = f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
-        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.PREEMPTED, error=error)
+        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error)
     if circumstances.stopped:
-        return Ending(state=State.CANCELLED, exit_code=exit_.code)
+        return Ending(state=State.CANCELLED, exit_code=own)
     if exit_.lost:
         error = f"{exit_.lost}; the container runs again if its request allows"
-        return Ending(state=State.CANCELLED, exit_code=exit_.code, failure=Failure.INFRASTRUCTURE, error=error)
+        return Ending(state=State.CANCELLED, failure=Failure.NODE, error=error)
     ram = container.runtime_constraints.get("ram")
     sentence = f"the kernel killed a process because the container used all of its {ram} bytes of ram"
     if exit_.out_of_memory and exit_.code != 0:

@@ -151,12 +151,17 @@ class NativeEngine:
                 notes = await asyncio.to_thread(self._gang_output.merge, stop=stop.is_set)
             ended = self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full, notes=notes)
             return replace(ended, refused_processes=refused)
-        if code != 0 and not stop.is_set():
+        full, refused = self._cgroup.out_of_memory_kills() > 0, self._cgroup.refused_processes()
+        # crun exits with 128 + signal for a command that a signal ended; a signal ends crun itself only from outside,
+        # or because the container, which it is in, has used all of its memory.
+        is_killed = code < 0 and not stop.is_set() and not full
+        if code != 0 and not stop.is_set() and not is_killed:
             self._check_started()
         return Exit(
             code=code if code >= 0 else 128 - code,
-            out_of_memory=self._cgroup.out_of_memory_kills() > 0,
-            refused_processes=self._cgroup.refused_processes(),
+            out_of_memory=full,
+            refused_processes=refused,
+            lost=f"the crun that ran the container was ended by signal {-code}" if is_killed else "",
         )
 
     async def abort(self) -> None:
