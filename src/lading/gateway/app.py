@@ -1,7 +1,7 @@
 """Files of collections over HTTP, as one ASGI application (api-contract 6.7).
 
     GET, HEAD                               files, directories, archives (`serving`)
-    PROPFIND, PROPPATCH                     what WebDAV clients see; Depth 0 and 1, never infinity
+    PROPFIND, PROPPATCH                     what WebDAV clients see; Depth 0, 1 or infinity, which is the default
     PUT, DELETE, MKCOL, COPY, MOVE          changes (`writing`)
     LOCK, UNLOCK                            locks (`locks`)
     OPTIONS                                 what is offered, also to pages of other origins
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
@@ -29,7 +30,6 @@ from lading.client.transport import Transport
 from lading.core import filetree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.filetree import Tree
-from lading.core.pools import Pace
 from lading.gateway import addresses, answers, credentials, davxml
 from lading.gateway.addresses import Address
 from lading.gateway.answers import Answer
@@ -56,18 +56,17 @@ _OFFERED: Final = {
     "Lock-Token, Overwrite, Range, Timeout, Cache-Control",
     "Access-Control-Max-Age": "86400",
 }
-_FINITE: Final = "propfind-finite-depth"
-WINDOW: Final = 30.0
-"""Seconds in which a body is slower than the least rate before it is given up."""
+_DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
+"""Levels below a resource that each value of Depth asks for."""
+_STALLED: Final = 600.0
 _logger = logging.getLogger("lading.gateway")
 
 
-def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "", min_rate: int = 0) -> ASGIApp:
+def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "") -> ASGIApp:
     """The application; it owns `addresses.PREFIXES`.
 
     `transport` leads to the API and the block store; `cache` is a directory for blocks, of at most `cache_bytes`;
-    `anonymous` the token of those who send none, "" for no such users; `min_rate` the bytes a second at which a body
-    has to come.
+    `anonymous` the token of those who send none, "" for no such users.
     """
     locks = Locks(clock=time.monotonic, new_token=lambda: f"urn:uuid:{uuid.uuid4()}")
     parts = Parts(
@@ -76,12 +75,11 @@ def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: 
         intake=Intake(),
         locks=locks,
     )
-    return _Gateway(parts, anonymous, min_rate)
+    return _Gateway(parts, anonymous)
 
 
 class _Gateway:
-    def __init__(self, parts: Parts, anonymous: str, rate: int) -> None:
-        self._rate = rate
+    def __init__(self, parts: Parts, anonymous: str) -> None:
         self._parts = parts
         self._anonymous = anonymous
         writer = Writer(parts)
@@ -130,11 +128,8 @@ class _Gateway:
         if handler is None:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {_METHODS}")
         token = self._parts.library.token(found.token)
-        body = _body(incoming, self._rate)
+        body = _body(incoming)
         request = Request(method=method, address=address, token=token, headers=headers, query=query, body=body)
-        if method != "PUT" and ("transfer-encoding" in headers or request.length):
-            # Nobody's body is read before it is known that he may see the collection.
-            await self._parts.library.open(address.collection, token)
         answer = await handler(request)
         if token != self._anonymous and answer.status < 400:
             # The API took the token.
@@ -147,16 +142,12 @@ class _Gateway:
     async def _find_properties(self, request: Request) -> Answer:
         question = davxml.read_question(await read_small(request))
         depth = request.headers.get("depth", "infinity").strip().lower()
-        if depth not in ("0", "1"):
-            if depth != "infinity":
-                raise Malformed("Depth: must be 0 or 1")
-            return Answer(
-                status=403, headers={"Content-Type": davxml.CONTENT_TYPE}, body=davxml.condition(_FINITE).encode()
-            )
+        if depth not in _DEPTHS:
+            raise Malformed(f"Depth: must be {', '.join(_DEPTHS)}")
         address = request.address
         shelf = await self._parts.library.open(address.collection, request.token)
         filetree.get(shelf.tree, address.path)
-        found = davxml.multistatus(self._resources(shelf, address, deep=depth == "1"), question)
+        found = davxml.multistatus(self._resources(shelf, address, levels=_DEPTHS[depth]), question)
         return Answer(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found))
 
     async def _patch_properties(self, request: Request) -> Answer:
@@ -167,13 +158,17 @@ class _Gateway:
         body = davxml.refused_update(address.url(address.path), names).encode()
         return Answer(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
 
-    def _resources(self, shelf: Shelf, address: Address, *, deep: bool) -> Iterator[Resource]:
-        node = filetree.get(shelf.tree, address.path)
-        yield self._resource(shelf, address, address.path, node)
-        if deep and isinstance(node, Tree):
-            above = f"{address.path}/" if address.path else ""
-            for name in sorted(node.entries):
-                yield self._resource(shelf, address, above + name, node.entries[name])
+    def _resources(self, shelf: Shelf, address: Address, *, levels: float) -> Iterator[Resource]:
+        """What is at an address and, so many levels deep, below it: each directory, then what is in it."""
+        waiting: list[tuple[str, filetree.Node, float]] = [
+            (address.path, filetree.get(shelf.tree, address.path), levels)
+        ]
+        while waiting:
+            path, node, left = waiting.pop()
+            yield self._resource(shelf, address, path, node)
+            if left > 0 and isinstance(node, Tree):
+                above = f"{path}/" if path else ""
+                waiting += [(above + name, node.entries[name], left - 1) for name in sorted(node.entries, reverse=True)]
 
     def _resource(self, shelf: Shelf, address: Address, path: str, node: filetree.Node) -> Resource:
         return Resource(
@@ -194,20 +189,17 @@ def _raw_path(scope: Scope) -> str:
         raise Malformed("the path is not percent-encoded") from None
 
 
-async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
-    """The body in pieces, which have to come quickly enough: `rate` bytes a second, 0 for any number."""
-    stream, pace = incoming.stream(), Pace(rate, WINDOW)
-    now = asyncio.get_running_loop().time
+async def _body(incoming: Incoming) -> AsyncGenerator[bytes]:
+    """The body in pieces, each of which has to come in time."""
+    stream = incoming.stream()
     while True:
-        began = now()
         try:
-            async with asyncio.timeout(pace.left):
+            async with asyncio.timeout(_STALLED):
                 piece = await anext(stream, None)
         except TimeoutError:
-            raise from_status(408, f"request body: fewer than {rate} bytes a second came for {WINDOW:g} s") from None
+            raise from_status(408, f"request body: nothing came for {_STALLED:g} s") from None
         if piece is None:
             return
-        pace.note(len(piece), now() - began)
         yield piece
 
 

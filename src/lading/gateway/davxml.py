@@ -121,11 +121,6 @@ def lock_answer(lock: Lock, href: str) -> str:
     return f'{_HEAD}<D:prop xmlns:D="DAV:">{found}</D:prop>\n'
 
 
-def condition(name: str) -> str:
-    """The body of a refusal that names the rule."""
-    return f'{_HEAD}<D:error xmlns:D="DAV:"><D:{name}/></D:error>\n'
-
-
 def _response(resource: Resource, question: Question) -> str:
     known = _properties(resource)
     names = tuple(("DAV:", name) for name in known) if question.kind is not Kind.SOME else question.names
