@@ -152,8 +152,11 @@ async def _status(it: World, parts: list[dict[str, Any]]) -> int:
 
 
 async def test_method_override(it: World) -> None:
+    part = "--x\r\nContent-Disposition: form-data; name="
+    form = f'{part}"_method"\r\n\r\nGET\r\n{part}"limit"\r\n\r\n1\r\n--x--\r\n'.encode()
     for headers, body in (
         ({"content-type": "application/x-www-form-urlencoded"}, b"_method=GET&limit=1&select=[%22uuid%22]"),
+        ({"content-type": "multipart/form-data; boundary=x"}, form),
         ({"content-type": "application/x-www-form-urlencoded", "x-http-method-override": "GET"}, b"limit=1"),
     ):
         reply = await it.request("POST", "users", raw=body, headers=headers)

@@ -110,3 +110,9 @@ async def test_scopes_of_a_system_token(it: World, where: str) -> None:
         "wrapped": await it.request("POST", path, {"api_client_authorization": {"scopes": scopes}}),
     }[where]
     assert (reply.status, reply.json["scopes"]) == (200, scopes)
+
+
+def test_parameters_in_several_parts() -> None:
+    media = "multipart/form-data; boundary=x"
+    raw = b'--x\r\nContent-Disposition: form-data; name="limit"\r\n\r\n1\r\n--x--\r\n'
+    assert read_body(raw, media) == ({"limit": "1"}, None)

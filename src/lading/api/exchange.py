@@ -14,6 +14,7 @@ import msgspec
 
 from lading.api.services import Services
 from lading.client.piping import Pipe
+from lading.core import multipart
 from lading.core.access import Principal
 from lading.core.errors import Invalid, Malformed, Unauthenticated
 from lading.core.jsonvalue import MAX_DEPTH, is_too_deep
@@ -148,8 +149,10 @@ def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
     media = content_type.partition(";")[0].strip().lower()
     if media == _FORM:
         return _form(raw), None
+    if media == multipart.MEDIA:
+        return {name: _value(name, value) for name, value in multipart.parse(raw, content_type)}, None
     if media not in ("", "application/json"):
-        raise Malformed(f"Content-Type {media[:80]!r}: send application/json or {_FORM}")
+        raise Malformed(f"Content-Type {media[:80]!r}: send application/json, {_FORM} or {multipart.MEDIA}")
     document = decode(raw, "request body")
     if not isinstance(document, dict):
         raise Malformed("request body: must be a JSON object")
