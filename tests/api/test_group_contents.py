@@ -180,3 +180,19 @@ async def test_an_inner_project_is_shared_if_the_outer_is_not(it: World) -> None
     assert "inner" in named(found)
     assert await status(it, "GET", path, token=v) == 404
     assert named(await contents(it, f"groups/{inner['uuid']}/contents", token=v)) == ["deep"]
+
+
+async def test_containers_and_collections_are_included(it: World) -> None:
+    token = await it.user("u")
+    path = f"groups/{(await filled(it, token))['uuid']}/contents"
+    asked = ["uuid", "name", "containers.state", "containers.exit_code", "container_uuid"]
+    found = await contents(it, path, token=token, include=["container_uuid"], select=asked)
+    assert [one["state"] for one in found["included"]] == ["Queued"]
+    assert found["included"][0].keys() == {"uuid", "kind", "etag", "state", "exit_code"}
+    request = next(one for one in found["items"] if one["name"] == "request")
+    assert request["container_uuid"] == found["included"][0]["uuid"]
+    whole = await contents(it, path, token=token, include="container_uuid")
+    assert whole["included"][0]["runtime_constraints"]["vcpus"] == 1
+    assert (await contents(it, path, token=token, include=["collection_uuid"]))["included"] == []
+    reply = await it.request("GET", path, params={"select": ["exit_code"]}, token=token)
+    assert (reply.status, "'exit_code' in select" in reply.error) == (422, True)

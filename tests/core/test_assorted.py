@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.assorted import check_group_filters, split
+from lading.core.assorted import check_group_filters, selected_of, split
 from lading.core.errors import Invalid
 from lading.core.filters import Column, Compare
-from lading.core.records import COLLECTIONS, GROUPS, REQUESTS
+from lading.core.records import COLLECTIONS, CONTAINERS, GROUPS, REQUESTS
 from lading.core.schema import JSON, Type
 
 KINDS = (GROUPS, REQUESTS, COLLECTIONS)
@@ -61,3 +61,14 @@ def test_selected_names_need_be_known_to_one_type() -> None:
 def test_faults(params: dict[str, JSON], fault: str) -> None:
     with pytest.raises(Invalid, match=fault):
         split(params, KINDS, max_limit=9)
+
+
+def test_attributes_of_what_is_answered_beside() -> None:
+    select: JSON = ["name", "containers.exit_code", "mounts", "manifest_text"]
+    with pytest.raises(Invalid, match=r"'containers\.exit_code'"):
+        split({"select": select}, KINDS, max_limit=9)
+    parts = split({"select": select}, KINDS, max_limit=9, beside=(CONTAINERS,))
+    assert list(parts[0].query.select or ()) == ["uuid", "name"]
+    assert selected_of(select, CONTAINERS) == ("uuid", "exit_code", "mounts")
+    assert selected_of(["manifest_text"], COLLECTIONS) == ("uuid",)
+    assert selected_of(None, CONTAINERS) == CONTAINERS.listed

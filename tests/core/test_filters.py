@@ -268,3 +268,10 @@ def test_queries_have_an_end() -> None:
     for deep in ("[" * 101 + "]" * 101, "[" * 100_000):
         with pytest.raises(Invalid, match="nested too deep|not JSON"):
             check_filters([["properties", "=", deep]], LINKS)
+
+
+def test_the_kinds_of_the_ends_of_links() -> None:
+    assert check_filters([["head_kind", "=", "arvados#collection"]], LINKS) == (IsKind("head_uuid", ("4zz18",)),)
+    assert check_filters([["tail_kind", "in", ["arvados#user"]]], LINKS) == (IsKind("tail_uuid", ("tpzed",)),)
+    with pytest.raises(Invalid, match="must be =, in or is_a"):
+        check_filters([["head_kind", "<", "arvados#user"]], LINKS)

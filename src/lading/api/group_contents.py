@@ -6,7 +6,7 @@ holds what it owns; a filter group what meets its filters, whoever owns it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -21,13 +21,18 @@ from lading.core.assorted import Part
 from lading.core.errors import Invalid, NotFound
 from lading.core.filters import Among, Column, Compare, Either, Expression, IsKind, Not, Query
 from lading.core.groups import GroupClass
-from lading.core.records import BY_INFIX, COLLECTIONS, GROUPS, USERS
+from lading.core.records import BY_INFIX, COLLECTIONS, CONTAINERS, GROUPS, USERS
 from lading.core.schema import JSON, Record, RecordType, Type
 from lading.core.visibility import Inside, Reachable
 from lading.store import records
 from lading.store.database import Transaction
 
-_INCLUDED: Final = ("owner_uuid", "container_uuid")
+_INCLUDED: Final[Mapping[str, tuple[RecordType, ...]]] = {
+    "owner_uuid": (USERS, GROUPS),
+    "container_uuid": (CONTAINERS,),
+    "collection_uuid": (COLLECTIONS,),
+}
+"""Attributes whose records may be answered too, and the types of these."""
 _OWNER: Final = Column("owner_uuid", Type.STRING)
 
 
@@ -41,7 +46,7 @@ async def list_contents(call: Call) -> Answer:
     database = call.services.database
     async with database.reading() as tx:
         holder = None if uuid is None else await _holder(tx, call, uuid)
-        parts = _held(holder, assorted.split(asked, CONTENT, max_limit=limit))
+        parts = _held(holder, assorted.split(asked, CONTENT, max_limit=limit, beside=_beside(include)))
         where = _place(call, holder)
         found: list[tuple[RecordType, list[Record]]] = []
         first = parts[0].query if parts else Query()
@@ -60,7 +65,8 @@ async def list_contents(call: Call) -> Answer:
             is_cut = bool(rows) and len(rows) < min(limit, number - offset)
             offset, limit = max(0, offset - number), 0 if is_cut else limit - len(rows)
             found.append((part.kind, rows))
-        included = await find_included(tx, call, [row for _, rows in found for row in rows], include)
+        rows = [row for _, rows in found for row in rows]
+        included = await find_included(tx, call, rows, include, select=call.params.get("select"))
         items = await _shown(tx, call, found, parts)
     body: Record = {
         "kind": "arvados#objectList",
@@ -99,6 +105,10 @@ async def list_shared(call: Call) -> Answer:
         included = await find_included(tx, call, rows, tuple(name for name in include if name == "owner_uuid"))
         items = await present(tx, call.services, caller, GROUPS, rows, names, distinct=query.distinct)
     return Answer(body={**generic.envelope(GROUPS, query, items, available), "included": included})
+
+
+def _beside(include: Iterable[str]) -> tuple[RecordType, ...]:
+    return tuple(kind for name in include for kind in _INCLUDED[name])
 
 
 def _include(given: JSON) -> tuple[str, ...]:

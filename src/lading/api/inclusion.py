@@ -9,16 +9,21 @@ from collections.abc import Iterable
 
 from lading.api.exchange import Call
 from lading.api.presenting import present
-from lading.core import access
+from lading.core import access, assorted
 from lading.core.filters import Among, Column
 from lading.core.records import BY_INFIX
-from lading.core.schema import Record, RecordType, Type
+from lading.core.schema import JSON, Record, RecordType, Type
 from lading.store import records
 from lading.store.database import Transaction
 
 
-async def find_included(tx: Transaction, call: Call, rows: Iterable[Record], names: tuple[str, ...]) -> list[Record]:
-    """The readable records that the fields `names` of some rows name, as lists show them, ordered by uuid."""
+async def find_included(
+    tx: Transaction, call: Call, rows: Iterable[Record], names: tuple[str, ...], *, select: JSON = None
+) -> list[Record]:
+    """The readable records that the fields `names` of some rows name, as lists show them, ordered by uuid.
+
+    `select` are the attributes that the caller wants of them, None for all that lists show.
+    """
     wanted: dict[str, set[str]] = {}
     for row in rows:
         for name in names:
@@ -29,11 +34,13 @@ async def find_included(tx: Transaction, call: Call, rows: Iterable[Record], nam
     for infix, uuids in wanted.items():
         kind = BY_INFIX.get(infix)
         if kind is not None and kind.stored:
-            found += await _readable(tx, call, kind, uuids)
+            found += await _readable(tx, call, kind, uuids, assorted.selected_of(select, kind))
     return sorted(found, key=lambda one: str(one["uuid"]))
 
 
-async def _readable(tx: Transaction, call: Call, kind: RecordType, uuids: set[str]) -> list[Record]:
+async def _readable(
+    tx: Transaction, call: Call, kind: RecordType, uuids: set[str], names: tuple[str, ...]
+) -> list[Record]:
     """Those that one of the callers can read and whose scopes include a GET of them, or of their list."""
     dialect, now = call.services.database.dialect, call.services.now()
     found: dict[str, Record] = {}
@@ -45,4 +52,4 @@ async def _readable(tx: Transaction, call: Call, kind: RecordType, uuids: set[st
         )
         if within:
             found |= {row["uuid"]: row for row in await records.find(tx, dialect, kind, where)}
-    return await present(tx, call.services, call.caller, kind, list(found.values()), kind.listed)
+    return await present(tx, call.services, call.caller, kind, list(found.values()), names)

@@ -26,12 +26,17 @@ class Part:
     query: Query
 
 
-def split(params: Mapping[str, JSON], kinds: Sequence[RecordType], *, max_limit: int) -> tuple[Part, ...]:
-    """The queries of a list over `kinds`, in the order in which they are answered. Raises Invalid."""
+def split(
+    params: Mapping[str, JSON], kinds: Sequence[RecordType], *, max_limit: int, beside: Sequence[RecordType] = ()
+) -> tuple[Part, ...]:
+    """The queries of a list over `kinds`, in the order in which they are answered. Raises Invalid.
+
+    `beside` are the types of further records that the answer has: their attributes may be selected as well.
+    """
     filters = params.get("filters")
     triples = [] if filters is None else filters
     wanted = kinds if not isinstance(triples, list) else [one for one in kinds if _is_wanted(triples, one)]
-    selected = _selected(params.get("select"), kinds)
+    selected = _selected(params.get("select"), kinds, beside)
     parts = []
     for kind in wanted:
         own: Record = {
@@ -68,7 +73,15 @@ def _table(attribute: JSON) -> str:
     return attribute.partition(".")[0] if isinstance(attribute, str) and "." in attribute else ""
 
 
-def _selected(select: JSON, kinds: Sequence[RecordType]) -> dict[str, list[str]]:
+def selected_of(select: JSON, kind: RecordType) -> tuple[str, ...]:
+    """What of a selection concerns the records of one type that are answered beside the list; all if nothing is."""
+    if not isinstance(select, list):
+        return kind.listed
+    names = [name.removeprefix(f"{kind.plural}.") for name in select if _knows(kind, name)]
+    return ("uuid", *(name for name in names if not kind.by_name[name].unlisted))
+
+
+def _selected(select: JSON, kinds: Sequence[RecordType], beside: Sequence[RecordType]) -> dict[str, list[str]]:
     if not isinstance(select, list) or not select:
         if select is not None:
             raise Invalid("select: must be an array of at least one attribute name")
@@ -76,7 +89,7 @@ def _selected(select: JSON, kinds: Sequence[RecordType]) -> dict[str, list[str]]
     chosen: dict[str, list[str]] = {kind.plural: ["uuid"] for kind in kinds}
     for name in select:
         known = [kind for kind in kinds if _knows(kind, name)]
-        if not known:
+        if not known and not any(_knows(kind, name) for kind in beside):
             raise Invalid(f"Invalid attribute {str(name)[:80]!r} in select parameter")
         for kind in known:
             # Manifests are for those who ask for the collection itself.

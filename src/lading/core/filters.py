@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
 from lading.core.jsonvalue import is_too_deep
-from lading.core.records import COLLECTIONS, CONTAINERS, KINDS, REQUESTS, WORKFLOWS
+from lading.core.records import COLLECTIONS, CONTAINERS, KINDS, LINKS, REQUESTS, WORKFLOWS
 from lading.core.schema import JSON, Field, RecordType, Type
 from lading.core.timestamps import format_time, parse_time
 from lading.core.visibility import About, Accessible, Inside, ManagedHead, Present, Reachable, Requested, Untrashed
@@ -390,6 +390,8 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
         return Constant(False)
     if name == "any":
         return _any(operator, operand, kind)
+    if kind is LINKS and name in ("head_kind", "tail_kind"):
+        return _end_kind(name, operator, operand, kind)
     top, dot, key = name.partition(".")
     found = kind.by_name.get(top)
     if found is None or found.hidden or not found.stored:
@@ -399,6 +401,13 @@ def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Exp
             raise Invalid(f"Invalid attribute '{attribute}' in filter: {top} has no sub-properties")
         return _key(Key(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute)
     return _is_a(found, operand, kind) if operator == "is_a" else _OPERATORS[operator](found, operator, operand)
+
+
+def _end_kind(name: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
+    """The kind of an end of a link, which is no column: what its uuid says."""
+    if operator not in ("=", "in", "is_a"):
+        raise Invalid(f"Invalid operator '{operator}' for attribute '{name}': must be =, in or is_a")
+    return _is_a(kind.by_name[name.replace("kind", "uuid")], operand, kind)
 
 
 def _any(operator: str, operand: JSON, kind: RecordType) -> Expression:
