@@ -50,3 +50,34 @@ async def test_ends(it: World) -> None:
     assert reply.status == 422
     service = "zzzzz-bi6l4-000000000000000"
     assert (await it.request("POST", "links", {"link_class": "tag", "head_uuid": service})).status == 200
+
+
+async def test_filters_on_the_kinds_of_the_ends(it: World) -> None:
+    head = (await it.ok("POST", "collections", {"name": "c"}))["uuid"]
+    user = (await it.ok("GET", "users/current", token=await it.user("u")))["uuid"]
+    body = {"link_class": "permission", "name": "can_read", "tail_uuid": user, "head_uuid": head}
+    made = (await it.ok("POST", "links", body))["uuid"]
+    for filters, found in (
+        ([["head_kind", "=", "arvados#collection"], ["tail_kind", "=", "arvados#user"]], True),
+        ([["head_kind", "in", ["arvados#group", "arvados#collection"]]], True),
+        ([["head_kind", "=", "arvados#group"]], False),
+        ([["tail_kind", "is_a", "arvados#group"]], False),
+    ):
+        items = (await it.ok("GET", "links", params={"filters": filters}))["items"]
+        assert (made in [one["uuid"] for one in items]) == found
+    reply = await it.request("GET", "links", params={"filters": [["head_kind", "like", "x"]]})
+    assert (reply.status, "must be =, in or is_a" in reply.error) == (422, True)
+
+
+async def test_permissions_on_a_record(it: World) -> None:
+    owner, reader = await it.user("u"), await it.user("v")
+    head = (await it.ok("POST", "collections", {"name": "c"}, token=owner))["uuid"]
+    reading = (await it.ok("GET", "users/current", token=reader))["uuid"]
+    body = {"link_class": "permission", "name": "can_read", "tail_uuid": reading, "head_uuid": head}
+    made = await it.ok("POST", "links", body, token=owner)
+    found = await it.ok("GET", f"permissions/{head}", token=owner)
+    assert (found["kind"], [one["uuid"] for one in found["items"]]) == ("arvados#linkList", [made["uuid"]])
+    assert (await it.request("GET", f"permissions/{head}", token=reader)).status == 403
+    assert (await it.request("GET", f"permissions/{head}", token=await it.user("w"))).status == 404
+    for uuid in ("nonsense", made["uuid"], "zzzzz-4zz18-000000000000009"):
+        assert (await it.request("GET", f"permissions/{uuid}", token=owner)).status == 404

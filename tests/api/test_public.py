@@ -91,3 +91,30 @@ async def test_a_database_that_takes_no_changes_is_ill(it: World) -> None:
 def test_websocket_url() -> None:
     assert websocket_url("https://h:1/") == "wss://h:1/websocket"
     assert websocket_url("") == ""
+
+
+async def test_config_has_what_workbench_asks_for(it: World) -> None:
+    config = await it.ok("GET", "config", token="")
+    assert config["Workbench"]["UserProfileFormFields"] == {}
+    assert config["Services"]["WebShell"] == {"ExternalURL": ""}
+    assert config["Login"]["PAM"] == {"Enable": True}
+
+
+async def test_health_of_all(it: World) -> None:
+    told = await it.ok("GET", "/_health/all", token="m" * 50)
+    assert (told["Health"], told["Errors"]) == ("OK", [])
+    assert {one["Health"] for one in told["Checks"].values()} == {"OK"}
+    assert told["Services"]["arvados-controller"] == {"Health": "OK", "N": 1}
+    assert (await it.request("GET", "/_health/all", token="")).status == 401
+    assert (await it.request("GET", "/_health/all")).status == 403
+
+
+async def test_health_of_all_says_what_is_ill(it: World) -> None:
+    class Damaged:
+        fault = Corrupt("db: is damaged")
+
+    it.app = type(it.app)(replace(it.app.services, database=cast(Database, Damaged())))
+    told = await it.ok("GET", "/_health/all", token="m" * 50)
+    assert told["Health"] == "ERROR"
+    assert "db: is damaged" in told["Errors"][0]
+    assert {one["HTTPStatusCode"] for one in told["Checks"].values()} == {503}

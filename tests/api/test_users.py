@@ -84,3 +84,40 @@ async def test_inactive_users_are_not_seen(it: World) -> None:
     await it.ok("PUT", f"users/{other}", {"is_active": False})
     assert (await it.request("GET", f"users/{other}", token=token)).status == 404
     assert other not in [one["uuid"] for one in (await it.ok("GET", "users", token=token))["items"]]
+
+
+async def test_a_token_stands_for_a_password(it: World) -> None:
+    token = await it.user("u")
+    for name in ("u", "u@example.org"):
+        given = {"username": name, "password": token}
+        found = await it.ok("POST", "users/authenticate", given, token="")
+        assert f"v2/{found['uuid']}/{found['api_token']}" == token
+        assert found["kind"] == "arvados#apiClientAuthorization"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"username": "v"}, {"password": "v2/no/token"}, {"username": ""}, {"password": ""}, {"password": "CONTAINER"}],
+)
+async def test_who_has_no_token_of_the_user_is_refused(it: World, given: Record) -> None:
+    token = await it.user("u")
+    await it.user("v")
+    if given.get("password") == "CONTAINER":
+        made = await it.submit(token=token)
+        await it.ok(
+            "PUT",
+            f"containers/{made['container_uuid']}",
+            {"state": "Running"},
+            token=await it.lock(made["container_uuid"]),
+        )
+        given = {"password": await it.container_token(made["container_uuid"])}
+    reply = await it.request("POST", "users/authenticate", {"username": "u", "password": token, **given}, token="")
+    assert (reply.status, "Not logged in" in reply.error) == (401, True)
+
+
+async def test_an_inactive_user_is_given_no_token(it: World) -> None:
+    token = await it.user("u")
+    uuid = (await it.ok("GET", "users/current", token=token))["uuid"]
+    await it.ok("PUT", f"users/{uuid}", {"is_active": False})
+    given = {"username": "u", "password": token}
+    assert (await it.request("POST", "users/authenticate", given, token="")).status in (401, 403)

@@ -211,8 +211,9 @@ def _signed(size: int, *, hash: str = FOO, expiry: int = NOW + 60) -> str:
         (f"/{_signed(3, expiry=NOW - 1)}", 401),
         (f"/{_signed(3)}", 404),
         (f"/{FOO}+x", 400),
-        ("/", 400),
-        ("/index/a/b", 400),
+        ("/", 404),
+        ("/index/a/b", 404),
+        ("/favicon.ico", 404),
     ],
 )
 async def test_get_refusals(store: Store, path: str, status: int) -> None:

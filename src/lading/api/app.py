@@ -65,6 +65,8 @@ OWNED_PATHS: Final = (
     "/sys/",
     "/websocket",
     "/_health/",
+    "/login",
+    "/logout",
     "/status.json",
     "/debug.json",
     "/metrics",
@@ -287,7 +289,7 @@ class Application:
         known = principal is not None and not principal.is_anonymous
         if length is None or length > _SMALL_BODY:
             if not self._routes.knows(path):
-                raise NotFound("API endpoint not found")
+                raise _nothing_at(path)
             if principal is not None and method != "POST":
                 # POST may stand for another method.
                 check_scope(principal, method, path)
@@ -302,7 +304,7 @@ class Application:
             return found
         if self._routes.knows(path):
             raise MethodNotAllowed("API endpoint not found: this path does not take this method")
-        raise NotFound("API endpoint not found")
+        raise _nothing_at(path)
 
     async def _principal(
         self,
@@ -351,6 +353,10 @@ def _refusal(error: LadingError, request_id: str) -> Answer:
     text = " ".join(error.message.split())
     headers = {"WWW-Authenticate": 'Basic realm="collections"'} if error.status == 401 else {}
     return Answer(body={"errors": [f"{text} ({request_id})"]}, status=error.status, headers=headers)
+
+
+def _nothing_at(path: str) -> NotFound:
+    return NotFound(f"API endpoint not found: there is nothing at {path[:200]}")
 
 
 async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

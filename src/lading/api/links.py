@@ -12,10 +12,12 @@ from lading.api import generic, guard, sharing, sites
 from lading.api.exchange import Answer, Call
 from lading.api.shape import show
 from lading.core import ids
-from lading.core.errors import Invalid
-from lading.core.filters import check_select
+from lading.core.errors import Invalid, NotFound
+from lading.core.filters import Query, check_select
+from lading.core.permissions import HEADS
 from lading.core.records import BY_INFIX, LINKS
 from lading.core.schema import Record
+from lading.store import records
 from lading.store.database import Transaction
 from lading.store.graph import PERMISSION
 
@@ -64,6 +66,19 @@ async def update_link(call: Call) -> Answer:
                 await sites.check_link(tx, call, new)
         new = await generic.apply(tx, call.services, LINKS, old, new, user_uuid=call.caller.user_uuid)
     return Answer(body=show(LINKS, new, select))
+
+
+async def get_permissions(call: Call) -> Answer:
+    """All permission links on a record, for who can manage it. Raises NotFound, Forbidden."""
+    kind = BY_INFIX.get(ids.infix_of(call.uuid)) if ids.is_uuid(call.uuid) else None
+    if kind is None or kind.infix not in HEADS:
+        raise NotFound(f"Path not found: {call.uuid[:60]!r} is not the uuid of a record that can be shared")
+    async with call.services.database.reading() as tx:
+        await guard.find_readable(tx, call.services, kind, call.uuid, call.caller)
+        await sharing.check_manager(tx, call.uuid, call.caller)
+        rows = await records.matching(tx, LINKS, head_uuid=call.uuid, link_class=PERMISSION)
+    items = [show(LINKS, row) for row in sorted(rows, key=lambda row: str(row["uuid"]))]
+    return Answer(body=generic.envelope(LINKS, Query(limit=len(items)), items, len(items)))
 
 
 async def delete_link(call: Call) -> Answer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 from pathlib import Path
+from typing import Final
 
 from lading import __version__
 from lading.api.authentication import find_token
@@ -17,8 +18,30 @@ from lading.core.schema import Record
 from lading.core.vocabulary import Vocabulary
 from lading.store import records
 
+_SERVICES: Final = ("arvados-controller", "arvados-ws", "keepstore", "keep-web")
+"""The programs of Arvados whose part this server has."""
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _NO_URL: Record = {"ExternalURL": ""}
+_LOGIN: Record = {
+    "LoginCluster": "",
+    # Clients ask for a name and a password then, and take them to `users.authenticate`, where a token is the password.
+    "PAM": {"Enable": True},
+    **{name: {"Enable": False} for name in ("Google", "LDAP", "OpenIDConnect", "SSO", "Test")},
+}
+_WORKBENCH: Record = {
+    "SiteName": "Lading",
+    "IdleTimeout": "0s",
+    "DisableSharingURLsUI": False,
+    "UserProfileFormFields": {},
+    **dict.fromkeys(
+        (
+            "ArvadosDocsite", "BannerUUID", "FileViewersConfigURL", "InactivePageHTML", "SSHHelpHostSuffix",
+            "SSHHelpPageHTML", "UserProfileFormMessage", "WelcomePageHTML",
+        ),
+        "",
+    ),
+}  # fmt: skip
+"""What Workbench 2 shows and asks of its users; it stops where a key is missing."""
 
 
 async def get_config(call: Call) -> Answer:
@@ -34,14 +57,14 @@ async def get_config(call: Call) -> Answer:
         "WebDAV": {"ExternalURL": url},
         "WebDAVDownload": {"ExternalURL": url},
         "ContainerWebServices": {"ExternalURL": config.Services.ContainerWebServices.ExternalURL},
-        **{name: dict(_NO_URL) for name in ("Workbench1", "Workbench2")},
+        **{name: dict(_NO_URL) for name in ("Workbench1", "Workbench2", "WebShell")},
     }
     shown |= {
         "RemoteClusters": {},
         "InstanceTypes": {},
-        "Login": {},
+        "Login": _LOGIN,
         "Volumes": {},
-        "Workbench": {},
+        "Workbench": _WORKBENCH,
         "TLS": {"Insecure": False},
     }
     return Answer(body=shown)
@@ -86,6 +109,41 @@ async def get_health(call: Call) -> Answer:
     async with call.services.database.reading() as tx:
         await records.get(tx, USERS, call.services.system_user)
     return Answer(body={"health": "OK"})
+
+
+async def get_all_health(call: Call) -> Answer:
+    """The health of the services of this server, as Arvados' health aggregator tells it; with the management token."""
+    _check_management(call)
+    began = call.services.clock()
+    error = ""
+    try:
+        await get_health(call)
+    except Unavailable as fault:
+        error = fault.message
+    seconds = (call.services.clock() - began).total_seconds()
+    health = "ERROR" if error else "OK"
+    check: Record = {
+        "Health": health,
+        **({"Error": error} if error else {}),
+        "HTTPStatusCode": 503 if error else 200,
+        "Response": {"health": health},
+        "ResponseTime": round(seconds, 6),
+        "ClockTime": call.services.now(),
+        "Server": f"lading/{__version__}",
+        "Version": __version__,
+    }
+    url = call.services.config.ExternalURL.rstrip("/")
+    checks = {f"{name}+{url}/_health/ping": check for name in _SERVICES}
+    services = {name: {"Health": health, "N": 1} for name in _SERVICES}
+    return Answer(
+        body={
+            "Health": health,
+            "Checks": checks,
+            "Services": services,
+            "ClockSkew": "0s",
+            "Errors": [f"{name}: {error}" for name in checks] if error else [],
+        }
+    )
 
 
 async def get_metrics(call: Call) -> Answer:

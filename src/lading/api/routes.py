@@ -8,6 +8,7 @@ from typing import Final
 
 from lading.api import (
     accounts,
+    agreements,
     collections,
     computed_permissions,
     connecting,
@@ -24,6 +25,7 @@ from lading.api import (
     logs,
     merging,
     openapi,
+    pages,
     progress,
     public,
     repositories,
@@ -31,6 +33,7 @@ from lading.api import (
     sweep,
     tokens,
     users,
+    virtual_machines,
     workflows,
 )
 from lading.api.exchange import Answer, Call
@@ -80,20 +83,29 @@ HANDLERS: Final[dict[str, Handler]] = {
     **workflows.HANDLERS,
     **repositories.HANDLERS,
     **credentials.HANDLERS,
+    **virtual_machines.HANDLERS,
 }
 _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_authorizations.current"})
+_OPEN: Final = frozenset({"users.authenticate", "keep_services.accessible"})
 _RAW: Final = frozenset({"containers.live"})
 _FIXED: Final[dict[str, dict[str, Route]]] = {
     "/discovery/v1/apis/arvados/v1/rest": {"GET": Route(handler=discovery.get_document, open=True)},
     "/arvados/v1/openapi.json": {"GET": Route(handler=openapi.get_document, open=True)},
     "/arvados/v1/config": {"GET": Route(handler=public.get_config, open=True)},
     "/arvados/v1/vocabulary": {"GET": Route(handler=public.get_vocabulary, open=True)},
+    "/arvados/v1/user_agreements": {"GET": Route(handler=agreements.list_agreements)},
+    "/arvados/v1/user_agreements/signatures": {"GET": Route(handler=agreements.list_signatures)},
+    "/arvados/v1/user_agreements/sign": {"POST": Route(handler=agreements.sign)},
     "/arvados/v1/dispatch/statuses": {"POST": Route(handler=progress.put_statuses)},
     "/sys/trash_sweep": {"POST": Route(handler=sweep.sweep_now)},
     "/status.json": {"GET": Route(handler=public.get_status, open=True)},
     "/debug.json": {"GET": Route(handler=public.get_debug, open=True)},
     "/metrics": {"GET": Route(handler=public.get_metrics, open=True)},
     "/_health/ping": {"GET": Route(handler=public.get_health, open=True)},
+    "/_health/all": {"GET": Route(handler=public.get_all_health, open=True)},
+    "/": {"GET": Route(handler=pages.get_root, open=True)},
+    "/login": {name: Route(handler=pages.get_login, open=True) for name in ("GET", "POST")},
+    "/logout": {name: Route(handler=pages.log_out, open=True) for name in ("GET", "POST")},
 }
 
 
@@ -111,6 +123,7 @@ class Routes:
                 table.setdefault((kind.plural, action.path), {})[method] = route
             if action.rest:
                 self._rest.add((kind.plural, action.path))
+        self._member["permissions", ""] = {"GET": Route(handler=links.get_permissions)}
         for plural in ("connect", "containers"):
             for name, handler in connecting.HANDLERS.items():
                 claims = Purpose.SHELL if name == "ssh" else None
@@ -164,7 +177,7 @@ def _route(kind: RecordType, action: Action) -> Route:
         handler=HANDLERS[name],
         anyone=name in _ANYONE,
         raw=name in _RAW,
-        open=name == "keep_services.accessible",
+        open=name in _OPEN,
         shows=kind if action.answer == "" else None,
     )
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from lading.api import generic, guard, sharing
+from lading.api.authentication import authenticate
 from lading.api.exchange import Answer, Call
 from lading.api.presenting import present_one
+from lading.api.shape import show
 from lading.core import access
 from lading.core.access import PUBLIC
-from lading.core.errors import Forbidden, Invalid
+from lading.core.errors import Forbidden, Invalid, Unauthenticated
 from lading.core.filters import Column, Compare, Expression, check_select
-from lading.core.records import USERS
+from lading.core.records import TOKENS, USERS
 from lading.core.schema import JSON, Record, Type
 from lading.store import records
 from lading.store.database import Transaction
@@ -44,6 +46,28 @@ async def system_user(call: Call) -> Answer:
     access.check_admin(call.caller, "see the system user")
     call.uuid = call.services.system_user
     return await generic.get_record(call, USERS)
+
+
+async def authenticate_user(call: Call) -> Answer:
+    """The token that was sent as the password, if it is one of the user who is named. Raises Unauthenticated.
+
+    For clients that know no other way to log in than a name and a password; there are no passwords here.
+    """
+    services, name, secret = call.services, call.params.get("username"), call.params.get("password")
+    refused = Unauthenticated(
+        "Not logged in: there is no such user, or the password is not a token of that user ('lading token create')"
+    )
+    principal = await authenticate(services, secret) if isinstance(secret, str) else None
+    if principal is None or principal.is_anonymous or principal.container_uuid or principal.supervises:
+        raise refused
+    async with services.database.reading() as tx:
+        user = await records.get(tx, USERS, principal.user_uuid)
+        token = await records.get(tx, TOKENS, principal.token_uuid)
+    if user is None or token is None or not name or name not in (user["username"], user["email"]):
+        raise refused
+    access.check_active(principal)
+    parts = principal.token.split("/")
+    return Answer(body={**show(TOKENS, token), "api_token": parts[2] if len(parts) >= 3 else principal.token})
 
 
 async def create_user(call: Call) -> Answer:
@@ -131,6 +155,7 @@ HANDLERS: Final = {
     "users.get": get_user,
     "users.current": current_user,
     "users.system": system_user,
+    "users.authenticate": authenticate_user,
     "users.create": create_user,
     "users.update": update_user,
     "users.delete": delete_user,

@@ -65,6 +65,7 @@ class CheckToken(Protocol):
 _IN_THREAD = 1 << 18
 _MOST_COPIES = 1000
 _HASH = re.compile(r"[0-9a-f]{32}")
+_PLACES = ("index", "mounts", "trash", "pull", "untrash")
 _DIGITS = re.compile(r"[0-9]{1,15}")
 _CLASSES = re.compile(r"[\w.-]+")
 _CORS = {
@@ -75,6 +76,14 @@ _CORS = {
     "Access-Control-Max-Age": "86486400",
 }
 _logger = logging.getLogger("lading.blobs")
+
+
+def owns(method: str, path: str) -> bool:
+    """Whether a request is for the block store: it names a block or what is administered, or is a new block."""
+    name = path.lstrip("/")
+    if not name:
+        return method == "POST"
+    return _HASH.match(name) is not None or name.partition("/")[0] in _PLACES or method == "TOUCH"
 
 
 def make_app(mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken) -> ASGIApp:
@@ -125,7 +134,8 @@ class _Store:
                     return await self._read(request, locators.parse(name))
         answer = await self._administration.answer(request, name)
         if answer is None:
-            raise Malformed(f"{request.method} /{name}: not a block; use GET, HEAD or PUT /<md5>, or POST /")
+            told = f"{request.method} /{name[:200]}: blocks take GET, HEAD and PUT /<md5>, and POST /"
+            raise Malformed(told) if _HASH.match(name) else NotFound(f"Path not found: {told}")
         return answer
 
     async def _put(self, request: Request, wanted: str | None) -> Response:

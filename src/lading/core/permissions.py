@@ -44,8 +44,11 @@ NAMES: Mapping[int, str] = MappingProxyType(
 )
 """The name of each level."""
 HEADS: frozenset[str] = frozenset(
-    {Infix.USER, Infix.GROUP, Infix.COLLECTION, Infix.REQUEST, Infix.WORKFLOW, Infix.CREDENTIAL, Infix.REPOSITORY}
-)
+    {
+        Infix.USER, Infix.GROUP, Infix.COLLECTION, Infix.REQUEST, Infix.WORKFLOW, Infix.CREDENTIAL, Infix.REPOSITORY,
+        Infix.VIRTUAL_MACHINE,
+    }
+)  # fmt: skip
 """What can be shared by a link. Containers follow their requests, logs what they are about, tokens nobody else."""
 
 

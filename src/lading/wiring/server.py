@@ -27,6 +27,7 @@ from lading.api.app import OWNED_PATHS, Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.api.sites import Sites, make_sites
 from lading.blobs.app import make_app as make_block_app
+from lading.blobs.app import owns
 from lading.blobs.lending import Lender
 from lading.blobs.mounts import Mounts
 from lading.client.transport import HttpTransport
@@ -82,14 +83,15 @@ class VolumeBlocks:
 
 
 def combine(api: App, blocks: App, files: App, sites: Sites) -> App:
-    """One application of all: the API's own paths to the API, files of collections, everything else names a block."""
+    """One application of all: blocks, files of collections, and the API, which also knows what there is not."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        first_page = scope["path"] == "/" and scope.get("method") != "POST"
-        own = scope["type"] != "http" or scope["path"].startswith(OWNED_PATHS) or first_page
-        if own or sites.find(scope) is not None:
+        path = scope["path"]
+        if scope["type"] != "http" or path.startswith(OWNED_PATHS) or sites.find(scope) is not None:
             return await api(scope, receive, send)
-        return await (files if addresses.owns(scope["path"]) else blocks)(scope, receive, send)
+        if addresses.owns(path):
+            return await files(scope, receive, send)
+        return await (blocks if owns(scope["method"], path) else api)(scope, receive, send)
 
     return app
 
@@ -147,7 +149,6 @@ def _make_gateway(transport: HttpTransport, config: Config, directory: DataDirec
         cache=directory.cache / "files",
         cache_bytes=config.Collections.WebDAVCacheSize,
         anonymous=config.Users.AnonymousUserToken,
-        min_rate=config.API.MinTransferRate,
     )
 
 
