@@ -244,3 +244,12 @@ def test_where_its_gateway_is_may_be_said_as_it_may_be() -> None:
     assert write(running, HOLDER, gateway_address="127.0.0.1:9000").changed == {"gateway_address": "tunnel"}
     with pytest.raises(Invalid):
         write(running, SUPERVISOR, gateway_address="127.0.0.1:9000")
+
+
+def test_the_server_lets_people_into_what_somebody_else_locked() -> None:
+    change = lifecycle.enter(held("Running"))
+    assert change.changed == {"interactive_session_started": True}
+    assert lifecycle.enter(change.container).changed == {}
+    for state in ("Queued", "Locked", "Complete", "Cancelled"):
+        with pytest.raises(Invalid, match="running containers only"):
+            lifecycle.enter(held(state))

@@ -187,11 +187,7 @@ async def _begin(call: Call, container: Container, login: str) -> None:
             raise Gone(f"{container.uuid}: has been deleted")
         if not row["interactive_session_started"]:
             ledger = Ledger(tx, services, user_uuid=services.system_user)
-            root = Caller(token_uuid=ids.root_token(services.config.ClusterID), is_admin=True)
-            change = lifecycle.update(
-                Container.from_record(row), {"interactive_session_started": True}, caller=root, now=services.now()
-            )
-            row = await ledger.change_container(row, change)
+            row = await ledger.change_container(row, lifecycle.enter(Container.from_record(row)))
             await ledger.settle()
         await _note(tx, call, row, "shell", {"login_username": login or "root"})
 

@@ -151,6 +151,13 @@ def cancel(container: Container, *, now: str, reason: str = "") -> Change:
     return _ended(container, {"runtime_status": status}, state=State.CANCELLED, now=now)
 
 
+def enter(container: Container) -> Change:
+    """The container once the server lets somebody in, whoever locked it. Raises Invalid unless it is Running."""
+    if container.state is not State.RUNNING:
+        raise Invalid(f"{container.uuid}: is {container.state}; there are sessions in running containers only")
+    return _change(container, {"interactive_session_started": True})
+
+
 def _next_state(container: Container, wanted: Mapping[str, Json]) -> State:
     named = wanted.get("state", container.state)
     if named not in tuple(State):
