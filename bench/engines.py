@@ -40,7 +40,7 @@ def configured(engine: str) -> Iterator[str]:
             if not host:
                 raise RuntimeError(f"{engine}: no daemon could be started; is it installed, and are you root?")
             containers[f"{engine.capitalize()}Socket"] = host.removeprefix("unix://")
-        yield "" if engine == "auto" else json.dumps({"Clusters": {"bench": {"Containers": containers}}})
+        yield "" if engine == "auto" else json.dumps({"Containers": containers})
 
 
 @contextlib.contextmanager
