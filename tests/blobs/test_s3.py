@@ -5,7 +5,8 @@ import hashlib
 import importlib
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from types import ModuleType
 
 import pytest
@@ -112,3 +113,61 @@ async def test_a_block_that_goes_into_the_bin_while_it_is_put_is_sent_again(
 async def test_many_users_make_one_client(volume: S3Volume) -> None:
     await asyncio.gather(*(volume.put(FOO, b"foo") for _ in range(5)))
     assert await volume.get(FOO) == b"foo"
+
+
+class _Hanging:
+    """A service that takes so many requests without an answer, then answers that it has no object, and takes all."""
+
+    def __init__(self, silent: int) -> None:
+        self.silent = silent
+        self.kept = b""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                lines = head.decode().lower().split("\r\n")
+                sizes = [int(one.partition(":")[2]) for one in lines if one.startswith("content-length:")]
+                if self.silent:
+                    self.silent -= 1
+                    await reader.read()
+                    return
+                if "expect: 100-continue" in lines:
+                    writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                body = await reader.readexactly(sum(sizes))
+                self.kept = body or self.kept
+                status = b"200 OK" if head.startswith(b"PUT") else b"404 Not Found"
+                writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            return
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def hanging(silent: int) -> AsyncGenerator[tuple[_Hanging, S3Volume]]:
+    """A service that hangs for so many requests, and a volume on it."""
+    service = _Hanging(silent)
+    server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
+    endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    parameters: dict[str, str | int | float | bool] = {
+        "Bucket": "b", "Endpoint": endpoint, "AccessKeyID": "k", "SecretAccessKey": "s", "RequestTimeout": 0.3,
+    }  # fmt: skip
+    volume = S3Volume(parameters)
+    try:
+        yield service, volume
+    finally:
+        await volume.close()
+        server.close()
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+async def test_a_put_that_began_while_the_service_hung_ends_in_time(silent: int) -> None:
+    data = b"data"
+    name = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    async with asyncio.timeout(20), hanging(silent) as (service, volume):
+        if silent == 1:
+            await volume.put(name, data)
+            assert b"data" in service.kept
+        else:
+            with pytest.raises(Unavailable, match="no answer to head_object within"):
+                await volume.put(name, data)

@@ -39,6 +39,7 @@ _PARAMETERS: Final[Parameters] = {
     "Prefix": "",
     "ConnectTimeout": 10.0,
     "ReadTimeout": 120.0,
+    "RequestTimeout": 60.0,
     "MaxConnections": 32,
 }
 _BIN: Final = "trash/"
@@ -49,6 +50,10 @@ _NO_ROOM: Final = ("507", "InsufficientStorage", "QuotaExceeded", "XMinioStorage
 _UNLIMITED: Final = 1 << 50
 _CHUNK: Final = 1 << 18
 _IN_THREAD: Final = 1 << 18
+_LEAST_RATE: Final = 1 << 20
+"""Bytes a second that a request may count on, beyond RequestTimeout."""
+_TRIES: Final = 2
+"""A request that began while the service hung may wait for a connection that is dead; the next has one of its own."""
 
 
 class S3Volume:
@@ -92,19 +97,17 @@ class S3Volume:
             else:
                 return
         checksum = base64.b64encode(bytes.fromhex(hash)).decode()
-        body = _Window(data)
-        with self._translated(hash):
-            await (await self._open()).put_object(
-                Bucket=self._bucket, Key=self._key(hash), Body=body, ContentLength=len(data), ContentMD5=checksum
-            )
+        await self._call(
+            hash, "put_object", body=data, Key=self._key(hash), ContentLength=len(data), ContentMD5=checksum
+        )
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
         """The block; see Shelf."""
         try:
+            answer = await self._call(hash, "get_object", Key=self._key(hash))
+            size = int(answer["ContentLength"])
             with self._translated(hash):
-                answer = await (await self._open()).get_object(Bucket=self._bucket, Key=self._key(hash))
-                async with answer["Body"] as body:
-                    size = int(answer["ContentLength"])
+                async with answer["Body"] as body, asyncio.timeout(self._limit(size)):
                     if into is not None and size > len(into):
                         raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
                     view = memoryview(bytearray(size)) if into is None else into[:size]
@@ -138,8 +141,7 @@ class S3Volume:
 
     async def space(self) -> Space:
         """Unlimited, as far as anybody can tell; see Shelf."""
-        with self._translated(self._bucket):
-            await (await self._open()).head_bucket(Bucket=self._bucket)
+        await self._call(self._bucket, "head_bucket")
         return Space(0, _UNLIMITED)
 
     async def close(self) -> None:
@@ -197,23 +199,21 @@ class S3Volume:
         return Corrupt(f"{hash}: was found damaged in the bucket {self._bucket} and has been taken out of use")
 
     async def _head(self, hash: str, key: str) -> dict[str, Any]:
-        with self._translated(hash):
-            found: dict[str, Any] = await (await self._open()).head_object(Bucket=self._bucket, Key=key)
+        found: dict[str, Any] = await self._call(hash, "head_object", Key=key)
         return found
 
     async def _copy(self, hash: str, source: str, target: str) -> None:
-        with self._translated(hash):
-            await (await self._open()).copy_object(
-                Bucket=self._bucket,
-                Key=target,
-                CopySource={"Bucket": self._bucket, "Key": source},
-                MetadataDirective="REPLACE",
-                ContentType="application/octet-stream",
-            )
+        await self._call(
+            hash,
+            "copy_object",
+            Key=target,
+            CopySource={"Bucket": self._bucket, "Key": source},
+            MetadataDirective="REPLACE",
+            ContentType="application/octet-stream",
+        )
 
     async def _delete(self, hash: str, key: str) -> None:
-        with self._translated(hash):
-            await (await self._open()).delete_object(Bucket=self._bucket, Key=key)
+        await self._call(hash, "delete_object", Key=key)
 
     async def _list(self, prefix: str) -> AsyncGenerator[tuple[str, int, int]]:
         """Key, size and time of every object whose key begins so, in the order of the keys."""
@@ -222,6 +222,28 @@ class S3Volume:
             async for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
                 for found in page.get("Contents", ()):
                     yield found["Key"], int(found["Size"]), _nanoseconds(found["LastModified"])
+
+    async def _call(self, what: str, name: str, *, body: Buffer | None = None, **arguments: Any) -> Any:
+        """The answer to a request. Raises what `_translated` makes of errors, Unavailable when none comes in time.
+
+        The library has no limit for the time in which a service takes the body of a request.
+        """
+        limit = self._limit(0 if body is None else len(body))
+        with self._translated(what):
+            for left in reversed(range(_TRIES)):
+                given = arguments if body is None else {**arguments, "Body": _Window(body)}
+                try:
+                    async with asyncio.timeout(limit):
+                        return await getattr(await self._open(), name)(Bucket=self._bucket, **given)
+                except TimeoutError:
+                    if not left:
+                        raise TimeoutError(f"no answer to {name} within {limit:g} s") from None
+                    event(_logger, "S3 does not answer, asking again", request=name, block=what)
+        raise AssertionError("unreachable")
+
+    def _limit(self, size: int) -> float:
+        """Seconds for a request that moves so many bytes."""
+        return float(self._settings["RequestTimeout"]) + size / _LEAST_RATE
 
     async def _open(self) -> Any:
         async with self._opening:
