@@ -33,6 +33,18 @@ def test_streams_exit_code_and_output(site: Site, image: str, here: Path) -> Non
     assert (here / "out" / "d" / "b").read_text() == "BB"
 
 
+def test_an_output_is_not_mixed_with_an_older_one_unasked(site: Site, image: str, here: Path) -> None:
+    (here / "old").mkdir()
+    (here / "old" / "file").write_text("older")
+    command = ("run", "--image", image, "--output", "old")
+    # No container is acted: nothing is submitted.
+    refused = site.lading(*command, "--", "mix", code=1)
+    assert "old: has files already; name another directory, or --overwrite" in refused.stderr
+    assert "submitted" not in refused.stderr
+    site.command(*command, "--overwrite", "--", "mix", plays=[Play(files={"new": b"N"})])
+    assert sorted(one.name for one in (here / "old").iterdir()) == ["file", "new"]
+
+
 def test_the_same_again_is_reused(site: Site, image: str) -> None:
     command = ("run", "--image", image, "--", "compute")
     first = site.command(*command, plays=[Play(stdout=b"42\n")])

@@ -49,6 +49,9 @@ def hpc() -> None:
 @click.option("--ram", type=SIZE, default="256MiB", show_default=True, metavar="SIZE", help="Of each container.")
 @click.option("--max-run-time", type=DURATION, default="0", metavar="TIME", help="Stop it after, for example, 2h.")
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Download the output.")
+@click.option(
+    "--overwrite", is_flag=True, help="Download into a directory that has files, and replace those of one name."
+)
 @click.option("--no-reuse", is_flag=True, help="Run it even if it was run before.")
 @click.option("--name", help="Name of the request.")
 @display.json_option
@@ -64,6 +67,7 @@ def run(
     ram: int,
     max_run_time: int,
     output: Path | None,
+    overwrite: bool,
     no_reuse: bool,
     name: str | None,
     as_json: bool,
@@ -90,8 +94,9 @@ def run(
         name=name,
         use_existing=not no_reuse,
     )
-    from lading.cli.run import follow_to_end
+    from lading.cli.run import check_target, follow_to_end
 
+    check_target(output, overwrite=overwrite)
     with RankTable(live=sys.stderr.isatty() and not as_json) as table:
         code = with_session(lambda session: follow_to_end(session, wish, output, as_json, further={_RANKS: table}))
     sys.exit(code)

@@ -25,6 +25,7 @@ from lading.cli.sections import SectionedCommand, option_of
 from lading.cli.session import Session, with_session
 from lading.cli.submission import OUTPUT, PRIORITY, Input, Wish, newest_image, request_body, store_inputs
 from lading.client.api import Record
+from lading.core.errors import Conflict
 from lading.core.ids import EMPTY_PDH
 from lading.core.timestamps import parse_time
 
@@ -44,6 +45,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
     "--input", "inputs", type=INPUT, multiple=True, metavar="TARGET=SOURCE", help="Mount a path, HASH or UUID there."
 )
 @_data("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Download the output.")
+@_data("--overwrite", is_flag=True, help="Download into a directory that has files, and replace those of one name.")
 @_data("--output-path", default=OUTPUT, show_default=True, metavar="PATH", help="Directory that is kept.")
 @_data("--output-glob", multiple=True, metavar="PATTERN", help="Keep only files that match.")
 @_data("--output-name", metavar="NAME", help="Name of the output collection.")
@@ -87,6 +89,7 @@ def run(
     command: tuple[str, ...],
     inputs: tuple[Input, ...],
     output: Path | None,
+    overwrite: bool,
     environment: tuple[tuple[str, str], ...],
     properties: tuple[tuple[str, Any], ...],
     output_property: tuple[tuple[str, Any], ...],
@@ -124,7 +127,14 @@ def run(
     elif detach:
         _detach(wish, as_json)
     else:
+        check_target(output, overwrite=overwrite)
         sys.exit(with_session(lambda session: follow_to_end(session, wish, output, as_json)))
+
+
+def check_target(directory: Path | None, *, overwrite: bool) -> None:
+    """Refuse to mix an output with an earlier one, before anything is run. Raises Conflict."""
+    if directory is not None and not overwrite and directory.is_dir() and any(directory.iterdir()):
+        raise Conflict(f"{directory}: has files already; name another directory, or --overwrite to add to them")
 
 
 async def submit(session: Session, wish: Wish, *, is_quiet: bool = False) -> Record:
