@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lading.core.schema import Record
+from lading.core.timestamps import format_time
 from lading.testing.world import World
 
 
@@ -229,6 +230,26 @@ async def test_the_container_says_how_far_it_is(it: World) -> None:
     for token in (it.admin, it.dispatcher, supervisor):
         assert (await it.request("POST", path, {"progress": 0.5}, token=token)).status == 403
     assert (await it.request("POST", path, {"progress": 0.5}, token=await it.user("bob"))).status == 404
+
+
+async def test_a_late_report_counts_only_to_the_end_of_the_command(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    path = f"containers/{uuid}"
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", path, {"state": "Running"}, token=supervisor)
+    it.clock.advance(60)
+    ended = format_time(it.clock())
+    it.clock.advance(3600)
+    report = {"state": "Complete", "exit_code": 0, "finished_at": ended}
+    assert (await it.ok("PUT", path, report, token=supervisor))["finished_at"] == ended
+    assert (await it.ok("GET", f"{path}/accounting"))["items"][-1]["end"] == ended
+
+
+async def test_what_the_server_cancels_has_no_priority_left(it: World) -> None:
+    request = await it.submit()
+    await it.ok("POST", f"container_requests/{request['uuid']}/cancel")
+    container = await it.ok("GET", f"containers/{request['container_uuid']}")
+    assert (container["state"], container["priority"]) == ("Cancelled", 0)
 
 
 async def test_accounting(it: World) -> None:

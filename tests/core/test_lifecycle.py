@@ -144,6 +144,26 @@ def test_the_end_wipes_secrets_and_tokens() -> None:
     assert change.effects == (RevokeTokens(("own", "supervisor")), Finish(after.uuid), CancelChildren(after.uuid))
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("2026-01-02T03:00:30.000000000Z", "2026-01-02T03:00:30.000000000Z"),
+        ("2026-01-02T02:00:00.000000000Z", "2026-01-02T03:00:00.000000000Z"),
+        ("9999-01-01T00:00:00.000000000Z", NOW),
+        (None, NOW),
+    ],
+)
+def test_the_end_is_when_its_runner_says_but_neither_before_its_start_nor_to_come(said: Json, kept: str) -> None:
+    running = held("Running", started_at="2026-01-02T03:00:00.000000000Z")
+    assert write(running, SUPERVISOR, state="Complete", exit_code=0, finished_at=said).container.finished_at == kept
+
+
+def test_what_the_system_cancels_is_wanted_by_nobody() -> None:
+    assert lifecycle.cancel(held("Locked", priority=7), now=NOW).container.priority == 0
+    given_up = lifecycle.unlock(held("Locked", lock_count=10, priority=7), caller=HOLDER, now=NOW, max_attempts=10)
+    assert given_up.container.priority == 0
+
+
 def test_a_queued_container_ends_without_tokens_to_revoke() -> None:
     change = write(make_container(), ADMIN, state="Cancelled", runtime_status={"error": "no"})
     assert change.effects == (Finish(change.container.uuid), CancelChildren(change.container.uuid))

@@ -44,6 +44,15 @@ def test_the_price_of_the_instance_by_size(bench: Bench) -> None:
     assert made.amount({}) == 0.0
 
 
+def test_what_has_ended_costs_no_more_while_the_server_is_away(bench: Bench) -> None:
+    made, hours = costing(bench, instance_type=INSTANCE)
+    hours.advance(3)
+    made.end()
+    hours.advance(9)
+    assert made.amount(HALF) == pytest.approx(3.0)
+    assert made.ended == MOMENT + timedelta(hours=3)
+
+
 def test_a_share_that_the_dispatcher_names(bench: Bench) -> None:
     made, hours = costing(bench, instance_type=INSTANCE, instance_share=1.0)
     hours.advance(1)

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lading.core.timestamps import format_time
 from lading.supervisor import linux
-from tests.supervisor.supervised import STAMP, Bench
+from tests.supervisor.supervised import MOMENT, STAMP, Bench
 
 
 async def test_an_output_that_the_store_refuses_is_said_and_the_log_saved_anew(bench: Bench) -> None:
@@ -40,6 +41,12 @@ async def test_a_log_that_cannot_be_stored_is_said(bench: Bench) -> None:
     bench.server.faults = {"POST finish": [503], "POST block": [503]}
     await bench.run()
     assert "the log cannot be saved" in record["runtime_status"]["error"]
+
+
+async def test_the_end_is_that_of_the_command(bench: Bench) -> None:
+    record = bench.add("true")
+    await bench.run()
+    assert (record["state"], record["finished_at"]) == ("Complete", format_time(MOMENT))
 
 
 async def test_a_server_that_is_away_leaves_the_end_unreported(bench: Bench) -> None:

@@ -408,7 +408,8 @@ class Ledger:
 
     async def _account_container(self, old: Record, new: Record) -> None:
         if old["state"] in HELD:
-            await accounting.end(self.tx, new["uuid"], self.now)
+            ended = new["finished_at"] if new["state"] in FINAL else self.now
+            await accounting.end(self.tx, new["uuid"], ended)
         if new["state"] in HELD:
             await accounting.begin_all(self.tx, new["uuid"], new["state"], self.now)
 

@@ -4,8 +4,8 @@
   so that a supervisor that lost the container can no longer write.
 * A container given back too often is cancelled (`max_attempts`).
 * Who locks may say how much it gives, within the container's `constraint_ranges`; given back, it has the least again.
-* Times are filled in: `started_at` on Running, `finished_at` at the end. Nothing happens to a value when an event is
-  refused.
+* Times are filled in: `started_at` on Running, `finished_at` at the end, unless who ran it says when.
+* Nothing happens to a value when an event is refused.
 
 Source: api-contract 1.5, 1.8, 2.1-2.4; dispatch-contract 0.1.
 """
@@ -141,14 +141,14 @@ def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int 
 
 
 def cancel(container: Container, *, now: str, reason: str = "") -> Change:
-    """The system cancels a container that nothing wants; `reason` goes to runtime_status.error.
+    """The system cancels a container that nothing wants; `reason` goes to runtime_status.error, its priority is 0.
 
     Raises IllegalTransition when it has ended already, be it Complete.
     """
     if container.state in FINAL:
         raise IllegalTransition(container.uuid, container.state, State.CANCELLED)
     status = {**container.runtime_status, "error": reason} if reason else container.runtime_status
-    return _ended(container, {"runtime_status": status}, state=State.CANCELLED, now=now)
+    return _ended(container, {"runtime_status": status, "priority": 0}, state=State.CANCELLED, now=now)
 
 
 def enter(container: Container) -> Change:
@@ -180,7 +180,7 @@ def _given_back(container: Container, values: JsonObject, *, now: str, max_attem
         f"(lock_count={container.lock_count})",
         "failure": container.runtime_status.get("failure", Failure.INFRASTRUCTURE),
     }
-    return _ended(container, {"runtime_status": status}, state=State.CANCELLED, now=now)
+    return _ended(container, {"runtime_status": status, "priority": 0}, state=State.CANCELLED, now=now)
 
 
 def _ended(container: Container, values: JsonObject, *, state: State, now: str) -> Change:
@@ -190,7 +190,9 @@ def _ended(container: Container, values: JsonObject, *, state: State, now: str) 
     effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
     if container.state in HELD:
         effects.insert(0, _revoked(container))
-    return _change(container, {"finished_at": now, **values, **wiped}, *effects)
+    # Who ran it knows when it ended, which may be long before this is heard; not in the future, nor before its start.
+    finished = max(min(str(values.get("finished_at") or now), now), container.started_at or "")
+    return _change(container, {**values, "finished_at": finished, **wiped}, *effects)
 
 
 def _revoked(container: Container) -> RevokeTokens:

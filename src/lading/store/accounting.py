@@ -59,11 +59,14 @@ async def begin_all(tx: Transaction, container_uuid: str, state: str, now: str) 
 
 
 async def end(tx: Transaction, container_uuid: str, now: str, *, request_uuid: str | None = None) -> None:
-    """The open intervals of a container, or of one request with it, end."""
-    only, values = ("", [now, container_uuid]) if request_uuid is None else (
-        " AND request_uuid = ?", [now, container_uuid, request_uuid]
+    """The open intervals of a container, or of one request with it, end at `now`, or as they begin if later."""
+    only, values = ("", [now, now, container_uuid]) if request_uuid is None else (
+        " AND request_uuid = ?", [now, now, container_uuid, request_uuid]
     )  # fmt: skip
-    sql = f"UPDATE allocations SET ended_at = ? WHERE container_uuid = ? AND ended_at IS NULL{only}"
+    sql = (
+        "UPDATE allocations SET ended_at = CASE WHEN started_at > ? THEN started_at ELSE ? END"
+        f" WHERE container_uuid = ? AND ended_at IS NULL{only}"
+    )
     await tx.defer(Deferred(sql=sql, values=values, row=f"allocations {container_uuid}", reads="allocations"))
 
 

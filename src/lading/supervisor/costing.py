@@ -25,6 +25,8 @@ class Costing:
     assignment: Assignment
     clock: Clock
     began: datetime = field(init=False)
+    ended: datetime | None = None
+    """When the last of its processes ended; None before."""
     _heard: bytes = b""
     _prices: tuple[Price, ...] = ()
 
@@ -34,6 +36,10 @@ class Costing:
         if isinstance(amount, int | float) and amount > 0:
             self._prices = (Price(self.began, float(amount)),)
         self.look()
+
+    def end(self) -> None:
+        """Nothing of the container runs any more: what comes now costs nothing, however long the server is away."""
+        self.ended = self.clock()
 
     def look(self) -> bool:
         """Read the prices of the register; whether they are others than before. What is no history is passed over."""
@@ -49,13 +55,13 @@ class Costing:
         return False
 
     def amount(self, constraints: Mapping[str, object]) -> float | None:
-        """Dollars until now for a container of this size; None where nothing has a price."""
+        """Dollars until now, or the end, for a container of this size; None where nothing has a price."""
         if not self._prices:
             return None
         share = self.assignment.instance_share or cost.share(
             self.assignment.instance_type, vcpus=_number(constraints.get("vcpus")), ram=_number(constraints.get("ram"))
         )
-        return cost.cost(self._prices, self.began, self.clock(), share=share)
+        return cost.cost(self._prices, self.began, self.ended or self.clock(), share=share)
 
 
 def _number(value: object) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from lading.core.container import State
 from lading.core.errors import ExecutionError, Failure, Full, Invalid, LadingError, Unauthenticated, Unavailable
 from lading.core.output import OutputPlan
+from lading.core.timestamps import format_time
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
 from lading.supervisor.costing import Costing
 from lading.supervisor.ending import Ending, failed, runtime_status
@@ -139,6 +140,9 @@ class Results:
         cost = self.costing.amount(self.session.container.runtime_constraints)
         if cost is not None:
             changes["cost"] = cost
+        if self.costing.ended is not None:
+            # The server may hear of it much later.
+            changes["finished_at"] = format_time(self.costing.ended)
         if ending.exit_code is not None:
             changes["exit_code"] = ending.exit_code
         if ending.error or ending.warning:

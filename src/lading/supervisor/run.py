@@ -369,6 +369,7 @@ class Supervisor:
         # Before anything is read that they could change meanwhile.
         await self._by_engine(self._engine.kill())
         self._is_dead = True
+        self._costing.end()
         for pump in self._pumps:
             if not await pump.finish(_DRAIN):
                 self._log.say("the command has ended but something still holds its output open; the rest is not read")
