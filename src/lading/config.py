@@ -374,6 +374,11 @@ class Containers:
     )
     LogUpdatePeriod: float = key(1.0, "Longest time between output and its live view.", unit="seconds")
     LogUpdateSize: int = key(1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes")
+    UserNamespaces: str = key(
+        "auto",
+        "Whether containers of the native engine have user ids of their own, so that root in one is nobody outside:"
+        " `auto` where kernel and file systems can, `always` (else the container is not run), `never`.",
+    )
     MaxProcesses: int = key(
         4096,
         "Processes and threads that one container may have at a time; of a gang, each of its containers. 0: no limit.",

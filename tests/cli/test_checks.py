@@ -35,6 +35,7 @@ def machine(tmp_path: Path) -> Machine:
         library=lambda name: f"lib{name}.so.3",
         version=(3, 11, 2),
         python_is_optimised=lambda: True,
+        user_ids_fault=lambda path: "",
         docker_answers=lambda path: True,
         port_is_free=lambda address: True,
     )
@@ -56,6 +57,16 @@ def test_what_could_not_be_removed_is_told(machine: Machine) -> None:
     found = _find(machine, "removed")
     assert (found.verdict, f"1 in {place};" in found.found) == (Verdict.WARNING, True)
     assert f"find {place} -xdev -delete" in found.mend
+
+
+def test_whether_root_in_a_container_is_nobody(machine: Machine) -> None:
+    assert "nobody" in _find(machine, "user ids").found
+    found = _find(replace(machine, user_ids_fault=lambda path: f"no room at {path.name}"), "user ids")
+    assert (found.verdict, found.found) == (
+        Verdict.WARNING,
+        "root in a container is root of this machine: no room at lading",
+    )
+    assert _find(replace(machine, user=1000), "user ids").verdict is Verdict.OK
 
 
 def test_a_slow_python_is_told_of_and_does(machine: Machine) -> None:

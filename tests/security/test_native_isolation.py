@@ -11,13 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.engines import Engine, EngineSettings
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import Bind, Engine, EngineSettings, Spec
 from lading.supervisor.engines.bundle import MASKED
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES
+from lading.supervisor.engines.user_namespace import MACHINE
+from lading.supervisor.idmapping import FIRST, fault_of, own_mapping
 from tests.contracts.engine_suite import Kit
+from tests.reality import need
 from tests.security.machine_code import make_program
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
@@ -25,7 +29,7 @@ from tests.system.test_engines import own_mounts
 
 __all__ = ["own_mounts"]
 
-SOCKET, CLONE, UNSHARE, PTRACE, CLONE3 = 41, 56, 272, 101, 435
+SOCKET, CLONE, CHMOD, FCHMOD, FCHOWN, UNSHARE, CLONE3 = 41, 56, 90, 91, 93, 272, 435
 """Numbers of 64-bit calls."""
 SOCKET_32, CLONE_32, UNSHARE_32, SOCKETCALL_32, KEYCTL_32 = 359, 120, 310, 102, 288
 X32 = 1 << 30
@@ -36,7 +40,7 @@ _REFUSED = {EPERM, ENOSYS, EAFNOSUPPORT}
 on_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="machine code of x86-64")
 
 
-async def codes_of(kit: Kit, programs: dict[str, bytes]) -> dict[str, int]:
+async def codes_of(kit: Kit, programs: dict[str, bytes], **more: int) -> dict[str, int]:
     """The exit codes of programs that a container runs one after the other."""
     bind = kit.bind("/programs")
     for name, content in programs.items():
@@ -44,7 +48,7 @@ async def codes_of(kit: Kit, programs: dict[str, bytes]) -> dict[str, int]:
         path.write_bytes(content)
         path.chmod(0o755)
     script = "; ".join(f"/programs/{name}; echo {name} $?" for name in programs)
-    _, out, _ = await kit.run(script, binds=(bind,))
+    _, out, _ = await kit.run(script, binds=(bind,), **more)
     return {name: int(code) for name, code in (line.split() for line in out.splitlines())}
 
 
@@ -111,6 +115,35 @@ class Attacks:
         assert 32 < len(out.splitlines()) < 64
         assert ended.refused_processes > 0 or not self.counts
 
+    @on_x86_64
+    @pytest.mark.attack("writes to its input, a file of the cache that all containers share, or takes it over")
+    async def test_input_is_only_read(self, kit: Kit) -> None:
+        given = kit.directory / "given"
+        given.write_text("data")
+        given.chmod(0o644)
+        before = given.stat()
+        programs = {"mode": make_program(FCHMOD, 0, 0o777), "owner": make_program(FCHOWN, 0, 5, 5)}
+        with given.open("rb") as stdin:
+            await codes_of(kit, programs, stdin=stdin.fileno())
+        with given.open("rb") as stdin:
+            await kit.run("echo poisoned > /proc/self/fd/0; echo more >> /proc/self/fd/0", stdin=stdin.fileno())
+        after = given.stat()
+        assert given.read_text() == "data"
+        assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+    @on_x86_64
+    @pytest.mark.attack("takes /dev/null away from the machine")
+    async def test_the_null_device_is_left_as_it_is(self, kit: Kit) -> None:
+        before = Path("/dev/null").stat()
+        programs = {
+            "mode": make_program(FCHMOD, 0, 0),
+            "owner": make_program(FCHOWN, 0, 5, 5),
+            "path": make_program(CHMOD, b"/dev/null\0", 0),
+        }
+        await codes_of(kit, programs)
+        after = Path("/dev/null").stat()
+        assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
 
 class TestNative(Attacks):
     """Against crun."""
@@ -118,6 +151,44 @@ class TestNative(Attacks):
     @pytest.fixture
     def kit(self, own_mounts: None, tmp_path: Path) -> Kit:
         return Kit(NativeEngine, tmp_path)
+
+    @pytest.mark.attack("is root in its container, and then reaches outside as that user")
+    async def test_root_inside_is_nobody_outside(self, kit: Kit) -> None:
+        need(fault_of(kit.directory) == "", "idmapped mounts")
+        await kit.run("echo data > /made/file", binds=(kit.bind("/made"),))
+        assert (kit.directory / "made" / "file").stat().st_uid == 0
+        async with kit.running() as engine:
+            owner = Path(f"/proc/{engine.first}").stat()
+        assert owner.st_uid == owner.st_gid >= FIRST
+
+    @pytest.mark.attack("reads or changes what another container that runs at the same time left to its own root")
+    async def test_two_processes_have_two_ranges_of_ids(self, kit: Kit) -> None:
+        need(fault_of(kit.directory) == "", "idmapped mounts")
+        mine = own_mapping(MACHINE)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writing, str(own_mapping(MACHINE).ids.first).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert int(os.read(reading, 100)) != mine.ids.first
+        os.close(reading)
+        os.close(writing)
+
+    @pytest.mark.attack("runs where root would be the machine's although the operator forbids it")
+    async def test_always_means_always(self, kit: Kit) -> None:
+        settings = dataclasses.replace(kit.settings, user_namespaces="always")
+        engine = kit.make(settings)
+        try:
+            await engine.prepare(kit.image)
+            # The kernel maps no procfs to other ids.
+            with pytest.raises(ExecutionError, match="UserNamespaces is always") as caught:
+                await engine.create(Spec(command=("true",), binds=(Bind("/proc/self/fd", "/in", True),)))
+            assert caught.value.failure is Failure.NODE
+        finally:
+            await engine.remove()
+        kit.make = lambda settings: NativeEngine(dataclasses.replace(settings, user_namespaces="never"))
+        assert (await kit.run("read inside outside size < /proc/self/uid_map; echo $outside"))[1] == "0\n"
 
 
 class TestDocker(Attacks):

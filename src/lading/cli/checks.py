@@ -57,6 +57,7 @@ class Machine:
     python_is_optimised: Callable[[], bool] = lambda: _is_optimised(
         sys.base_prefix, sysconfig.get_config_var("CONFIG_ARGS")
     )
+    user_ids_fault: Callable[[Path], str] = lambda path: _user_ids_fault(path)
     docker_answers: Callable[[Path], bool] = lambda path: _answers(path)
     port_is_free: Callable[[tuple[str, int]], bool] = lambda address: _is_free(address)
 
@@ -120,6 +121,25 @@ def _namespaces(machine: Machine) -> Check:
     return Check(name="namespaces", verdict=Verdict.MISSING, found=found, mend="boot a kernel with namespaces")
 
 
+def _user_ids(machine: Machine) -> Check:
+    name = "user ids"
+    if machine.user != 0:
+        return Check(name=name, verdict=Verdict.OK, found="only looked at as root, for the native engine")
+    fault = machine.user_ids_fault(machine.data)
+    if not fault:
+        return Check(name=name, verdict=Verdict.OK, found="root in a container is nobody on this machine")
+    found = f"root in a container is root of this machine: {fault}"
+    mend = "Linux 5.12 or later, and a data directory on ext4, xfs or btrfs"
+    return Check(name=name, verdict=Verdict.WARNING, found=found, mend=mend)
+
+
+def _user_ids_fault(data: Path) -> str:
+    from lading.supervisor.idmapping import fault_of
+
+    place = next(one for one in (data, *data.parents) if one.is_dir())
+    return fault_of(place)
+
+
 def _cgroups(machine: Machine) -> Check:
     unified = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
     found = [name for name in _CONTROLLERS if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()]
@@ -155,7 +175,12 @@ def _user_namespaces(machine: Machine) -> Check:
     if most not in ("", "0"):
         return Check(name="user namespaces", verdict=Verdict.OK, found=f"up to {most}")
     mend = "sysctl user.max_user_namespaces=15000"
-    return Check(name="user namespaces", verdict=Verdict.WARNING, found="switched off; not needed as root", mend=mend)
+    return Check(
+        name="user namespaces",
+        verdict=Verdict.WARNING,
+        found="switched off; root in a container is root of this machine",
+        mend=mend,
+    )
 
 
 def _container_network(machine: Machine) -> Check:
@@ -245,6 +270,7 @@ _CHECKS = (
     _cgroups,
     _hybrid,
     _user_namespaces,
+    _user_ids,
     _container_network,
     _docker,
     _fuse,

@@ -167,10 +167,13 @@ class Rank:
         log = self.bundle / "crun.log"
         command = [*self.crun, "--log", str(log), verb, *arguments]
         try:
-            # What crun leaves running keeps its streams, so its own words are in the log.
+            # What crun leaves running keeps its streams, so its own words are in the log. crun gives their files to
+            # the container, so that its input is not the /dev/null of the machine.
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output
+                *command, stdin=asyncio.subprocess.PIPE, stdout=output, stderr=output
             )
+            if process.stdin is not None:
+                process.stdin.close()
             async with asyncio.timeout(_TIMEOUT):
                 code = await process.wait()
         except OSError as error:

@@ -81,6 +81,8 @@ class Assignment:
     """Where those are asked for; empty: where the cloud has them."""
     broken_node_hook: str = ""
     """Program to run when this machine cannot run containers, in place of the mark in the register."""
+    user_namespaces: str = "auto"
+    """Containers of the native engine have user ids of their own: `auto` (where possible), `always`, `never`."""
     max_processes: int = 4096
     """Processes and threads that a container may have at a time; 0 is any number."""
     log_limit: int = 2 << 30
@@ -142,6 +144,8 @@ def check(assignment: Assignment) -> Assignment:
         raise Invalid(f"assignment: container_uuid {assignment.container_uuid!r} is not the uuid of a container")
     if not (assignment.api_socket or assignment.api_url):
         raise Invalid("assignment: api_socket and api_url are both empty; name one way to the server")
+    if assignment.user_namespaces not in ("auto", "always", "never"):
+        raise Invalid(f"assignment: user_namespaces {assignment.user_namespaces!r} is not auto, always or never")
     for name in ("run_directory", "cache_directory"):
         if not getattr(assignment, name).startswith("/"):
             raise Invalid(f"assignment: {name} must be an absolute path")

@@ -106,6 +106,16 @@ def _mounts(word: str = "") -> list[tuple[str, str]]:
     return [(line[line.index("-", 6) + 1], _unescape(line[4])) for line in lines]
 
 
+def is_fuse(path: str) -> bool:
+    """Whether a file or directory is on a FUSE file system. Raises OSError."""
+    device = Path(path).stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        lines = [line.split(" ") for line in table if number in line]
+    kinds = {line[line.index("-", 6) + 1] for line in lines if line[2] == number}
+    return any(kind == "fuse" or kind.startswith("fuse.") for kind in kinds)
+
+
 def discard_directory(directory: Path, *, aside: Path, last: str = "") -> None:
     """Unmount what is mounted in a directory, and have it gone from its place (`removal.discard`).
 

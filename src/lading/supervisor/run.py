@@ -136,6 +136,7 @@ class Supervisor:
             cache_size=assignment.cache_size,
             disk_reserve=assignment.disk_reserve,
             disk_reserve_files=assignment.disk_reserve_files,
+            user_namespaces=assignment.user_namespaces,
         )
         self._journal = Journal(self._directory)
         self._journal.open(Opening(engine=assignment.engine, settings=self._settings))

@@ -51,6 +51,7 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
         "log_update_period": containers.LogUpdatePeriod,
         "log_update_size": containers.LogUpdateSize,
         "log_limit": containers.LogLimit,
+        "user_namespaces": containers.UserNamespaces,
         "max_processes": containers.MaxProcesses,
         "tmp_capacity": containers.DefaultTmpCapacity,
         "scratch_beside": containers.ScratchBesideMounts,

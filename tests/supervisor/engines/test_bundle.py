@@ -6,8 +6,9 @@ from pathlib import Path
 
 from lading.core.imagelayout import Account, Process
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.engines.bundle import Bundle, make_config
+from lading.supervisor.engines.bundle import MASKED, Bundle, make_config
 from lading.supervisor.engines.seccomp import make_profile
+from lading.supervisor.idmapping import IdRange
 
 BUNDLE = Bundle(
     rootfs="/root",
@@ -77,3 +78,13 @@ def test_system_calls_and_files_of_the_kernel_are_refused() -> None:
     linux = make_config(BUNDLE)["linux"]
     assert linux["seccomp"] == make_profile("x86_64")
     assert {"/proc/kallsyms", "/proc/interrupts", "/proc/config.gz"} <= set(linux["maskedPaths"])
+
+
+def test_a_user_namespace_has_its_ids_and_binds_as_they_are() -> None:
+    made = make_config(replace(BUNDLE, ids=IdRange(1000, 50)))
+    assert {"type": "user"} in made["linux"]["namespaces"]
+    assert made["linux"]["uidMappings"] == made["linux"]["gidMappings"]
+    assert made["linux"]["uidMappings"] == [{"containerID": 0, "hostID": 1000, "size": 50}]
+    assert {tuple(one["options"]) for one in made["mounts"][-2:]} == {("rbind", "rprivate")}
+    assert set(made["linux"]["maskedPaths"]) <= set(MASKED)
+    assert "uidMappings" not in make_config(BUNDLE)["linux"]

@@ -32,6 +32,8 @@ class EngineSettings:
     disk_reserve: int = -1
     """Bytes, and files, of the disk that are left to others (`core.diskroom.reserve`)."""
     disk_reserve_files: int = -1
+    user_namespaces: str = "auto"
+    """`engines.user_namespace.Policy`; other engines than the native one have nothing to do with it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ kernel state. Its network namespace is its own and empty; whoever reads the noti
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
 from collections.abc import Sequence
@@ -17,6 +18,8 @@ from typing import Any
 from lading.core.imagelayout import Account, Process
 from lading.supervisor.engines import Bind, Device, owners
 from lading.supervisor.engines.seccomp import make_profile
+from lading.supervisor.engines.seccomp_filter import make_annotation
+from lading.supervisor.idmapping import IdRange
 
 HOSTNAME = "lading"
 """The same for every container, so that equal work sees equal surroundings."""
@@ -83,34 +86,40 @@ class Bundle:
     """As `uname -m` says."""
     notice: str = ""
     """A path to which the container's state is written, as JSON, before the gate; "": nowhere."""
+    ids: IdRange | None = None
+    """What the container's ids are on the machine, where it has a user namespace; then the binds are mapped already."""
     devices: Sequence[Device] = ()
     cuda: Sequence[int] = ()
     cuda_hook: str = ""
     """The program of NVIDIA that brings in the driver's libraries; "" when there is none."""
 
 
+_READ_BY_OTHERS = stat.S_IROTH | stat.S_IXOTH
 _DRAIN = "while read -r state; do :; done"
 
 
 def make_config(bundle: Bundle) -> dict[str, Any]:
     """The content of the bundle's `config.json`."""
     namespaces = ["pid", "ipc", "uts", "mount", "network"]
+    bind = _bind_as_it_is if bundle.ids else _bind
     return {
         "ociVersion": "1.0.0",
         "process": _process(bundle),
         "root": {"path": bundle.rootfs, "readonly": False},
         "hostname": HOSTNAME,
-        "mounts": [*_system_mounts(), *map(_bind, bundle.binds)],
+        "mounts": [*_system_mounts(), *map(bind, bundle.binds)],
         # crun writes the container's state to the hook's standard input and fails when nobody reads it.
         "hooks": {
             **_notice(bundle),
             "createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", f"{_DRAIN}; read -r go < {bundle.gate}"]}],
             **_cuda_hook(bundle),
         },
+        "annotations": make_annotation(bundle.machine),
         "linux": {
-            "namespaces": [{"type": kind} for kind in namespaces],
+            "namespaces": [{"type": kind} for kind in (*namespaces, *(("user",) if bundle.ids else ()))],
             "devices": [_device(device) for device in bundle.devices],
-            "maskedPaths": MASKED,
+            **_user_namespace(bundle.ids),
+            "maskedPaths": _masked() if bundle.ids else MASKED,
             "readonlyPaths": READONLY,
             "seccomp": make_profile(bundle.machine),
         },
@@ -122,6 +131,19 @@ def _notice(bundle: Bundle) -> dict[str, Any]:
         return {}
     script = f'while read -r line || [ -n "$line" ]; do echo "$line"; done > {bundle.notice}'
     return {"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", script]}]}
+
+
+def _user_namespace(ids: IdRange | None) -> dict[str, Any]:
+    if ids is None:
+        return {}
+    mappings = [{"containerID": 0, "hostID": ids.first, "size": ids.size}]
+    return {"uidMappings": mappings, "gidMappings": mappings}
+
+
+@functools.lru_cache(maxsize=1)
+def _masked() -> tuple[str, ...]:
+    """Those that others than the machine's root may read: each costs a mount."""
+    return tuple(one for one in MASKED if not Path(one).exists() or Path(one).stat().st_mode & _READ_BY_OTHERS)
 
 
 def _process(bundle: Bundle) -> dict[str, Any]:
@@ -185,3 +207,7 @@ def _system_mounts() -> list[dict[str, Any]]:
 def _bind(bind: Bind) -> dict[str, Any]:
     options = ["rbind", "rprivate", "nosuid", "nodev", *(["ro"] if bind.readonly else [])]
     return {"destination": bind.target, "type": "bind", "source": bind.source, "options": options}
+
+
+def _bind_as_it_is(bind: Bind) -> dict[str, Any]:
+    return {"destination": bind.target, "type": "bind", "source": bind.source, "options": ["rbind", "rprivate"]}

@@ -38,6 +38,10 @@ from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, Ima
 from lading.supervisor.engines.bundle import Bundle, make_config
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.program import SealedProgram
+from lading.supervisor.engines.root_file_system import mount_root
+from lading.supervisor.engines.seccomp_filter import make_annotation
+from lading.supervisor.engines.streams import guarded, null
+from lading.supervisor.engines.user_namespace import Policy, UserNamespace, refuse
 from lading.supervisor.gang_output import GangOutput
 from lading.supervisor.layers import LayerStore, Unpacked
 from lading.supervisor.machine import mount_table
@@ -46,7 +50,6 @@ if TYPE_CHECKING:
     from lading.supervisor.engines.native_network import NativeNetwork
 
 _PROGRAM = "crun"
-_UNIFIED = "/sys/fs/cgroup/unified"
 _CUDA_HOOK = "nvidia-container-runtime-hook"
 # Joins every cgroup named before `--`, then becomes the program after it.
 _JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
@@ -73,6 +76,8 @@ class NativeEngine:
         self._reading = -1
         self._crun: subprocess.Popen[bytes] | None = None
         self._is_held = False
+        self._policy = settings.user_namespaces
+        self._namespace: UserNamespace | None = None
         self._gang: GangFiles | None = None
         self._gang_output: GangOutput | None = None
         self._network: NativeNetwork | None = None
@@ -80,8 +85,10 @@ class NativeEngine:
 
     @staticmethod
     def warm() -> None:
-        """Have crun in memory for all that are forked from this process."""
+        """Have crun and its seccomp filter in memory for all that are forked from this process, and /dev/null open."""
         _sealed.seal()
+        make_annotation(os.uname().machine)
+        null()
 
     @property
     def pid(self) -> int | None:
@@ -114,15 +121,15 @@ class NativeEngine:
         self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus, processes=spec.processes)
         bundle = self._run / "bundle"
         try:
-            if spec.nodes > 1:
-                self._create_gang(spec, self._image)
-                return
-            rootfs = self._mount_root(self._image, bundle)
-            # The hook opens the pipe by its path in /proc, so the end that is read must stay open here.
-            self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
-            config = self._configure(spec, self._image, rootfs)
-            (bundle / "config.json").write_bytes(msgspec.json.encode(config))
-            crun = self._crun = self._spawn(spec, bundle)
+            self._enter_namespace(spec)
+            try:
+                self._make_bundles(spec, self._image)
+            except OSError as error:
+                if self._namespace is None:
+                    raise
+                self._leave_namespace(error)
+                self._make_bundles(spec, self._image)
+            crun = self._crun = self._spawn_gang(spec, self._image) if spec.nodes > 1 else self._spawn(spec, bundle)
             if self._network is not None:
                 await self._network.connect(crun.pid)
         except OSError as error:
@@ -207,7 +214,8 @@ class NativeEngine:
         if self._gang is not None:
             raise ExecutionError(f"{self._uuid}: is a gang, which cannot be kept: its network went with its processes")
         command = [*self._joining(), *self._crun_command()]
-        await native_exec.hold(self._uuid, self._run / "bundle", command=command)
+        self._close_gate()
+        self._gate = await native_exec.hold(self._uuid, self._run / "bundle", command=command)
         self._is_held = True
         if self._network is not None and self.first is not None:
             await self._network.reconnect(self.first)
@@ -216,15 +224,17 @@ class NativeEngine:
         """Kill what is in its control group; its first process takes all of the process namespace along."""
         # Without control groups `crun delete` looks for what is left; of a command that has ended there is nothing.
         if self._is_held or self._cgroup.processes():
+            first = self.first
             await self._kill_rest()
+            # It has left its control group, but takes the rest of its namespaces along for some milliseconds more.
+            with contextlib.suppress(ProcessLookupError, TimeoutError):
+                if first is not None:
+                    await asyncio.wait_for(linux.ended(first), _CHECK_TIME)
         self._is_held = False
 
     async def remove(self) -> None:
         """Kill what is left, remove the cgroup and the mounts. Idempotent."""
-        for descriptor in (self._gate, self._reading):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._gate = self._reading = -1
+        self._close_gate()
         await self._kill_rest()
         if self._network is not None:
             await self._network.close()
@@ -233,6 +243,7 @@ class NativeEngine:
             if self._crun.poll() is None:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
+        (self._namespace or UserNamespace(self._run)).close()
         linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
         removal.discard(self._run / "crun", aside=removal.beside(self._run))
         self._log.unlink(missing_ok=True)
@@ -240,63 +251,95 @@ class NativeEngine:
             os.close(self._lease)
             self._lease = -1
 
-    def _create_gang(self, spec: Spec, image: Unpacked) -> None:
-        """Make the root and the bundle of each rank, and start the conductor up to its gate."""
+    def _enter_namespace(self, spec: Spec) -> None:
+        """Take a range of user ids, unless there is none to be had. Raises ExecutionError where there must be one."""
+        if self._policy == Policy.NEVER:
+            return
+        self._namespace = UserNamespace(self._run)
+        try:
+            if spec.cuda and shutil.which(_CUDA_HOOK):
+                raise OSError(errno.ENOTSUP, f"{_CUDA_HOOK} adds the driver's libraries as the machine's root")
+            self._namespace.open()
+        except OSError as error:
+            self._leave_namespace(error)
+
+    def _leave_namespace(self, error: OSError) -> None:
+        """Go on with the machine's user ids. Raises ExecutionError where that must not be."""
+        self.notes.append(refuse(self._policy, error))
+        self._close_gate()
+        if self._namespace is not None:
+            self._namespace.close()
+            self._namespace = None
+        linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
+
+    def _make_bundles(self, spec: Spec, image: Unpacked) -> None:
+        """Mount the root and write the bundle, of a gang those of each rank here. Raises OSError."""
+        network = self._network = self._make_network(spec)
+        if network is not None:
+            spec = replace(spec, binds=(*network.binds(), *spec.binds))
+        if self._namespace is not None:
+            devices = self._namespace.devices(spec.devices)
+            spec = replace(spec, binds=(*self._namespace.binds(spec.binds), *devices), devices=())
+        if spec.nodes == 1:
+            self._make_bundle(self._run / "bundle", spec, image, gate=self._open_gate())
+            return
         files = self._gang = GangFiles(self._run)
         if spec.network:
-            self.notes.append(NO_WAY_OUT)
+            self.notes += [] if NO_WAY_OUT in self.notes else [NO_WAY_OUT]
             spec = replace(spec, network=False)
         for rank in files.here(spec):
-            bundle = files.bundle(rank)
-            bundle.mkdir(parents=True)
-            rootfs = self._mount_root(image, bundle)
-            config = self._configure(replace(spec, command=(), environment=(), cwd=""), image, rootfs)
+            idle = replace(spec, command=(), environment=(), cwd="")
+            self._make_bundle(files.bundle(rank), idle, image, name=f"rootfs-{rank}")
+
+    def _make_bundle(self, bundle: Path, spec: Spec, image: Unpacked, *, gate: str = "", name: str = "rootfs") -> None:
+        rootfs, note = mount_root(image.layers, bundle, self._namespace, name=name)
+        if note and note not in self.notes:
+            self.notes.append(note)
+        config = self._configure(spec, image, rootfs, gate)
+        if not gate:
             del config["hooks"]
-            (bundle / "config.json").write_bytes(msgspec.json.encode(config))
+        (bundle / "config.json").write_bytes(msgspec.json.encode(config))
+
+    def _open_gate(self) -> str:
+        """The path from which the container's hook reads that the command may start. Raises OSError."""
+        if self._namespace is not None:
+            path, self._gate = self._namespace.gate()
+            return path
+        # The hook opens the pipe by its path in /proc, so the end that is read must stay open here.
+        self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
+        return f"/proc/{os.getpid()}/fd/{self._reading}"
+
+    def _close_gate(self) -> None:
+        for descriptor in (self._gate, self._reading):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._gate = self._reading = -1
+
+    def _spawn_gang(self, spec: Spec, image: Unpacked) -> subprocess.Popen[bytes]:
+        """Start the conductor up to its gate. Raises OSError, ExecutionError."""
+        files = GangFiles(self._run)
         chosen = imagelayout.process(image.config, command=spec.command, environment=(), cwd=spec.cwd)
         self._gang_output = files.write_plan(self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd)
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
         is_annex = spec.spread is not None and spec.spread.rank > 0
         given = spec if is_annex else replace(spec, stdin=self._reading)
-        self._crun = self._popen(given, [*self._joining(), *files.command()], environment=dict(os.environ))
+        return self._popen(given, [*self._joining(), *files.command()], environment=dict(os.environ))
 
-    def _mount_root(self, image: Unpacked, bundle: Path) -> Path:
-        if os.path.ismount(_UNIFIED):
-            linux.unmount(_UNIFIED)
-        for name in ("rootfs", "upper", "work"):
-            (bundle / name).mkdir(mode=0o755, parents=True)
-        rootfs = bundle / "rootfs"
-        lower = [str(one) for one in reversed(image.layers)]
-        try:
-            linux.mount_overlay(str(rootfs), lower=lower, upper=str(bundle / "upper"), work=str(bundle / "work"))
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            self._mount_root_in_memory(bundle, lower)
-        return rootfs
-
-    def _mount_root_in_memory(self, bundle: Path, lower: list[str]) -> None:
-        """The same where the data directory's file system cannot take an overlay's changes (it is one itself)."""
-        memory = bundle / "memory"
-        memory.mkdir()
-        linux.mount("tmpfs", str(memory), "tmpfs", "mode=0755")
-        for name in ("upper", "work"):
-            (memory / name).mkdir()
-        linux.mount_overlay(str(bundle / "rootfs"), lower=lower, upper=str(memory / "upper"), work=str(memory / "work"))
-        self.notes.append("the data directory is on an overlay: changes outside of mounts are kept in memory")
-
-    def _configure(self, spec: Spec, image: Unpacked, rootfs: Path) -> dict[str, object]:
+    def _configure(self, spec: Spec, image: Unpacked, rootfs: Path, gate: str) -> dict[str, object]:
         process = imagelayout.process(image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd)
-        network = self._network = self._make_network(spec)
+        account = _account(process.user, rootfs)
+        if self._namespace is not None:
+            self._namespace.check(account)
         return make_config(
             Bundle(
                 rootfs=str(rootfs),
                 process=process,
-                account=_account(process.user, rootfs),
-                binds=(*(network.binds() if network else ()), *spec.binds),
-                gate=f"/proc/{os.getpid()}/fd/{self._reading}",
+                account=account,
+                binds=spec.binds,
+                gate=gate,
                 machine=os.uname().machine,
-                notice=network.notice if network else "",
+                notice=self._network.notice if self._network is not None else "",
+                ids=self._namespace.ids if self._namespace is not None else None,
                 devices=spec.devices,
                 cuda=spec.cuda,
                 cuda_hook=self._find_cuda_hook(spec),
@@ -304,8 +347,10 @@ class NativeEngine:
         )
 
     def _make_network(self, spec: Spec) -> NativeNetwork | None:
-        if not spec.network:
+        if not spec.network or spec.nodes > 1:
             return None
+        if self._network is not None:
+            return self._network
         # Most containers have no network, and pay nothing for it.
         from lading.supervisor.engines.native_network import NativeNetwork
 
@@ -320,18 +365,24 @@ class NativeEngine:
         return hook or ""
 
     def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
-        command = [*self._crun_command(), "--log", str(self._log), "run", "--bundle", str(bundle), self._uuid]
+        # Hooks start in the bundle, which the root of a user namespace may not even pass.
+        place = bundle if self._namespace is None else self._namespace.directory
+        files = ["--bundle", str(place), "--config", str(bundle / "config.json")]
+        command = [*self._crun_command(), "--log", str(self._log), "run", *files, self._uuid]
         environment = {"PATH": imagelayout.DEFAULT_PATH}
         program = _sealed.descriptor
         path = f"/proc/self/fd/{program}" if program >= 0 else _PROGRAM
-        if not self._cgroup.takes_threads:
-            return self._popen(spec, [*self._joining(), path, *command[1:]], environment=environment, program=program)
+        with guarded((spec.stdin, spec.stdout, spec.stderr), self._namespace) as (stdin, stdout, stderr):
+            given = replace(spec, stdin=stdin, stdout=stdout, stderr=stderr)
+            if not self._cgroup.takes_threads:
+                joined = [*self._joining(), path, *command[1:]]
+                return self._popen(given, joined, environment=environment, program=program)
 
-        def start() -> subprocess.Popen[bytes]:
-            self._cgroup.join()
-            return self._popen(spec, command, path, environment=environment, program=program)
+            def start() -> subprocess.Popen[bytes]:
+                self._cgroup.join()
+                return self._popen(given, command, path, environment=environment, program=program)
 
-        return _in_thread_of_its_own(start)
+            return _in_thread_of_its_own(start)
 
     def _joining(self) -> list[str]:
         files = self._cgroup.join_files

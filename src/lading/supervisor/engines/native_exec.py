@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,8 +21,11 @@ from lading.core import imagelayout
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Exec, Execution
 from lading.supervisor.engines.executing import Console, spawn
+from lading.supervisor.engines.streams import null
 
 _PATIENCE = 20.0
+_LOOK_TIME = 0.005
+_WAIT = ["/bin/sh", "-c", "read line"]
 
 
 async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str]) -> Execution:
@@ -49,22 +51,60 @@ async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str
             console.close()
 
 
-async def hold(uuid: str, bundle: Path, *, command: Sequence[str]) -> None:
-    """Make the container of a bundle once more, without its gate, and leave it there. Raises ExecutionError."""
+async def hold(uuid: str, bundle: Path, *, command: Sequence[str]) -> int:
+    """Make the container of a bundle once more, without its gate, and leave it there. Raises ExecutionError.
+
+    One with a user namespace can be entered only when a program of it runs: a shell that waits until the descriptor
+    that is returned is closed. Elsewhere none is started, and -1 returned.
+    """
+    reading, writing = -1, -1
     try:
         config = msgspec.json.decode((bundle / "config.json").read_bytes())
         config.pop("hooks", None)
+        if "uidMappings" in config.get("linux", ()):
+            config["process"]["args"] = _WAIT
+            reading, writing = os.pipe2(os.O_CLOEXEC)
         (bundle / "config.json").write_bytes(msgspec.json.encode(config))
-        null = subprocess.DEVNULL
-        made = await asyncio.create_subprocess_exec(
-            *command, "create", "--bundle", str(bundle), uuid,
-            stdin=null, stdout=null, stderr=null, env={"PATH": imagelayout.DEFAULT_PATH}, cwd="/",
-        )  # fmt: skip
-        code = await asyncio.wait_for(made.wait(), _PATIENCE)
-    except (OSError, TimeoutError) as error:
+        await _run(command, "create", "--bundle", str(bundle), uuid, stdin=reading)
+        if reading >= 0:
+            await _run(command, "start", uuid)
+            await _started(uuid, bundle)
+    except BaseException as error:
+        if writing >= 0:
+            os.close(writing)
+        if not isinstance(error, OSError | TimeoutError):
+            raise
         raise ExecutionError(f"{uuid}: cannot be kept: {error}", Failure.NODE) from error
+    finally:
+        if reading >= 0:
+            os.close(reading)
+    return writing
+
+
+async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = -1) -> None:
+    """Have crun do something. Raises OSError."""
+    nothing = null()
+    made = await asyncio.create_subprocess_exec(
+        *command, verb, *arguments,
+        stdin=stdin if stdin >= 0 else nothing, stdout=nothing, stderr=nothing,
+        env={"PATH": imagelayout.DEFAULT_PATH}, cwd="/",
+    )  # fmt: skip
+    code = await asyncio.wait_for(made.wait(), _PATIENCE)
     if code != 0:
-        raise ExecutionError(f"{uuid}: cannot be kept: crun create ended with {code}", Failure.NODE)
+        raise OSError(f"crun {verb} ended with {code}; has the image a /bin/sh?")
+
+
+async def _started(uuid: str, bundle: Path) -> None:
+    """Wait until crun has become the shell: only then may it be entered. Raises OSError, TimeoutError."""
+    status = bundle.parent / "crun" / uuid / "status"
+    pid = msgspec.json.decode(status.read_bytes())["pid"]
+    async with asyncio.timeout(_PATIENCE):
+        while _name(pid).startswith("crun"):  # noqa: ASYNC110 - the kernel tells nobody
+            await asyncio.sleep(_LOOK_TIME)
+
+
+def _name(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text()
 
 
 def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:

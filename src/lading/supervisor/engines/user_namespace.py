@@ -1,0 +1,237 @@
+"""The user namespace of a container: what it sees belongs to its own ids, wherever that is possible.
+
+Layers, binds and the files of its streams are shown through idmapped mounts (`supervisor.idmapping`), so that a file
+of root on disk is one of the container's root, and one that it writes to its output is root's on disk, as without
+user namespaces. The container's own root is nobody outside, so it cannot pass directories that only root may pass:
+what it is given is mounted in a small directory that everybody may pass, in the supervisor's mount namespace.
+
+    <machine>/ids                        locks: which process has which range of ids
+    <machine>/containers/<name>/rootfs   the root
+                                gate     a named pipe, from which it reads that it may start
+                                binds/   what it is given, numbered; layers/ while the root is made
+
+On a file system that cannot be mapped (NFS, Lustre) the container has the machine's ids, if the policy allows, as on a
+kernel that is too old. A FUSE mount is given as it is: everybody may read what the mount of collections shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.imagelayout import Account
+from lading.supervisor import linux
+from lading.supervisor.engines import Bind, Device
+from lading.supervisor.idmapping import (
+    NO_DEVICES,
+    NO_SUID,
+    READ_ONLY,
+    IdRange,
+    attach_mount,
+    copy_mount,
+    hidden_proc,
+    mount_points,
+    own_mapping,
+    reopen,
+)
+
+MACHINE = Path("/run/lading")
+_PASSABLE = 0o711
+_DEVICE_MODE = 0o666
+_BINDS, _LAYERS = "binds", "layers"
+
+
+class Policy(StrEnum):
+    """`Containers.UserNamespaces`."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+class UserNamespace:
+    """What one container is given, mapped to its range of ids. `run`: the container's run directory."""
+
+    def __init__(self, run: Path, machine: Path = MACHINE) -> None:
+        self.directory = machine / "containers" / hashlib.blake2s(os.fsencode(run), digest_size=12).hexdigest()
+        """What it is given is below this one, which everybody may pass."""
+        self._machine = machine
+        self._mounts: list[str] = []
+        self._namespace = -1
+        self.ids = IdRange(0, 0)
+
+    def open(self) -> None:
+        """Take the range of ids and make the directory. Raises OSError where that cannot be."""
+        if fault := _hidden_proc():
+            raise OSError(errno.EPERM, fault)
+        mapping = own_mapping(self._machine)
+        self.ids, self._namespace = mapping.ids, mapping.namespace
+        try:
+            self._make(self.directory)
+        except FileNotFoundError:
+            # The first container since the machine was started.
+            self._machine.mkdir(parents=True, exist_ok=True)
+            self._make(self._machine)
+            self._make(self.directory.parent)
+            self._make(self.directory)
+
+    @contextlib.contextmanager
+    def layers(self, paths: Sequence[str]) -> Iterator[list[str]]:
+        """Where the layers are as the container is to see them, until an overlay is made of them. Raises OSError."""
+        shown: list[str] = []
+        place = self._make(self.directory / _LAYERS)
+        try:
+            for number, path in enumerate(paths):
+                target = place / str(number)
+                target.mkdir(exist_ok=True)
+                attach_mount(copy_mount(path, namespace=self._namespace), str(target))
+                shown.append(str(target))
+            yield shown
+        finally:
+            for one in shown:
+                linux.unmount(one)
+
+    def check(self, account: Account) -> None:
+        """Raises OSError when a user of the image is none of the range."""
+        most = max(account.uid, account.gid, *account.groups)
+        if most >= self.ids.size:
+            raise OSError(errno.ERANGE, f"its user or group id {most} is larger than {self.ids.size - 1}")
+
+    def rootfs(self, name: str = "rootfs") -> Path:
+        """The directory to mount a root on. Raises OSError."""
+        place = self._make(self.directory / name)
+        self._mounts.append(str(place))
+        return place
+
+    def own(self, path: Path) -> None:
+        """Give a file or directory to the container's root. Raises OSError."""
+        os.chown(path, self.ids.first, self.ids.first)
+
+    def binds(self, binds: Sequence[Bind]) -> tuple[Bind, ...]:
+        """The same, but where the container finds them mapped. Raises OSError."""
+        return tuple(replace(bind, source=str(self._show(bind))) for bind in binds)
+
+    def devices(self, devices: Sequence[Device]) -> tuple[Bind, ...]:
+        """Device files of its own, which all users of the container may use. Raises OSError."""
+        if not devices:
+            return ()
+        place = self._make(self.directory / "devices")
+        linux.mount("tmpfs", str(place), "tmpfs", "mode=0755")
+        self._mounts.append(str(place))
+        made = []
+        for number, device in enumerate(devices):
+            file, there = place / str(number), Path(device.source).stat()
+            os.mknod(file, stat.S_IFMT(there.st_mode) | _DEVICE_MODE, there.st_rdev)
+            file.chmod(_DEVICE_MODE)
+            self.own(file)
+            made.append(Bind(str(file), device.target, False))
+        return tuple(made)
+
+    def gate(self) -> tuple[str, int]:
+        """A named pipe that the container reads, and a descriptor for both of its ends. Raises OSError."""
+        place = self.directory / "gate"
+        os.mkfifo(place, 0o600)
+        self.own(place)
+        return str(place), os.open(place, os.O_RDWR | os.O_CLOEXEC)
+
+    def stream(self, descriptor: int, *, readonly: bool) -> int:
+        """A file of a stream opened once more, so that it belongs to the container's root. Raises OSError."""
+        attributes = READ_ONLY if readonly else 0
+        try:
+            return reopen(descriptor, namespace=self._namespace, attributes=attributes)
+        except OSError:
+            if not linux.is_fuse(f"/proc/self/fd/{descriptor}"):
+                raise
+        return reopen(descriptor, attributes=attributes)
+
+    def close(self) -> None:
+        """Take the mounts and the directory away; also what a process that was killed left. Raises OSError."""
+        if not self.directory.is_dir():
+            return
+        # Another object may have made them, in this mount namespace.
+        mounts, self._mounts = self._mounts or linux.mounts_below(str(self.directory))[::-1], []
+        for place in reversed(mounts):
+            # The last of them may not have been mounted.
+            with contextlib.suppress(OSError):
+                linux.unmount(place)
+        # One by one: should something still be mounted here, nothing of it is removed.
+        for name in (_BINDS, _LAYERS, ""):
+            with contextlib.suppress(FileNotFoundError):
+                _remove(self.directory / name)
+
+    def _make(self, place: Path) -> Path:
+        """A directory that everybody may pass, whatever the umask. Raises OSError."""
+        place.mkdir(exist_ok=True)
+        place.chmod(_PASSABLE)
+        return place
+
+    def _show(self, bind: Bind) -> Path:
+        attributes = NO_SUID | NO_DEVICES | (READ_ONLY if bind.readonly else 0)
+        try:
+            mount = copy_mount(bind.source, namespace=self._namespace, attributes=attributes)
+        except OSError:
+            if not self._does_unmapped(bind):
+                raise
+            mount = copy_mount(bind.source, attributes=attributes)
+        place = self._make(self.directory / _BINDS) / str(len(self._mounts))
+        if Path(bind.source).is_dir():
+            place.mkdir()
+        else:
+            place.touch()
+        attach_mount(mount, str(place))
+        self._mounts.append(str(place))
+        return place
+
+    def _does_unmapped(self, bind: Bind) -> bool:
+        """Whether it may be shown as it is where its file system cannot be mapped; in memory none can before Linux 6.3.
+
+        A mount of collections, a file that everybody may read, or an empty file system, which then is given to the
+        container's root. Raises OSError.
+        """
+        place = Path(bind.source)
+        if linux.is_fuse(bind.source):
+            return True
+        if bind.readonly:
+            return place.is_file() and bool(place.stat().st_mode & stat.S_IROTH)
+        if not place.is_mount() or any(place.iterdir()):
+            return False
+        mode = stat.S_IMODE(place.stat().st_mode)
+        self.own(place)
+        # A change of owner may take bits away.
+        place.chmod(mode)
+        return True
+
+
+def refuse(policy: str, error: OSError) -> str:
+    """A note on why a container has no user namespace. Raises ExecutionError(NODE) where it must have one."""
+    reason = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
+    if policy == Policy.ALWAYS:
+        raise ExecutionError(
+            f"the container cannot have a user namespace of its own, and Containers.UserNamespaces is always: {reason}",
+            Failure.NODE,
+        ) from error
+    return f"the container has no user namespace of its own, its root is the machine's: {reason}"
+
+
+def _remove(directory: Path) -> None:
+    with os.scandir(directory) as found:
+        for one in found:
+            if one.is_dir(follow_symlinks=False):
+                Path(one.path).rmdir()
+            else:
+                Path(one.path).unlink()
+    directory.rmdir()
+
+
+@functools.lru_cache(maxsize=1)
+def _hidden_proc() -> str:
+    return hidden_proc(mount_points())

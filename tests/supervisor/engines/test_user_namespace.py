@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lading.core.errors import ExecutionError, Failure
+from lading.core.imagelayout import Account
+from lading.supervisor import linux
+from lading.supervisor.engines import Bind, Device
+from lading.supervisor.engines.user_namespace import Policy, UserNamespace, refuse
+from lading.supervisor.idmapping import SIZE, fault_of
+from tests.reality import need, need_root
+
+
+@pytest.fixture
+def namespace(tmp_path: Path) -> Iterator[UserNamespace]:
+    need_root()
+    need(fault_of(tmp_path) == "", "idmapped mounts")
+    made = UserNamespace(tmp_path / "run", tmp_path / "machine")
+    made.open()
+    yield made
+    made.close()
+    assert linux.mounts_below(str(tmp_path)) == []
+    assert not made.directory.exists()
+
+
+def test_binds_are_shown_mapped_and_go_again(namespace: UserNamespace, tmp_path: Path) -> None:
+    (tmp_path / "given").mkdir()
+    (tmp_path / "file").touch(mode=0o600)
+    folder, file = namespace.binds(
+        (Bind(str(tmp_path / "given"), "/a", False), Bind(str(tmp_path / "file"), "/b", True))
+    )
+    assert (folder.target, file.target, file.readonly) == ("/a", "/b", True)
+    assert Path(file.source).stat().st_uid == namespace.ids.first
+    assert Path(folder.source).stat().st_gid == namespace.ids.first
+    with pytest.raises(OSError, match="Read-only"):
+        Path(file.source).write_text("x")
+
+
+def test_layers_are_there_for_as_long_as_they_are_needed(namespace: UserNamespace, tmp_path: Path) -> None:
+    (tmp_path / "layer").mkdir()
+    with namespace.layers([str(tmp_path / "layer")]) as (shown,):
+        assert Path(shown).stat().st_uid == namespace.ids.first
+    assert linux.mounts_below(str(namespace.directory)) == []
+
+
+def test_devices_are_copies_for_all_its_users(namespace: UserNamespace) -> None:
+    assert namespace.devices(()) == ()
+    (made,) = namespace.devices((Device("/dev/null", "/dev/card"),))
+    found = Path(made.source).stat()
+    assert (found.st_rdev, found.st_mode & 0o777) == (Path("/dev/null").stat().st_rdev, 0o666)
+    assert found.st_uid == namespace.ids.first
+    assert made.target == "/dev/card"
+
+
+def test_the_gate_is_a_pipe_of_its_own(namespace: UserNamespace) -> None:
+    path, descriptor = namespace.gate()
+    assert Path(path).is_fifo()
+    os.close(descriptor)
+
+
+def test_a_stream_cannot_be_written_back(namespace: UserNamespace, tmp_path: Path) -> None:
+    (tmp_path / "input").write_text("data")
+    with (tmp_path / "input").open("rb") as file:
+        descriptor = namespace.stream(file.fileno(), readonly=True)
+    assert os.fstat(descriptor).st_uid == namespace.ids.first
+    with pytest.raises(OSError, match="Read-only"):
+        os.fchmod(descriptor, 0o777)
+    os.close(descriptor)
+
+
+def test_a_user_beyond_the_range(namespace: UserNamespace) -> None:
+    namespace.check(Account(SIZE - 1, 0, (7,)))
+    with pytest.raises(OSError, match="id 1048576 is larger than 1048575"):
+        namespace.check(Account(0, SIZE))
+
+
+def test_another_object_takes_away_what_was_left(namespace: UserNamespace, tmp_path: Path) -> None:
+    namespace.binds((Bind(str(tmp_path), "/a", False),))
+    UserNamespace(tmp_path / "run", tmp_path / "machine").close()
+    assert not namespace.directory.exists()
+    UserNamespace(tmp_path / "run", tmp_path / "machine").close()
+
+
+def test_what_cannot_be_mapped_is_told(namespace: UserNamespace) -> None:
+    with pytest.raises(OSError, match="Invalid argument"):
+        namespace.binds((Bind("/proc/self", "/a", False),))
+    with pytest.raises(OSError, match="Invalid argument"), namespace.layers(["/proc/self"]):
+        pass
+    reading, writing = os.pipe()
+    with pytest.raises(OSError, match="Invalid argument"):
+        namespace.stream(reading, readonly=True)
+    os.close(reading)
+    os.close(writing)
+
+
+def test_what_does_unmapped_is_shown_as_it_is(namespace: UserNamespace) -> None:
+    # The kernel maps no procfs.
+    (made,) = namespace.binds((Bind("/proc/version", "/a", True),))
+    assert "Linux" in Path(made.source).read_text()
+
+
+def test_auto_goes_on_and_always_does_not() -> None:
+    error = OSError(22, "Invalid argument", "/data")
+    assert refuse(Policy.AUTO, error).endswith("its root is the machine's: Invalid argument: /data")
+    with pytest.raises(ExecutionError, match="UserNamespaces is always: Invalid argument: /data") as caught:
+        refuse(Policy.ALWAYS, error)
+    assert caught.value.failure is Failure.NODE
+    assert refuse(Policy.AUTO, OSError(1, "no reason")).endswith(": no reason")
