@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lading import removal
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.layers import LayerStore
 from lading.testing.images import ArchiveImage, make_archive, make_layer
@@ -83,6 +84,45 @@ async def test_a_description_that_cannot_be_read_is_made_anew(store: LayerStore,
     assert wanted.reads == 2
 
 
+async def test_a_layer_that_is_there_is_given_to_nobody_who_does_not_have_it(store: LayerStore, tmp_path: Path) -> None:
+    os.close((await store.lease(image(A, pdh="theirs")))[1])
+    name, archive = make_archive([A])
+    other = archive.replace(A[:600], bytes(600))
+    assert other != archive
+    with pytest.raises(ExecutionError, match="but its configuration says"):
+        await store.lease(ArchiveImage(name, other, pdh="mine"))
+    assert not (tmp_path / "images" / "mine.json").exists()
+    assert layers_in(tmp_path) == 1
+
+
+async def test_a_description_of_an_earlier_version_is_proven_anew(store: LayerStore, tmp_path: Path) -> None:
+    wanted = image(A)
+    os.close((await store.lease(wanted))[1])
+    path = tmp_path / "images" / f"{wanted.pdh}.json"
+    path.write_text(path.read_text().replace(',"proven":true', ""))
+    os.close((await store.lease(wanted))[1])
+    assert wanted.reads == 2
+    assert '"proven":true' in path.read_text()
+
+
+async def test_what_stays_does_not_stop_the_sweep(
+    store: LayerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "layers" / ".new-4194303-a").mkdir(parents=True)
+    (tmp_path / "layers" / ".new-4194303-b").mkdir()
+    real = removal.discard
+
+    def discard(place: Path, **how: object) -> None:
+        if place.name.endswith("-a"):
+            raise OSError(errno.EIO, "Input/output error")
+        real(place, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(removal, "discard", discard)
+    os.close((await store.lease(image(A)))[1])
+    assert [one.name for one in (tmp_path / "layers").glob(".new-*")] == [".new-4194303-a"]
+    assert "cannot be removed" in caplog.text
+
+
 async def test_what_the_dead_left_is_swept(store: LayerStore, tmp_path: Path) -> None:
     for folder in ("images", "layers"):
         (tmp_path / folder).mkdir()
@@ -139,7 +179,7 @@ def links(*pairs: tuple[str, str], kind: bytes = tarfile.SYMTYPE) -> bytes:
 async def test_what_is_hostile_is_refused(
     store: LayerStore, tmp_path: Path, archive: bytes, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lading.supervisor.layers._MOST_DOCUMENT", 1000)
+    monkeypatch.setattr("lading.supervisor.image_archive.MOST_DOCUMENT", 1000)
     with pytest.raises(ExecutionError, match=fault) as caught:
         await store.lease(ArchiveImage("sha256:0", archive))
     assert (caught.value.failure, len(caught.value.message) < 400) == (Failure.IMAGE, True)

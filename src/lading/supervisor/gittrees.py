@@ -12,18 +12,18 @@ import hashlib
 import os
 import posixpath
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from lading.client.api import ApiClient
+from lading.confined import Tree
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.core.mountplan import GitTree
+from lading.supervisor.tar_reader import Reader, members
 
 BLOB = "blob"
 """The file that a blob becomes, in a directory of its own."""
 _CHUNK = 1 << 20
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -55,37 +55,38 @@ def unpack(source: IO[bytes], directory: Path) -> None:
     """Unpack what `git archive` made below the existing `directory`. Raises Unavailable for what is no whole archive,
     ExecutionError(INFRASTRUCTURE) for one that git cannot have made."""
     try:
-        with tarfile.open(fileobj=source, mode="r:") as tar:
-            for member in tar:
-                _add(tar, member, directory)
+        with Tree.open(directory) as root, Reader.open(fileobj=source, mode="r:") as tar:
+            for member in members(tar):
+                _add(tar, member, root)
             # An archive ends with two empty blocks; one that was cut off between two members has none.
             source.seek(tar.offset)
             if len(source.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE:
                 raise Unavailable("the archive of a git tree was cut off")
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, ValueError) as error:
         raise Unavailable(f"the archive of a git tree is damaged: {error}") from error
 
 
-def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
+def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Tree) -> None:
     path = posixpath.normpath(member.name)
     if path == ".":
         return
     if path.startswith(("/", "../")) or path == ".." or "\0" in path:
         raise _fault(f"{member.name!r} leads out of it")
-    folder, _, name = path.rpartition("/")
-    with _opened(root, folder) as at:
-        try:
+    try:
+        with root.parent(path, make=0o755) as (at, name):
             if member.isdir():
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, 0o755, dir_fd=at)
             elif member.issym():
                 os.symlink(member.linkname, name, dir_fd=at)
-            elif member.isreg():
+            elif member.isreg() and not member.issparse():
                 _write(tar, member, os.open(name, _NEW, 0o755 if member.mode & 0o100 else 0o644, dir_fd=at))
             else:
                 raise _fault(f"{member.name!r} has the type {member.type!r}")
-        except FileExistsError as error:
-            raise _fault(f"{member.name!r} is there twice") from error
+    except FileExistsError as error:
+        raise _fault(f"{member.name!r} is there twice") from error
+    except (NotADirectoryError, IsADirectoryError) as error:
+        raise _fault(f"{posixpath.dirname(path)!r} is not a directory") from error
 
 
 def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> None:
@@ -97,24 +98,6 @@ def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> No
             left -= len(piece)
     if left:
         raise Unavailable("the archive of a git tree was cut off")
-
-
-@contextlib.contextmanager
-def _opened(root: Path, folder: str) -> Iterator[int]:
-    at = os.open(root, _FOLDER)
-    try:
-        for name in filter(None, folder.split("/")):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, 0o755, dir_fd=at)
-            try:
-                below = os.open(name, _FOLDER, dir_fd=at)
-            except OSError as error:
-                raise _fault(f"{folder!r} is not a directory") from error
-            os.close(at)
-            at = below
-        yield at
-    finally:
-        os.close(at)
 
 
 def _place_blob(part: Path, target: Path, wanted: str) -> None:

@@ -5,8 +5,9 @@
     <cache>/layers/<sha256>/    one layer as overlayfs wants it: whiteouts are devices 0/0 or an attribute
     <cache>/layers/.lock        held by whoever unpacks or evicts
 
-A layer is built aside and renamed, so it is there whole or not at all. Its hash is checked while it is unpacked. An
-archive cannot write outside its layer: names and links are resolved element by element inside the layer.
+A layer is built aside and renamed, so it is there whole or not at all. Its hash is checked while it is unpacked; where
+it is there already, the one in the archive is hashed all the same, once for each image: a hash alone gives nobody what
+another image has brought. An archive cannot write outside its layer: names and links are resolved inside the layer.
 """
 
 from __future__ import annotations
@@ -17,29 +18,21 @@ import errno
 import fcntl
 import logging
 import os
-import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
 from lading import removal
-from lading.core import imagelayout
 from lading.core.diskroom import AUTOMATIC, Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.core.imagelayout import ImageConfig
-from lading.supervisor import linux
-from lading.supervisor.diskuse import check_room
 from lading.supervisor.engines import ImageSource
-from lading.supervisor.tar_reader import Reader
+from lading.supervisor.image_archive import GROWTH, ImageArchive, check_layer, fetch, is_of_the_dead, sweep
 from lading.supervisor.unpack import unpack_layer
 
 _logger = logging.getLogger("lading.supervisor")
-_MOST_DOCUMENT = 16 << 20
-# An image that is larger than the cache is used all the same; one that grows much more than that is a trap.
-_GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +44,14 @@ class Unpacked:
 
 
 class _Description(msgspec.Struct, kw_only=True):
-    """An image's file in the cache; `size` is the bytes of its layers."""
+    """An image's file in the cache; `size` is the bytes of its layers.
+
+    `proven`: its archive was seen to have the content of every layer. Without that it counts as absent.
+    """
 
     config: ImageConfig
     size: int
+    proven: bool = False
 
 
 class LayerStore:
@@ -88,10 +85,13 @@ class LayerStore:
     def _find(self, pdh: str) -> Unpacked | None:
         path = self._images / f"{pdh}.json"
         try:
-            config = msgspec.json.decode(path.read_bytes(), type=_Description).config
+            description = msgspec.json.decode(path.read_bytes(), type=_Description)
             os.utime(path)
         except (OSError, msgspec.DecodeError):
             return None
+        if not description.proven:
+            return None
+        config = description.config
         layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
         return Unpacked(config=config, layers=layers) if all(one.is_dir() for one in layers) else None
 
@@ -104,13 +104,10 @@ class LayerStore:
             if found is not None:
                 return found
             self._sweep()
-            with archive.open("wb") as file:
-                async for chunk in image.chunks():
-                    check_room(self._layers, self._kept, need=len(chunk), what=f"image {image.pdh}")
-                    await asyncio.to_thread(file.write, chunk)
+            await fetch(image, archive, kept=self._kept)
             config, size = await asyncio.to_thread(self._unpack_archive, archive)
             aside = archive.with_suffix(".json")
-            aside.write_bytes(msgspec.json.encode(_Description(config=config, size=size)))
+            aside.write_bytes(msgspec.json.encode(_Description(config=config, size=size, proven=True)))
             aside.rename(self._images / f"{image.pdh}.json")
             await asyncio.to_thread(self._evict)
         except OSError as error:
@@ -125,51 +122,38 @@ class LayerStore:
         return found
 
     def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
-        try:
-            with Reader.open(archive, "r:") as tar:
-                saved = imagelayout.parse_manifest(_member(tar, imagelayout.MANIFEST))
-                config = imagelayout.parse_config(_member(tar, saved.config), layers=len(saved.layers))
-                size = sum(
-                    self._unpack_layer(tar, member, diff_id)
-                    for member, diff_id in zip(saved.layers, config.diff_ids, strict=True)
-                )
-        except tarfile.TarError as error:
-            raise ExecutionError(
-                f"the image is not a tar archive as docker save makes it: {error}", Failure.IMAGE
-            ) from error
+        with ImageArchive(archive) as opened:
+            config = opened.config
+            size = sum(
+                self._unpack_layer(opened, member, diff_id)
+                for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True)
+            )
         return config, size
 
-    def _unpack_layer(self, tar: tarfile.TarFile, member: str, diff_id: str) -> int:
+    def _unpack_layer(self, archive: ImageArchive, member: str, diff_id: str) -> int:
         digest = diff_id.removeprefix("sha256:")
         target = self._layers / digest
-        source = _open_member(tar, member)
-        size = source.seek(0, os.SEEK_END)
-        source.seek(0)
         if target.is_dir():
-            return size
-        check_room(self._layers, self._kept, need=size, what=f"the image's layer {member[:100]}")
+            # Another image has brought it; that this one names it does not show that it has it.
+            return archive.prove_layer(member, diff_id, limit=self._limit)
         aside = self._layers / f".new-{os.getpid()}-{digest}"
         try:
-            with source:
-                found = unpack_layer(source, aside, limit=max(self._limit, _GROWTH * size))
-            if found != digest:
-                raise ExecutionError(
-                    f"the image's layer {member} has sha256:{found}, but its configuration says {diff_id}",
-                    Failure.IMAGE,
-                )
+            with archive.open(member) as source:
+                size = source.seek(0, os.SEEK_END)
+                source.seek(0)
+                found = unpack_layer(source, aside, limit=max(self._limit, GROWTH * size))
+            check_layer(member, found, diff_id)
             aside.rename(target)
         finally:
-            self._discard(aside)
+            self._try_to_discard(aside)
         return size
 
     def _sweep(self) -> None:
         """Remove what processes that died while they unpacked left behind."""
-        for path in (*self._layers.glob(".new-*"), *self._images.glob(".*.tar"), *self._images.glob(".*.json")):
-            parts = path.name.replace("-", ".").split(".")
-            pid = next((int(part) for part in reversed(parts) if part.isdigit()), 0)
-            if pid == os.getpid() or linux.is_running(pid):
-                continue
-            self._try_to_discard(path)
+        for path in self._layers.glob(".new-*"):
+            if is_of_the_dead(path.name):
+                self._try_to_discard(path)
+        sweep(self._images)
 
     def _evict(self) -> None:
         """Forget the images that were not used for longest, until the rest fits the limit; then unused layers."""
@@ -229,23 +213,3 @@ class LayerStore:
 
     def _lock_of(self, pdh: str) -> Path:
         return self._images / f"{pdh}.lock"
-
-
-def _member(tar: tarfile.TarFile, name: str) -> bytes:
-    with _open_member(tar, name) as file:
-        data = file.read(_MOST_DOCUMENT + 1)
-    if len(data) > _MOST_DOCUMENT:
-        raise ExecutionError(f"the image archive's {name[:100]} has more than {_MOST_DOCUMENT} bytes", Failure.IMAGE)
-    return data
-
-
-def _open_member(tar: tarfile.TarFile, name: str) -> IO[bytes]:
-    """A file of the archive; links, by which docker save avoids repetition, are followed."""
-    try:
-        file = tar.extractfile(name)
-    except (KeyError, RecursionError):
-        # RecursionError: links that lead to each other.
-        file = None
-    if file is None:
-        raise ExecutionError(f"the image archive has no {name[:100]}; is it made by docker save?", Failure.IMAGE)
-    return file

@@ -80,14 +80,7 @@ def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
     `limit` is the most bytes that it may be, and that its files may have. Raises ExecutionError(IMAGE) for an archive
     that cannot be a layer, OSError when the disk does not take it.
     """
-    start = source.read(4)
-    source.seek(0)
-    if start == _ZSTD:
-        raise ExecutionError(
-            "a layer of the image is compressed with zstd; save the image with plain layers", Failure.IMAGE
-        )
-    plain: _Readable = gzip.GzipFile(fileobj=source) if start.startswith(_GZIP) else source
-    stream = _Hashing(plain, limit)
+    stream = _Hashing(_plain(source), limit)
     target.mkdir(mode=0o755)
     try:
         with Tree.open(target) as tree, _Layer(tree, limit) as layer:
@@ -107,6 +100,24 @@ def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
             raise
         raise _fault(f"a member that cannot be: {error.strerror}") from error
     return stream.digest.hexdigest()
+
+
+def hash_layer(source: IO[bytes], *, limit: int) -> str:
+    """The sha256 (hex) of the plain archive `source`, as `unpack_layer` says it. Raises what that raises for damage."""
+    stream = _Hashing(_plain(source), limit)
+    while stream.read(_CHUNK):
+        pass
+    return stream.digest.hexdigest()
+
+
+def _plain(source: IO[bytes]) -> _Readable:
+    start = source.read(4)
+    source.seek(0)
+    if start == _ZSTD:
+        raise ExecutionError(
+            "a layer of the image is compressed with zstd; save the image with plain layers", Failure.IMAGE
+        )
+    return gzip.GzipFile(fileobj=source) if start.startswith(_GZIP) else source
 
 
 class _Layer:

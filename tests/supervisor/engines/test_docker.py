@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.cgroup import LEAST_RAM
 from lading.supervisor.engines import Bind, Device, EngineSettings, Spec
 from lading.supervisor.engines.docker import DockerEngine, _start_failure, make_config
-from lading.testing.images import ArchiveImage
+from lading.testing.images import ArchiveImage, make_archive, make_layer
 
 
 @pytest.fixture
@@ -77,3 +80,100 @@ async def test_a_daemon_that_is_not_there(engine: DockerEngine) -> None:
 )
 def test_whose_fault_a_failed_start_is(said: str, failure: Failure) -> None:
     assert _start_failure(said).failure is failure
+
+
+class Images:
+    """A daemon that has images and loads others, as far as an engine asks it to."""
+
+    def __init__(self, socket: str) -> None:
+        self.socket = socket
+        self.there: set[str] = set()
+        self.loaded: list[bytes] = []
+        self.says = b'{"stream":"Loaded image ID"}\n'
+        self.id = ""
+
+    async def _inspect(self, request: web.Request) -> web.Response:
+        found = request.match_info["name"] in self.there
+        return web.json_response({"Id": "x"} if found else {"message": "no such image"}, status=200 if found else 404)
+
+    async def _load(self, request: web.Request) -> web.Response:
+        self.loaded.append(await request.read())
+        self.there.add(self.id)
+        return web.Response(body=self.says, content_type="application/json")
+
+    async def _version(self, _: web.Request) -> web.Response:
+        return web.json_response({"ApiVersion": "1.41", "Version": "20"})
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        app = web.Application()
+        app.router.add_get("/{version:v[0-9.]+}/version", self._version)
+        app.router.add_get("/version", self._version)
+        app.router.add_get("/{version:v[0-9.]+}/images/{name}/json", self._inspect)
+        app.router.add_post("/{version:v[0-9.]+}/images/load", self._load)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.UnixSite(runner, self.socket).start()
+        try:
+            yield
+        finally:
+            await runner.cleanup()
+
+
+@pytest.fixture
+async def images(tmp_path: Path) -> AsyncIterator[Images]:
+    made = Images(str(tmp_path / "s"))
+    async with made.serving():
+        yield made
+
+
+async def _prepare(images: Images, image: ArchiveImage, cache: Path) -> None:
+    settings = EngineSettings(
+        container_uuid="u", run_directory="/r", cache_directory=str(cache), docker_socket=images.socket
+    )
+    engine = DockerEngine(settings)
+    try:
+        await engine.prepare(image)
+    finally:
+        assert engine._docker is not None
+        await engine._docker.close()
+
+
+async def test_an_image_is_seen_to_be_in_its_collection_once(images: Images, tmp_path: Path) -> None:
+    name, archive = make_archive([make_layer({"a": b"a"})], {"Labels": {"x": "y"}})
+    images.id = name
+    image = ArchiveImage(name, archive)
+    for _ in range(2):
+        await _prepare(images, image, tmp_path)
+    assert (image.reads, len(images.loaded)) == (1, 1)
+    # Another collection with the same image: it is there, but not yet seen to be in this one.
+    again = ArchiveImage(name, archive, pdh="other")
+    for _ in range(2):
+        await _prepare(images, again, tmp_path)
+    assert (again.reads, len(images.loaded)) == (1, 1)
+    assert sorted(one.suffix for one in (tmp_path / "images").iterdir()) == [".proven", ".proven"]
+
+
+async def test_an_image_that_is_there_is_given_to_nobody_who_does_not_have_it(images: Images, tmp_path: Path) -> None:
+    layer = make_layer({"a": b"a"})
+    name, archive = make_archive([layer])
+    images.there.add(name)
+    for bad in (make_archive([make_layer({"b": b"b"})])[1], archive.replace(layer[:600], bytes(600))):
+        with pytest.raises(ExecutionError, match="sha256") as caught:
+            await _prepare(images, ArchiveImage(name, bad), tmp_path)
+        assert caught.value.failure is Failure.IMAGE
+    assert images.loaded == []
+    assert list((tmp_path / "images").iterdir()) == []
+
+
+async def test_what_the_daemon_makes_of_an_archive_is_told(images: Images, tmp_path: Path) -> None:
+    name, archive = make_archive([make_layer({"a": b"a"})])
+    with pytest.raises(ExecutionError, match="under another id"):
+        await _prepare(images, ArchiveImage(name, archive), tmp_path)
+    images.says = b'{"error":"no space left on device"}\n'
+    with pytest.raises(ExecutionError, match="no space left"):
+        await _prepare(images, ArchiveImage(name, archive), tmp_path)
+    (tmp_path / "images").rmdir()
+    (tmp_path / "images").touch()
+    with pytest.raises(ExecutionError, match="cannot be read"):
+        await _prepare(images, ArchiveImage(name, archive), tmp_path)

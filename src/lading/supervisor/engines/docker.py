@@ -1,8 +1,9 @@
 """The docker engine: a daemon that speaks the Docker API on a Unix socket. Podman's differs in little (`podman`).
 
 The container is named after its record, so that whoever cleans up after a crash finds it. Its image is loaded from
-the image collection when the daemon does not have it; nothing is ever pulled. Mounts are binds of host paths, so the
-daemon must run on this machine.
+the image collection when the daemon does not have it, without the names that the archive would give it; nothing is
+ever pulled. Before a daemon's image is used for a collection, the collection is seen to hold it (`image_archive`).
+Mounts are binds of host paths, so the daemon must run on this machine.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import errno
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 
+from lading.core.diskroom import Amount
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.engines import Bind, Device, EngineSettings, Exec, Execution, Exit, ImageSource, Spec, owners
@@ -31,6 +34,7 @@ from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
 from lading.supervisor.engines.seccomp import make_profile
+from lading.supervisor.image_archive import ImageArchive, Proofs, fetch, stream, sweep
 
 if TYPE_CHECKING:
     from lading.supervisor.engines.docker_network import DockerNetwork
@@ -81,6 +85,10 @@ class DockerEngine:
         self._network: DockerNetwork | None = None
         self._run = Path(settings.run_directory)
         self._image = ""
+        self._images = Path(settings.cache_directory) / "images"
+        self._proofs = Proofs(self._images)
+        self._cache_size = settings.cache_size
+        self._kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
         self._streams = (-1, -1, -1)
         self._pid: int | None = None
         self._is_held = False
@@ -100,10 +108,31 @@ class DockerEngine:
     async def prepare(self, image: ImageSource) -> None:
         """Have the daemon load the image unless it has it. Raises ExecutionError."""
         self._image = await image.name()
-        if await self._has_image():
+        is_there = await self._has_image()
+        if is_there and self._proofs.has(image.pdh, self._image):
             return
+        place = self._images / f".{image.pdh}.{os.getpid()}.tar"
+        try:
+            self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
+            sweep(self._images)
+            await fetch(image, place, kept=self._kept)
+            # A daemon takes what it has already, by its hash alone, whoever brought it.
+            archive = await asyncio.to_thread(ImageArchive, place)
+            with archive:
+                await asyncio.to_thread(archive.prove, self._image, limit=self._cache_size)
+                if not is_there:
+                    await self._load(image, archive)
+            self._proofs.add(image.pdh, self._image)
+        except OSError as error:
+            failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.NODE
+            raise ExecutionError(f"image {image.pdh}: cannot be read: {error.strerror}", failure) from error
+        finally:
+            with contextlib.suppress(OSError):
+                place.unlink()
+
+    async def _load(self, image: ImageSource, archive: ImageArchive) -> None:
         with self._faults("cannot load the image", Failure.IMAGE):
-            async for line in self._client().images.import_image(_chunks(image), stream=True):
+            async for line in self._client().images.import_image(stream(archive), stream=True):
                 if "error" in line:
                     raise ExecutionError(f"{self._name} cannot load image {image.pdh}: {line['error']}", Failure.IMAGE)
         if not await self._has_image():
@@ -414,11 +443,6 @@ def _device(device: Device) -> dict[str, str]:
 
 def _mount(bind: Bind) -> dict[str, Any]:
     return {"Type": "bind", "Source": bind.source, "Target": bind.target, "ReadOnly": bind.readonly}
-
-
-async def _chunks(image: ImageSource) -> AsyncIterator[bytes]:
-    async for chunk in image.chunks():
-        yield chunk
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

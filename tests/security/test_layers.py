@@ -1,0 +1,175 @@
+"""Images are hostile: layers that cannot be removed, hashes of what others have brought, names of other images."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lading import confined, removal
+from lading.core.errors import ExecutionError
+from lading.supervisor.layers import LayerStore
+from lading.supervisor.unpack import unpack_layer
+from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
+from tests.reality import need_program, need_root
+from tests.system.test_supervisor import Stage, staged
+
+LIMIT = 1 << 30
+
+
+def _layer(*found: tuple[str, bytes, str]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, kind, target in found:
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname, member.mode = kind, target, 0o755
+            tar.addfile(member)
+    return buffer.getvalue()
+
+
+def _files(archive: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        return {one.name: opened.extractfile(one).read() for one in opened if one.isfile()}  # type: ignore[union-attr]
+
+
+# Each link lies in the directories that the one before it leads to, which are made.
+LINKS = [("/".join("l" * (one + 1)), tarfile.SYMTYPE, "d/" * 100) for one in range(12)]
+
+
+@pytest.mark.attack("an image has directories nested deeper than a path can name")
+@pytest.mark.parametrize(
+    "layer",
+    [_layer(("d/" * 1450 + "f", tarfile.REGTYPE, "")), _layer(*LINKS, ("l/" * 12 + "f", tarfile.REGTYPE, ""))],
+    ids=["names", "links"],
+)
+async def test_depth_is_refused_and_nothing_of_it_stays(tmp_path: Path, layer: bytes) -> None:
+    need_root()
+    store = LayerStore(tmp_path, limit=LIMIT)
+    with pytest.raises(ExecutionError, match="deep|too many links"):
+        await store.lease(ArchiveImage(*make_archive([layer])))
+    assert [one.name for one in (tmp_path / "layers").iterdir()] == [".lock"]
+    assert not (tmp_path / removal.NAME).exists()
+
+
+@pytest.mark.attack("an earlier image has left a directory so deep that the cache of layers cannot be swept")
+async def test_what_an_image_left_does_not_stop_others(tmp_path: Path) -> None:
+    need_root()
+    for number in range(2):
+        here = tmp_path / "layers" / f".new-{4194300 + number}-abc"
+        here.mkdir(parents=True)
+        descriptor = os.open(here, os.O_RDONLY)
+        for _ in range(2600):
+            os.mkdir("d", dir_fd=descriptor)
+            below = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = below
+        os.close(descriptor)
+    try:
+        _, lease = await LayerStore(tmp_path, limit=LIMIT).lease(ArchiveImage(*make_archive([make_layer({"a": b"a"})])))
+        os.close(lease)
+        assert list((tmp_path / "layers").glob(".new-*")) == []
+    finally:
+        confined.remove(tmp_path / "layers")
+
+
+def _chain() -> bytes:
+    one = tarfile.TarInfo("x")
+    one.type, one.size = tarfile.GNUTYPE_LONGNAME, 512
+    return gzip.compress((one.tobuf(tarfile.GNU_FORMAT) + bytes(512)) * 4000)
+
+
+def _sparse() -> bytes:
+    member = tarfile.TarInfo("x")
+    member.size = 1 << 33
+    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
+    return gzip.compress(member.tobuf(tarfile.PAX_FORMAT) + b"4000000000\n" + b"0\n" * (1 << 22))
+
+
+@pytest.mark.attack("a layer of some kilobytes has headers that take all memory, or the stack, of the machine")
+@pytest.mark.parametrize("make", [_chain, _sparse], ids=["chain", "sparse map"])
+def test_headers_are_bounded(tmp_path: Path, make: Callable[[], bytes]) -> None:
+    need_root()
+    with pytest.raises(ExecutionError, match="damaged"):
+        unpack_layer(io.BytesIO(make()), tmp_path / "t", limit=LIMIT)
+
+
+SECRET = "the content of another user's image"
+
+
+def _socket(request: pytest.FixtureRequest, engine: str) -> dict[str, Any]:
+    if engine == "native":
+        return {}
+    fixture = "docker_daemon" if engine == "docker" else "podman_service"
+    return {f"{engine}_socket": str(request.getfixturevalue(fixture).socket)}
+
+
+def _with_secret() -> tuple[str, bytes, bytes]:
+    """An image with a secret in its upper layer: its id, its archive, that layer."""
+    (base,) = (data for name, data in _files(tiny_image()[1]).items() if name.endswith("layer.tar"))
+    upper = make_layer({"secret": SECRET.encode()})
+    name, archive = make_archive([base, upper])
+    return name, archive, upper
+
+
+async def _run(stage: Stage, files: dict[str, bytes]) -> tuple[dict[str, Any], str]:
+    stage.image = stage.server.add_collection(files)
+    record = await stage.run(["cat", "/secret"], mounts={"/out": {"kind": "tmp"}}, output_path="/out")
+    del stage.server.containers[record["uuid"]]
+    log = stage.server.files(record["log"]) if record.get("log") else {}
+    # Each line of the log begins with its time.
+    return record, log.get("stdout.txt", b"").decode().partition("Z ")[2].strip()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("engine", ["native", "docker", "podman"])
+@pytest.mark.attack("an image names a layer, or is named after an image, that another user has brought to the machine")
+async def test_a_hash_alone_gives_nobody_an_image(request: pytest.FixtureRequest, engine: str) -> None:
+    need_root()
+    need_program("crun")
+    name, archive, upper = _with_secret()
+    files = _files(archive)
+    # The same configuration, and something else, or nothing, in the place of the layer.
+    forged = {member: b"\0" * 1024 if data == upper else data for member, data in files.items()}
+    # An image of the attacker's own, and nothing of the other one but its name.
+    own = tiny_image(settings={"Env": ["PATH=/bin", "A=b"]})[1]
+    async with staged(engine=engine, **_socket(request, engine)) as stage:
+        record, said = await _run(stage, {f"{name}.tar": archive})
+        assert (record["state"], record["exit_code"], said) == ("Complete", 0, SECRET)
+        for bad in (make_layer(forged), own) if engine != "native" else (make_layer(forged),):
+            record, said = await _run(stage, {f"{name}.tar": bad, "x": bad[:10]})
+            assert (record["state"], record["runtime_status"]["failure"], said) == ("Cancelled", "image", "")
+        # Whoever has the content may use it, and so may its owner again.
+        record, said = await _run(stage, {f"{name}.tar": archive, "x": b"another collection"})
+        assert (record["state"], said) == ("Complete", SECRET)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("engine", ["docker", "podman"])
+@pytest.mark.attack("an image archive gives itself the name of an image that the machine's administrator uses")
+async def test_an_archive_names_no_image_of_the_machine(request: pytest.FixtureRequest, engine: str) -> None:
+    need_root()
+    name, archive = tiny_image(settings={"Env": ["PATH=/bin", f"E={engine}"]})
+    files = _files(archive)
+    manifest = json.loads(files["manifest.json"])
+    manifest[0]["RepoTags"] = ["administrators/tool:1"]
+    files["manifest.json"] = json.dumps(manifest).encode()
+    socket = _socket(request, engine)
+    async with staged(engine=engine, **socket) as stage:
+        record, _ = await _run(stage, {f"{name}.tar": make_layer(files)})
+        assert record["state"] == "Complete"
+    address = f"unix://{next(iter(socket.values()))}"
+    ask = ["docker", "--host", address, "image", "inspect", "--format", "{{json .RepoTags}}"]
+    for image, expected in ((name, 0), ("administrators/tool:1", 1)):
+        asked = await asyncio.to_thread(subprocess.run, [*ask, image], capture_output=True, text=True, check=False)
+        assert (asked.returncode, "administrators" in asked.stdout) == (expected, False)
+    assert hashlib.sha256(files[manifest[0]["Config"]]).hexdigest() in name
