@@ -86,7 +86,9 @@ class Acceptor:
             task.cancel()
         transport = self._transports.pop(connection, None)
         if transport is not None:
-            transport.abort()
+            # In some releases of Python 3.11 a TLS transport that was closed twice has nothing left to abort.
+            with contextlib.suppress(AttributeError):
+                transport.abort()
         self._stop_sweeping()
 
     def release(self, connection: Connection, *, keep_transport: bool = False) -> None:
@@ -220,10 +222,11 @@ class StreamServer:
         """Listen no more and end what is being served."""
         if self._acceptor is not None:
             self._acceptor.close()
-            await self._acceptor.wait_closed()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._acceptor is not None:
+            await self._acceptor.wait_closed()
 
     def _make(self, connection: Connection) -> asyncio.BaseProtocol:
         reader = asyncio.StreamReader(limit=self._stream_limit)

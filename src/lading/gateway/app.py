@@ -30,6 +30,7 @@ from lading.client.transport import Transport
 from lading.core import filetree
 from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
 from lading.core.filetree import Tree
+from lading.core.pools import Pace
 from lading.gateway import addresses, answers, credentials, davxml
 from lading.gateway.addresses import Address
 from lading.gateway.answers import Answer
@@ -58,15 +59,17 @@ _OFFERED: Final = {
 }
 _DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
 """Levels below a resource that each value of Depth asks for."""
-_STALLED: Final = 600.0
+WINDOW: Final = 30.0
+"""Seconds in which a body is slower than the least rate before it is given up."""
 _logger = logging.getLogger("lading.gateway")
 
 
-def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "") -> ASGIApp:
+def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "", min_rate: int = 0) -> ASGIApp:
     """The application; it owns `addresses.PREFIXES`.
 
     `transport` leads to the API and the block store; `cache` is a directory for blocks, of at most `cache_bytes`;
-    `anonymous` the token of those who send none, "" for no such users.
+    `anonymous` the token of those who send none, "" for no such users; `min_rate` the bytes a second at which a body
+    has to come.
     """
     locks = Locks(clock=time.monotonic, new_token=lambda: f"urn:uuid:{uuid.uuid4()}")
     parts = Parts(
@@ -75,11 +78,12 @@ def make_app(transport: Transport, *, cache: Path, cache_bytes: int, anonymous: 
         intake=Intake(),
         locks=locks,
     )
-    return _Gateway(parts, anonymous)
+    return _Gateway(parts, anonymous, min_rate)
 
 
 class _Gateway:
-    def __init__(self, parts: Parts, anonymous: str) -> None:
+    def __init__(self, parts: Parts, anonymous: str, rate: int) -> None:
+        self._rate = rate
         self._parts = parts
         self._anonymous = anonymous
         writer = Writer(parts)
@@ -128,8 +132,11 @@ class _Gateway:
         if handler is None:
             raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {_METHODS}")
         token = self._parts.library.token(found.token)
-        body = _body(incoming)
+        body = _body(incoming, self._rate)
         request = Request(method=method, address=address, token=token, headers=headers, query=query, body=body)
+        if method != "PUT" and ("transfer-encoding" in headers or request.length):
+            # Nobody's body is read before it is known that he may see the collection.
+            await self._parts.library.open(address.collection, token)
         answer = await handler(request)
         if token != self._anonymous and answer.status < 400:
             # The API took the token.
@@ -189,17 +196,20 @@ def _raw_path(scope: Scope) -> str:
         raise Malformed("the path is not percent-encoded") from None
 
 
-async def _body(incoming: Incoming) -> AsyncGenerator[bytes]:
-    """The body in pieces, each of which has to come in time."""
-    stream = incoming.stream()
+async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
+    """The body in pieces, which have to come quickly enough: `rate` bytes a second, 0 for any number."""
+    stream, pace = incoming.stream(), Pace(rate, WINDOW)
+    now = asyncio.get_running_loop().time
     while True:
+        began = now()
         try:
-            async with asyncio.timeout(_STALLED):
+            async with asyncio.timeout(pace.left):
                 piece = await anext(stream, None)
         except TimeoutError:
-            raise from_status(408, f"request body: nothing came for {_STALLED:g} s") from None
+            raise from_status(408, f"request body: fewer than {rate} bytes a second came for {WINDOW:g} s") from None
         if piece is None:
             return
+        pace.note(len(piece), now() - began)
         yield piece
 
 

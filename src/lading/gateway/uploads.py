@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Final
+from weakref import WeakValueDictionary
 
 from lading.client.blocks import BlockClient
 from lading.core.errors import LadingError, Unavailable
@@ -17,6 +18,8 @@ from lading.core.locator import MAX_BLOCK
 
 _LARGE: Final = 1 << 20
 _AT_ONCE: Final = 4
+_OF_ONE: Final = 2
+"""Large bodies at once with one token: others have a turn as well."""
 _TURN: Final = 120.0
 
 
@@ -25,23 +28,24 @@ class Intake:
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
-    async def store(self, blocks: BlockClient, body: AsyncIterable[bytes], *, length: int | None) -> File:
-        """The stored file, all of its blocks durable. `length` is None if it was not said.
+    async def store(self, blocks: BlockClient, body: AsyncIterable[bytes], *, length: int | None, holder: str) -> File:
+        """The stored file, all of its blocks durable. `length` is None if it was not said; `holder` names the token.
 
         Raises Full, Unavailable; what the body raises when it breaks off. Nothing names the blocks of a body that did.
         """
         if length is not None and length <= _LARGE:
             return await _store(blocks, body)
-        try:
-            async with asyncio.timeout(_TURN):
-                await self._turns.acquire()
-        except TimeoutError as error:
-            raise Unavailable("too many large files are coming in; try again later") from error
-        try:
+        share = self._shares.setdefault(holder, asyncio.Semaphore(_OF_ONE))
+        async with AsyncExitStack() as turns:
+            try:
+                async with asyncio.timeout(_TURN):
+                    await turns.enter_async_context(share)
+                    await turns.enter_async_context(self._turns)
+            except TimeoutError as error:
+                raise Unavailable("too many large files are coming in; try again later") from error
             return await _store(blocks, body)
-        finally:
-            self._turns.release()
 
 
 async def _store(blocks: BlockClient, body: AsyncIterable[bytes]) -> File:

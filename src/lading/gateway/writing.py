@@ -59,7 +59,7 @@ class Writer:
         edits.put(shelf.tree, address.path)
         self._check_locks(request, _Place(address.collection, address.path))
         blocks = BlockClient(self._parts.library.transport, request.token, retry=RETRY)
-        file = await self._parts.intake.store(blocks, request.body, length=request.length)
+        file = await self._parts.intake.store(blocks, request.body, length=request.length, holder=request.holder)
         uploaded = filetree.to_manifest(Tree({edits.UPLOADED: file}))
 
         def plan(shelf: Shelf) -> Edit:

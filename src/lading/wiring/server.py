@@ -149,6 +149,7 @@ def _make_gateway(transport: HttpTransport, config: Config, directory: DataDirec
         cache=directory.cache / "files",
         cache_bytes=config.Collections.WebDAVCacheSize,
         anonymous=config.Users.AnonymousUserToken,
+        min_rate=config.API.MinTransferRate,
     )
 
 

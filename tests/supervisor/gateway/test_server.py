@@ -96,3 +96,14 @@ def test_an_identity_is_a_new_certificate_for_the_key_of_the_container() -> None
     made = [make_identity(CONTAINER, SEED)[1] for _ in range(2)]
     assert all(is_key_of(one, SEED) for one in made)
     assert made[0] != made[1]
+
+
+async def test_strangers_who_say_nothing_are_no_callers(tmp_path: Path) -> None:
+    async with stub_running(tmp_path) as engine, gateway_of(engine) as gateway:
+        strangers = [await asyncio.open_connection("127.0.0.1", gateway.port) for _ in range(20)]
+        pipe, answer, _ = await gateway.ask()
+        assert answer.status == 101
+        assert (await pipe.reader.readline()).startswith(b"SSH-2.0")
+        await pipe.close()
+        for _, writer in strangers:
+            writer.close()

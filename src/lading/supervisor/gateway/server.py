@@ -22,16 +22,19 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
+from lading.client.acceptor import StreamServer
 from lading.client.certificates import derive_key
 from lading.client.piping import CHUNK, Pipe, read_head
 from lading.client.switching import LIMIT
 from lading.core import httphead, sessions
+from lading.core.connections import Connection, HttpLimits
 from lading.core.errors import Corrupt, Invalid, LadingError, NotFound, TooLarge, Unauthenticated
 from lading.core.httphead import Head
 from lading.supervisor.engines import Engine
 from lading.supervisor.gateway import ports, shell
 
-HEAD_TIMEOUT = 60.0
+LIMITS = HttpLimits(connections=4096, trusted=())
+"""The callers are the servers, which prove themselves."""
 _ANSWER_TIMEOUT = 300.0
 _LIFE = timedelta(days=3650)
 _MOST_FORM = 1 << 16
@@ -46,32 +49,24 @@ class GatewayServer:
         self._engine = engine
         self._say = say
         self._proof = ""
-        self._server: asyncio.Server | None = None
+        self._server = StreamServer(self._serve, LIMITS, stream_limit=LIMIT)
         self._shell = shell.ShellServer(engine)
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, listening: socket.socket) -> None:
         """Serve on a socket that listens already."""
         context, certificate = make_identity(self._uuid, sessions.identity_seed(self._key))
         self._proof = sessions.request_proof(self._key, certificate)
-        self._server = await asyncio.start_server(self._serve, sock=listening.dup(), ssl=context, limit=LIMIT)
+        self._server.start([listening.dup()], context=context)
 
     async def close(self) -> None:
         """End every session."""
-        if self._server is not None:
-            self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.close()
         await self._shell.close()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection) -> None:
         pipe = Pipe(reader, writer)
         try:
-            await self._answer(pipe)
+            await self._answer(pipe, connection)
         except LadingError as error:
             with contextlib.suppress(OSError):
                 writer.write(_refusal(error))
@@ -80,15 +75,16 @@ class GatewayServer:
             # The connection broke; there is nobody to be told.
             return
         finally:
-            self._tasks.discard(task)
             await pipe.close()
 
-    async def _answer(self, pipe: Pipe) -> None:
-        head = httphead.parse_request(await read_head(pipe, timeout=HEAD_TIMEOUT))
+    async def _answer(self, pipe: Pipe, connection: Connection) -> None:
+        head = httphead.parse_request(await read_head(pipe, timeout=LIMITS.head_seconds))
         if head.get(sessions.GATEWAY_UUID) != self._uuid:
             raise Corrupt("this is the gateway of another container")
         if not sessions.is_proof(head.get(sessions.AUTHORIZATION), self._proof):
             raise Unauthenticated("the caller did not prove to be the server of this container")
+        self._server.table.know(connection)
+        self._server.table.serve(connection)
         port = head.get(sessions.TARGET_PORT)
         if port:
             await self._pass_on(pipe, head, sessions.check_port(port))

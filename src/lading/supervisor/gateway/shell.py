@@ -61,8 +61,11 @@ class ShellServer:
         """One SSH connection, until either side ends it. Sessions are those of `user`, left with the detach `keys`."""
         if self._key is None:
             self._key = asyncssh.generate_private_key("ssh-ed25519")
-        ours, theirs = socket.socketpair()
-        joined = join(pipe, Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT)))
+        with contextlib.ExitStack() as undo:
+            ours, theirs = (undo.enter_context(one) for one in socket.socketpair())
+            near = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
+            undo.pop_all()
+        joined = join(pipe, near)
         carrying = asyncio.create_task(joined, name="ssh bytes")
         try:
             connection = await asyncssh.run_server(
