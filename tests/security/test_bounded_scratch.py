@@ -21,12 +21,13 @@ FILES = STUBBORN + "i=0; while :; do true > $i; i=$((i + 1)); done 2>/dev/null"
 GIVES_UP = "cd /out; i=0; while true > $i; do i=$((i + 1)); done; exit 1"
 ALLOCATED = STUBBORN + "i=0; while :; do fallocate -l 1M $i; i=$((i + 1)); done 2>/dev/null"
 NAMELESS = STUBBORN + "exec 3> big; rm big; while :; do dd if=/dev/zero bs=64k >&3 2>/dev/null; done"
-OUTSIDE = "trap '' TERM; mkdir -p /d; while :; do dd if=/dev/zero bs=64k >> /d/big 2>/dev/null; done"
+# Bounded, as a daemon keeps it on the disk of the machine that runs the tests.
+OUTSIDE = "trap '' TERM; mkdir -p /d; dd if=/dev/zero of=/d/big bs=1M count=300; while :; do sleep 1; done"
 DEEP = (
     "cd /out; i=0; while [ $i -lt 500 ]; do mkdir d; cd d; i=$((i + 1)); done;"
     " dd if=/dev/zero bs=1M count=40 of=x; sleep 60"
 )
-QUIET = "sleep 4; echo well > /out/file"
+QUIET = "sleep 4; until echo well > /out/file; do sleep 0.5; done"
 
 
 @pytest.fixture
@@ -70,8 +71,8 @@ def attack(cluster: Cluster, script: str, words: str) -> None:
         assert words in status["error"]
         assert words in " ".join(cluster.lading("request", "why", uuid).stdout.split())
         assert words in cluster.lading("request", "logs", "--file", "crunch-run.txt", uuid).stdout
-    assert shutil.disk_usage(cluster.data).free > 60 << 20
-    assert submit(cluster, "true")
+        assert shutil.disk_usage(cluster.data).free > 60 << 20
+        assert ended(cluster, submit(cluster, "true"))["state"] == "Complete"
 
 
 @ENGINES

@@ -9,7 +9,7 @@ import pytest
 
 from lading.client.diskspace import read_disk
 from lading.core.diskroom import Allowance, Amount, Writer
-from lading.supervisor import diskwatch
+from lading.supervisor import diskuse, diskwatch
 from lading.supervisor.diskuse import Neighbours
 from lading.supervisor.diskwatch import DiskWatch, base
 
@@ -101,3 +101,20 @@ async def test_a_container_that_does_little_is_not_measured(run: Path) -> None:
         async with asyncio.timeout(0.5):
             await watching.run_until_full()
     assert not (run / "disk").exists()
+
+
+async def test_the_disk_of_a_daemon_is_looked_at_too(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = tmp_path / "layer"
+    layer.mkdir()
+    sought: list[int] = []
+
+    def layers(pids: list[int]) -> tuple[Path, ...]:
+        sought.append(len(pids))
+        return (layer,) if len(sought) > 1 else ()
+
+    monkeypatch.setattr(diskuse, "layers", layers)
+    watching = asyncio.create_task(ends(watch(run, has_daemon=True, allowed=Allowance(beside=30 * MIB))))
+    write(layer / "big", 40 * MIB)
+    assert "has written 40.0 MiB" in await watching

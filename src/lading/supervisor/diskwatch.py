@@ -27,6 +27,8 @@ _FIRST = 0.2
 """Seconds after the start of the command: one that ends sooner costs nothing."""
 _LONGEST_WALK = 60.0
 """Seconds; what was seen until then counts."""
+_LAYER_TRIES = 100
+"""Looks at a container's processes for the layer that a daemon has made: they may not have begun yet."""
 _CALM = 1.0
 """Seconds between two measurements on a disk that is nearly full."""
 
@@ -53,15 +55,19 @@ class DiskWatch:
     _walked: float = 0.0
     _took: float = 0.0
     _measured: bool = False
+    _has_layers: bool = False
 
     async def run_until_full(self) -> str:
         """Watch; returns why the container has to end. Raises OSError when the disk cannot be looked at."""
         neighbours = Neighbours(self.run, time.time)
         self._add(self.run)
         self._walked = self.clock()
-        self._free = {device: one.free for device, one in self._look().items()}
+        self._note_free()
         await asyncio.sleep(_FIRST)
+        tries = _LAYER_TRIES if self.has_daemon else 0
         while True:
+            if tries:
+                tries = 0 if await asyncio.to_thread(self._find_layers) else tries - 1
             disks = self._look()
             urgent = any(diskroom.is_urgent(one, self._reserve(one)) for one in disks.values())
             if self._is_due(disks, urgent=urgent):
@@ -73,6 +79,9 @@ class DiskWatch:
 
     def _is_due(self, disks: dict[int, Disk], *, urgent: bool) -> bool:
         since = self.clock() - self._walked
+        if self._has_layers and not self._measured:
+            # What it wrote before its layer was known shows in no loss of free space.
+            return True
         if urgent and (not self._measured or since >= max(_CALM, self._took * 2)):
             return True
         lost = [self._free.get(device, one.free) - one.free for device, one in disks.items()]
@@ -82,7 +91,7 @@ class DiskWatch:
     async def _measure(self, neighbours: Neighbours) -> str:
         """Measure the container; why it has to end by what it has taken alone."""
         began = self._walked = self.clock()
-        self._free = {device: one.free for device, one in self._look().items()}
+        self._note_free()
         try:
             uses = await asyncio.to_thread(self._walk, began)
         except OSError as error:
@@ -102,8 +111,6 @@ class DiskWatch:
     def _walk(self, began: float) -> dict[int, Amount]:
         pids = list(self.processes())
         further = diskuse.layers(pids) if self.has_daemon else ()
-        for place in further:
-            self._add(place)
         most = Amount(
             self.allowed.size + self.base.size if self.allowed.size else 0,
             self.allowed.files + self.base.files if self.allowed.files else 0,
@@ -117,6 +124,18 @@ class DiskWatch:
             if device in self._disks:
                 uses[device] = uses.get(device, Amount()) + one
         return uses
+
+    def _find_layers(self) -> bool:
+        """Look at the disks too to which a daemon has the container write; False while nothing is known of them."""
+        found = diskuse.layers(self.processes())
+        for place in found:
+            self._add(place)
+        self._note_free()
+        self._has_layers = bool(found)
+        return self._has_layers
+
+    def _note_free(self) -> None:
+        self._free = {device: one.free for device, one in self._look().items()}
 
     def _judge(self, neighbours: Neighbours) -> str:
         """Why this container has to end, as it takes the most of a disk that is nearly full."""
