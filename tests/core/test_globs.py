@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core.globs import compile_globs
+from lading.core.errors import Invalid
+from lading.core.globs import LONGEST_PATTERN, MOST_CHARACTERS, MOST_PATTERNS, check_globs, compile_globs
 
 TREE = ("foo", "bar", "baz/quux", "baz/parent1/item1")
 NAMES = st.text(alphabet="ab.*[]\\!^-?", min_size=1, max_size=4).filter(lambda name: name not in (".", ".."))
@@ -107,3 +108,76 @@ def test_a_path_whose_characters_are_escaped_matches_itself_only(path: str) -> N
     globs = compile_globs([escaped])
     assert globs.keeps_file(path)
     assert not globs.keeps_file(path + "x")
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """The definition, slow: of an element with `*` and `?` only."""
+    if not pattern:
+        return not name
+    if pattern[0] == "*":
+        return any(_matches(pattern[1:], name[at:]) for at in range(len(name) + 1))
+    return bool(name) and pattern[0] in ("?", name[0]) and _matches(pattern[1:], name[1:])
+
+
+def _matches_path(pattern: list[str], path: list[str]) -> bool:
+    """The same for the elements of a path of a file."""
+    if not pattern:
+        return not path
+    if pattern == ["**"]:
+        return bool(path)
+    if pattern[0] == "**":
+        return any(_matches_path(pattern[1:], path[at:]) for at in range(len(path) + 1))
+    return bool(path) and _matches(pattern[0], path[0]) and _matches_path(pattern[1:], path[1:])
+
+
+PLAIN = st.text(alphabet="ab", min_size=1, max_size=6)
+STARRED = st.text(alphabet="ab*?", min_size=1, max_size=6).filter(lambda text: text != "**")
+
+
+@given(STARRED, PLAIN)
+def test_stars_match_as_they_are_defined(pattern: str, name: str) -> None:
+    assert compile_globs([pattern]).keeps_file(name) == _matches(pattern, name)
+
+
+@given(
+    st.lists(st.lists(st.one_of(STARRED, st.just("**")), min_size=1, max_size=5), min_size=1, max_size=3),
+    st.lists(st.lists(PLAIN, min_size=1, max_size=4), min_size=1, max_size=5),
+)
+def test_paths_match_as_they_are_defined_in_whatever_order_they_come(
+    patterns: list[list[str]], paths: list[list[str]]
+) -> None:
+    globs = compile_globs("/".join(one) for one in patterns)
+    for path in paths:
+        assert globs.keeps_file("/".join(path)) == any(_matches_path(one, path) for one in patterns)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a*" * 120 + "b", "*?" * 120 + "b", "**/" * 30 + "*a" * 40 + "*b", "*" * 250 + "b"]
+)
+def test_many_stars_take_no_longer_than_one(pattern: str) -> None:
+    globs = compile_globs([pattern])
+    for number in range(200):
+        assert not globs.keeps_file("d/" * (number % 7) + "a" * 255)
+
+
+def test_a_name_that_no_file_can_have_is_matched_by_two_stars_alone() -> None:
+    name = "a" * (LONGEST_PATTERN + 1)
+    assert not compile_globs(["*"]).keeps_file(name)
+    assert compile_globs(["**"]).keeps_file(name)
+
+
+def test_many_directories_are_not_all_remembered() -> None:
+    globs = compile_globs(["*/a"])
+    assert all(globs.keeps_file(f"{number}/a") for number in range(2000))
+
+
+def test_patterns_are_limited_in_number_and_length() -> None:
+    check_globs([])
+    check_globs(["a"] * MOST_PATTERNS)
+    for patterns, words in (
+        (["a"] * (MOST_PATTERNS + 1), "1001 patterns, and 1000 are allowed"),
+        (["a" * (LONGEST_PATTERN + 1)], "pattern of 4097 characters"),
+        (["a" * 4096] * 17, f"69632 characters together, and {MOST_CHARACTERS}"),
+    ):
+        with pytest.raises(Invalid, match=words):
+            check_globs(patterns)

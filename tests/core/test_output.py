@@ -366,3 +366,41 @@ def test_a_name_that_is_not_utf_8_is_refused_though_it_is_surely_a_file() -> Non
     entry = DirectoryEntry(("a", "b\udcff", "c"), frozenset(("a", "b\udcff", "c")))
     with pytest.raises(ExecutionError, match=r"the name b\\udcff is not UTF-8"):
         plan_output("/out", [OUT], look=lambda _: entry, globs=compile_globs([]))
+
+
+class _Enough(Exception):
+    """Somebody wants no more of it."""
+
+
+@pytest.mark.parametrize(("files", "globs", "least"), [(1, (), 1), (600, ("**/x*",), 4), (200_000, (), 3)])
+def test_the_walk_can_be_ended_from_outside(files: int, globs: tuple[str, ...], least: int) -> None:
+    names = tuple(f"x{number}" for number in range(files))
+    folder = DirectoryEntry(names, frozenset(names))
+    asked = 0
+
+    def ask() -> None:
+        nonlocal asked
+        asked += 1
+        if asked > least:
+            raise _Enough
+
+    def look(place: Source) -> Entry:
+        return folder if place.path == "/s/o" else FileEntry()
+
+    def work() -> OutputPlan:
+        return plan_output("/out", (OUT,), look=look, globs=compile_globs(globs), ask=ask)
+
+    if least == 1:
+        assert work().items == (CopyFiles("", Host("/s/o"), names),)
+    least -= 1
+    asked = 0
+    with pytest.raises(_Enough):
+        work()
+
+
+def test_very_many_names_are_in_order() -> None:
+    names = tuple(f"{number:06}" for number in range(200_000, 0, -1))
+    plan = plan_output(
+        "/out", (OUT,), look=lambda place: DirectoryEntry(names, frozenset(names)), globs=compile_globs(())
+    )
+    assert plan.items == (CopyFiles("", Host("/s/o"), names[::-1]),)

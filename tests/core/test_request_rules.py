@@ -82,6 +82,13 @@ def test_nested_defaults_are_stored(name: str) -> None:
 PORT: JsonObject = {"access": "private", "label": "notebook", "initial_path": "/"}
 
 
+def test_output_globs_are_limited() -> None:
+    assert request_rules.stored("output_glob", ["a", "**"], default=[], policy=POLICY) == ["a", "**"]
+    assert request_rules.stored("output_glob", None, default=[], policy=POLICY) == []
+    with pytest.raises(Invalid, match="Output glob has 1001 patterns, and 1000 are allowed"):
+        request_rules.stored("output_glob", ["a"] * 1001, default=[], policy=POLICY)
+
+
 def test_published_ports() -> None:
     given: JsonObject = {"80": PORT, "65535": {**PORT, "access": "public", "initial_path": ""}}
     assert request_rules.stored("published_ports", given, default={}, policy=POLICY) == given

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lading.confined import Stopped
 from lading.core.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
 from lading.supervisor.container_files import look
 
@@ -46,3 +47,16 @@ def test_no_link_is_followed_on_the_way(top: Path, tmp_path: Path) -> None:
     (top / "way").symlink_to(tmp_path / "host")
     assert look(top, "way/secret", measured=True) is None
     assert look(top, "way", measured=True) == LinkEntry(str(tmp_path / "host"))
+
+
+def test_looking_at_a_large_directory_can_be_stopped(top: Path) -> None:
+    for number in range(300):
+        (top / "d" / f"more{number}").touch()
+    asked: list[bool] = []
+
+    def stop() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    with pytest.raises(Stopped):
+        look(top, "d", measured=False, stop=stop)

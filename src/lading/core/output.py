@@ -18,8 +18,9 @@ The walk starts at the output path, inside the container's view of its file syst
 
 from __future__ import annotations
 
+import heapq
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from lading.core.errors import ExecutionError, Failure
@@ -31,6 +32,9 @@ MAX_LINKS = 10
 MAX_DEPTH = 200
 """Deeper directories are refused; no tool makes them on purpose."""
 EMPTY_MARK = ".keep"
+_STRIDE = 256
+_AT_ONCE = 1 << 17
+"""Names that are sorted at once, in less than a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +119,26 @@ class OutputPlan:
     notes: tuple[str, ...] = ()
 
 
-def plan_output(output_path: str, areas: Iterable[Area], *, look: Look, globs: Globs, limit: int = 0) -> OutputPlan:
+def ask_nobody() -> None:
+    """The `ask` of a walk that cannot be stopped."""
+
+
+def plan_output(
+    output_path: str,
+    areas: Iterable[Area],
+    *,
+    look: Look,
+    globs: Globs,
+    limit: int = 0,
+    ask: Callable[[], None] = ask_nobody,
+) -> OutputPlan:
     """What to save of the output of a container that has ended.
 
-    Raises ExecutionError(USER) for a link that leads nowhere, and where the files to copy have more than `limit` bytes
+    `ask` is called for each directory and every few hundred files; what it raises ends the walk. Raises
+    ExecutionError(USER) for a link that leads nowhere, and where the files to copy have more than `limit` bytes
     (0 is no limit).
     """
-    walk = _Walk(output_path, {area.target: area for area in areas}, look, globs, limit)
+    walk = _Walk(output_path, {area.target: area for area in areas}, look, globs, limit, ask)
     walk.visit("", output_path, above="", links=0, inside=())
     return OutputPlan(tuple(walk.items), tuple(walk.notes))
 
@@ -144,7 +161,8 @@ class _Walk:
     areas: dict[str, Area]
     look: Look
     globs: Globs
-    limit: int = 0
+    limit: int
+    ask: Callable[[], None]
     total: int = 0
     items: list[Item] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -154,6 +172,7 @@ class _Walk:
 
         `links` were followed to get here, through the directories `inside`; up to `above` the path has no more links.
         """
+        self.ask()
         self._check_name(name)
         place = self._resolve(path, above, links, shown=self._shown(name))
         if place.area is not None and place.area.keep is Keep.NOTHING:
@@ -200,13 +219,32 @@ class _Walk:
 
     def _add_files(self, name: str, folder: Host, children: Iterable[str], sizes: Mapping[str, int]) -> None:
         """Plan the regular files of a directory of the host."""
-        names = sorted(children)
+        names = self._sorted(children)
         self._check_names(name, names)
         if not self.globs.everything:
-            names = [child for child in names if self.globs.keeps_file(_join(name, child))]
+            names = list(self._kept(name, names))
         if names:
             self._count(sum(sizes.get(child, 0) for child in names))
             self.items.append(CopyFiles(name, folder, tuple(names)))
+
+    def _kept(self, folder: str, names: list[str]) -> Iterator[str]:
+        """Those of the files of a directory that the globs keep."""
+        for number, name in enumerate(names):
+            if number % _STRIDE == 0:
+                self.ask()
+            if self.globs.keeps_file(_join(folder, name)):
+                yield name
+
+    def _sorted(self, names: Iterable[str]) -> list[str]:
+        """Names in order. Very many are sorted part by part: to sort millions at once takes seconds."""
+        rest = list(names)
+        if len(rest) <= _AT_ONCE:
+            return sorted(rest)
+        parts = []
+        for start in range(0, len(rest), _AT_ONCE):
+            self.ask()
+            parts.append(sorted(rest[start : start + _AT_ONCE]))
+        return list(heapq.merge(*parts))
 
     def _count(self, size: int) -> None:
         self.total += size
@@ -239,7 +277,7 @@ class _Walk:
             others |= known - plain
         else:
             others |= known
-        for child in sorted(others):
+        for child in self._sorted(others):
             inner = f"{place.path}/{child}"
             if child in plain:
                 self._add_file(_join(name, child), source, child, entry.sizes.get(child, 0))

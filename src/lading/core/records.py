@@ -175,7 +175,7 @@ _SPEC: Final = (
     mapping("runtime_constraints", "ram, vcpus and other needs."),
     mapping("scheduling_parameters", "Where and how long it may run."),
     text("output_path", "The mount target whose content is kept."),
-    sequence("output_glob", "Patterns of files that are kept; none is all."),
+    sequence("output_glob", "Patterns of files that are kept, 1,000 of 4,096 characters at most; none is all."),
     sequence("output_storage_classes", default=["default"]),
     mapping("output_properties", "Properties of the output collection."),
     Field(name="runtime_token", hidden=True, sealed=True, doc="Token that the container acts with."),

@@ -16,6 +16,7 @@ from lading.core import constraints, mounts
 from lading.core import values as attributes
 from lading.core.errors import Invalid
 from lading.core.filters import check_filters
+from lading.core.globs import check_globs
 from lading.core.ids import Infix, is_uuid
 from lading.core.jsonvalue import Json, JsonObject
 from lading.core.policy import Policy
@@ -42,6 +43,16 @@ NULLABLE = frozenset(
     }
 )
 MAX_DEPENDENCIES = 1000
+
+
+def _globs(name: str, value: Json) -> Json:
+    """Patterns of files, not too many and not too long."""
+    checked = attributes.nonempty_strings(name, value)
+    try:
+        check_globs([str(one) for one in checked] if isinstance(checked, list) else [])
+    except Invalid as error:
+        raise Invalid(f"Output glob {error.message}") from None
+    return checked
 
 
 def _ports(name: str, value: Json) -> Json:
@@ -106,7 +117,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "runtime_constraints": attributes.json_object,
         "scheduling_parameters": attributes.json_object,
         "output_path": attributes.text,
-        "output_glob": attributes.nonempty_strings,
+        "output_glob": _globs,
         "output_name": attributes.text,
         "output_ttl": attributes.whole(0, 1 << 40),
         "output_storage_classes": attributes.strings,

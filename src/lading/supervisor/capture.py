@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from lading.client.collections import BlockSink, CollectionWriter
-from lading.confined import Stop, Stopped, Tree
+from lading.confined import Stop, Stopped, Tree, never
 from lading.core import filetree
 from lading.core.errors import ExecutionError, Failure, TooLarge
 from lading.core.globs import compile_globs
@@ -52,32 +52,30 @@ class _Many(Exception):
     """There is more to look at than is looked at in the event loop."""
 
 
-@dataclass(slots=True)
 class _Few:
-    """Looks at a few places only. `look` raises _Many when there are more."""
+    """Looks at a few places, of few entries, only. `look` raises _Many when there are more."""
 
-    places: Look
-    left: int = _FEW
+    def __init__(self, look: Callable[[Source, Stop], Entry | None]) -> None:
+        self._look = look
+        self._left = _FEW
+        self._asked = 0
 
     def look(self, source: Source) -> Entry | None:
-        entry = self.places(source)
-        self.left -= 1 + (len(entry.names) if isinstance(entry, DirectoryEntry) else 0)
-        if self.left < 0:
+        """What is at a place."""
+        self._asked = 0
+        try:
+            entry = self._look(source, self._is_enough)
+        except Stopped:
+            raise _Many from None
+        self._left -= 1 + (len(entry.names) if isinstance(entry, DirectoryEntry) else 0)
+        if self._left < 0:
             raise _Many
         return entry
 
-
-@dataclass(frozen=True, slots=True)
-class _Patient:
-    """Looks for as long as it may. `look` raises Stopped when it is told to stop."""
-
-    places: Look
-    stop: Stop
-
-    def look(self, source: Source) -> Entry | None:
-        if self.stop():
-            raise Stopped
-        return self.places(source)
+    def _is_enough(self) -> bool:
+        # It is asked at the first entry of a directory, and again when there are hundreds.
+        self._asked += 1
+        return self._asked > 1
 
 
 async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int = 0) -> OutputPlan:
@@ -87,11 +85,15 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
     """
     plan, globs = stage.plan, compile_globs(output_glob)
 
-    def work(look: Look) -> OutputPlan:
-        return plan_output(plan.output_path, plan.areas, look=look, globs=globs, limit=limit)
+    def work(look: Look, stop: Stop) -> OutputPlan:
+        def ask() -> None:
+            if stop():
+                raise Stopped
 
-    def look(source: Source) -> Entry | None:
-        entry = stage.look(source)
+        return plan_output(plan.output_path, plan.areas, look=look, globs=globs, limit=limit, ask=ask)
+
+    def look(source: Source, stop: Stop = never) -> Entry | None:
+        entry = stage.look(source, stop=stop)
         if entry is None and source == Host(plan.output_directory):
             raise ExecutionError(f"output: {plan.output_path} is gone, nothing of it can be saved", Failure.USER)
         return entry
@@ -99,8 +101,8 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
     # Most outputs are a few files: going to a thread would take longer than looking.
     with suppress(_Many):
         if not plan.collections and not plan.keeps:
-            return work(_Few(look).look)
-    return await in_thread(lambda stop, _: work(_Patient(look, stop).look))
+            return work(_Few(look).look, never)
+    return await in_thread(lambda stop, _: work(functools.partial(look, stop=stop), stop))
 
 
 async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, files: Files) -> str:

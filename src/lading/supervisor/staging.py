@@ -133,11 +133,11 @@ class Stage:
             raise ExecutionError(f"{_named(source)} has no {source.path!r}", Failure.USER)
         return path
 
-    def look(self, source: Source) -> Entry | None:
-        """What is at a place, links not followed (`core.output`)."""
+    def look(self, source: Source, *, stop: confined.Stop = confined.never) -> Entry | None:
+        """What is at a place, links not followed (`core.output`). Raises OSError, Stopped."""
         top, path = self._place(source)
         # What is in a collection is referred to: its size does not matter.
-        return container_files.look(top, path, measured=not isinstance(source, Collection))
+        return container_files.look(top, path, measured=not isinstance(source, Collection), stop=stop)
 
     def open_folder(self, source: Source) -> confined.Tree:
         """The directory at a place. Raises OSError, also where a link is on the way to it."""
