@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.blocks import BlockClient
+from lading.client.blocks import BlockClient, hash_block, hash_part
 from lading.client.collections import CollectionWriter, download, download_file, read_file
 from lading.client.folders import SMALL
 from lading.core import filetree, manifest
@@ -319,3 +319,52 @@ async def test_files_on_their_way_are_closed_when_left_early(blocks: BlockClient
     async with CollectionWriter(blocks, pack=4000) as writer:
         await writer.add_file("f", tmp_path / "f")
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+class _Counting:
+    """Counts what is stored, and keeps none of it."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+
+    async def put(self, data: bytes | bytearray) -> str:
+        self.lengths.append(len(data))
+        return f"{await hash_block(data)}+{len(data)}"
+
+    async def put_part(self, descriptor: int, start: int, length: int, /) -> str:
+        self.lengths.append(length)
+        return f"{await hash_part(descriptor, start, length)}+{length}"
+
+
+async def test_blocks_of_zeros_are_stored_once(tmp_path: Path) -> None:
+    seen: list[int] = []
+    for name in ("a", "b"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate((1 << 40) + 7)
+            os.pwrite(file.fileno(), b"begin", 0)
+    counting = _Counting()
+    async with CollectionWriter(counting) as writer:
+        await writer.add_file("a", tmp_path / "a", progress=seen.append)
+        await writer.add_file("b", tmp_path / "b")
+        tree = dict(filetree.files(await writer.finish_tree()))
+    assert sorted(counting.lengths) == [7, MAX_BLOCK, MAX_BLOCK, MAX_BLOCK]
+    assert [file.size for file in tree.values()] == [(1 << 40) + 7] * 2
+    assert sum(seen) == (1 << 40) + 7
+
+
+async def test_a_hole_and_zeros_give_the_same_manifest(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(3 * MAX_BLOCK + 5)
+    counting = _Counting()
+    async with CollectionWriter(counting) as writer:
+        await writer.add_file("f", tmp_path / "sparse")
+        sparse = await writer.finish()
+    assert counting.lengths == [MAX_BLOCK, 5]
+    with (tmp_path / "sparse").open("r+b") as file:
+        for at in range(0, 3 * MAX_BLOCK + 5, MAX_BLOCK):
+            os.pwrite(file.fileno(), b"\0", at)
+    counting = _Counting()
+    async with CollectionWriter(counting) as writer:
+        await writer.add_file("f", tmp_path / "sparse")
+        assert await writer.finish() == sparse
+    assert counting.lengths == [MAX_BLOCK] * 3 + [5]

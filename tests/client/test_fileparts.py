@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lading.client.fileparts import FilePart
+from lading.client.fileparts import FilePart, Holes
 from lading.core.errors import Invalid
 
 CONTENT = bytes(range(256)) * 4000
@@ -38,3 +39,22 @@ async def test_a_part_comes_in_pieces(descriptor: int, monkeypatch: pytest.Monke
 async def test_a_file_that_is_too_short_is_said(descriptor: int) -> None:
     with pytest.raises(Invalid, match=f"{len(CONTENT)} bytes are left"):
         await pieces(FilePart(descriptor, 0, len(CONTENT) + 1))
+
+
+def test_holes_are_found(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb+") as file:
+        file.truncate(10 << 20)
+        os.pwrite(file.fileno(), b"x", 5 << 20)
+        holes = Holes(file.fileno())
+        found = [holes.cover(start << 20, 1 << 20) for start in range(10)]
+        assert found == [True] * 5 + [False] + [True] * 4
+        # It has become shorter meanwhile.
+        assert not holes.cover(9 << 20, 2 << 20)
+
+
+def test_a_file_system_that_knows_no_holes_has_none(descriptor: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(os, "lseek", refuse)
+    assert not Holes(descriptor).cover(0, 100)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from lading.core import filetree
 from tests.reality import need_program, need_root
 from tests.system.test_supervisor import Stage, staged
 
@@ -32,3 +33,18 @@ async def test_a_glob_of_many_stars(native: Stage, pattern: str) -> None:
     assert record["state"] == "Complete"
     kept = native.server.files(record["output"])
     assert set(kept) == ({f"d/{name}b"} if pattern.startswith("**/") else set())
+
+
+@pytest.mark.attack("an output of a terabyte that takes no room on the disk")
+async def test_a_sparse_terabyte(native: Stage) -> None:
+    async with asyncio.timeout(SECONDS):
+        record = await native.run(["dd", "if=/dev/zero", "of=/out/large", "bs=1", "count=1", "seek=999999999999"])
+    assert record["state"] == "Complete", record["runtime_status"]
+    (text,) = (
+        one["manifest_text"]
+        for one in native.server.collections.values()
+        if one["portable_data_hash"] == record["output"]
+    )
+    ((path, file),) = filetree.files(filetree.from_manifest(text))
+    assert (path, file.size) == ("large", 10**12)
+    assert len({segment.locator for segment in file.segments}) == 2

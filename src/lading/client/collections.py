@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from lading.client.blocks import BlockCache, BlockClient
+from lading.client.fileparts import Holes
 from lading.client.folders import SMALL, Folder
 from lading.client.landing import Landing
 from lading.confined import Stop, Stopped, open_regular
@@ -39,6 +40,8 @@ _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 256
 _FEW = 64
 _PIECE = 4 << 20
+_STRIDE = 256
+"""Blocks of a hole between two moments at which something else may be done."""
 _EMPTY = File()
 
 
@@ -76,6 +79,8 @@ class CollectionWriter:
         self._pieces: dict[str, list[tuple[int, int, int]]] = {}
         self._runs: list[_Run] = []
         self._locators: list[str] = []
+        # The number of the block of zeros, by length.
+        self._zeros: dict[int, int] = {}
         self._buffer = bytearray()
         self._directory = ""
         self._flights: deque[asyncio.Task[None]] = deque()
@@ -255,7 +260,19 @@ class CollectionWriter:
         self, path: str, descriptor: int, parts: Iterable[tuple[int, int]], progress: Callable[[int], None] | None
     ) -> None:
         await self._flush()
-        for start, length in parts:
+        holes = Holes(descriptor)
+        for number, (start, length) in enumerate(parts):
+            empty = holes.cover(start, length)
+            if empty and length in self._zeros:
+                # Each block of a hole is the same: the first is stored, the others refer to it.
+                self._pieces[path].append((self._zeros[length], 0, length))
+                if progress:
+                    progress(length)
+                if number % _STRIDE == 0:
+                    await asyncio.sleep(0)
+                continue
+            if empty:
+                self._zeros[length] = len(self._locators)
             self._pieces[path].append((len(self._locators), 0, length))
             # Of its own, so that the file may be closed while the block is on its way.
             mine = os.dup(descriptor)

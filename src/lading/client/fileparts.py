@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -34,6 +35,25 @@ class FilePart:
                 raise shorter(at)
             done += len(part)
             yield part
+
+
+class Holes:
+    """Where an open file has no data on disk, so that zeros are read: asked for from its beginning to its end."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._data = 0
+        """Where the next data begins, as far as it is known."""
+
+    def cover(self, start: int, length: int) -> bool:
+        """Whether all of a part is in a hole. Moves the position of the file."""
+        if start >= self._data:
+            try:
+                self._data = os.lseek(self._descriptor, start, os.SEEK_DATA)
+            except OSError as error:
+                # No data up to the end of the file; or a file system that cannot say.
+                self._data = os.fstat(self._descriptor).st_size if error.errno == errno.ENXIO else start
+        return start + length <= self._data
 
 
 def shorter(length: int) -> Invalid:
