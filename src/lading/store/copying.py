@@ -25,7 +25,7 @@ TABLES: Final = (
     "grants",
     "group_standing",
 )
-LEFT: Final = ("schema_versions", "scheduling_statuses", "dispatchers")
+LEFT: Final = ("schema_versions", "scheduling_statuses", "dispatchers", "dispatcher_leases")
 """Tables that the new database has of its own."""
 _BATCH: Final = 500
 _MOST_VALUES: Final = 30_000
