@@ -32,6 +32,7 @@ MAY_WALK = {
     "supervisor/cards.py": "device files of the machine",
     "supervisor/diskuse.py": "descriptors of directories that were opened through `confined`; names of run directories",
     "supervisor/engines/native.py": "the state directory of crun",
+    "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
     "supervisor/gang_output.py": "`Tree.walk`",
     "supervisor/gateway/ports.py": "/proc",
     "supervisor/image_archive.py": "files of the image cache, by patterns of their names",
