@@ -80,3 +80,22 @@ async def test_work_that_was_not_begun_never_is(file: int) -> None:
         gate.set()
         await occupied
     assert done == []
+
+
+async def test_work_that_writes_is_waited_for(file: int) -> None:
+    begun, ended = threading.Event(), list[bool]()
+
+    def work(stop: Stop, _: tuple[int, ...]) -> None:
+        begun.set()
+        while not stop():
+            pass
+        ended.append(True)
+        raise OSError
+
+    task = asyncio.create_task(in_thread(work, file, is_waited_for=True))
+    await asyncio.to_thread(begun.wait)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [True]
+    assert await in_thread(lambda stop, own: os.pread(own[0], 3, 0), file, is_waited_for=True) == b"con"

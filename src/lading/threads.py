@@ -17,10 +17,13 @@ from lading.confined import Stop
 _Answer = TypeVar("_Answer")
 
 
-async def in_thread(work: Callable[[Stop, tuple[int, ...]], _Answer], *descriptors: int) -> _Answer:
+async def in_thread(
+    work: Callable[[Stop, tuple[int, ...]], _Answer], *descriptors: int, is_waited_for: bool = False
+) -> _Answer:
     """The answer of `work(stop, descriptors)` in a thread, with copies of the descriptors that are closed at its end.
 
-    When the caller is cancelled it does not wait: `stop()` is true from then on, and work that was not begun never is.
+    When the caller is cancelled `stop()` is true from then on, and work that was not begun never is. The caller does
+    not wait then, unless the work `is_waited_for`: work that writes must be over before what it wrote is removed.
     """
     copies = tuple(os.dup(one) for one in descriptors)
     stopped, taken = threading.Event(), threading.Lock()
@@ -37,9 +40,12 @@ async def in_thread(work: Callable[[Stop, tuple[int, ...]], _Answer], *descripto
         finally:
             close()
 
+    running = asyncio.get_running_loop().run_in_executor(None, run)
     try:
-        return await asyncio.to_thread(run)
+        return await (asyncio.shield(running) if is_waited_for else running)
     finally:
         stopped.set()
         if taken.acquire(blocking=False):
             close()
+        elif is_waited_for and not running.done():
+            await asyncio.gather(running, return_exceptions=True)

@@ -4,7 +4,16 @@ import pytest
 
 from lading.core.container import Container, State
 from lading.core.errors import ExecutionError, Failure, Full
-from lading.supervisor.ending import Circumstances, Ending, failed, judge, runtime_status, signal_name, without_results
+from lading.supervisor.ending import (
+    Circumstances,
+    Ending,
+    failed,
+    judge,
+    runtime_status,
+    signal_name,
+    stopped_while_saving,
+    without_results,
+)
 from lading.supervisor.engines import Exit
 
 CONTAINER = Container(
@@ -100,3 +109,11 @@ def test_the_status_keeps_what_the_container_said() -> None:
 @pytest.mark.parametrize(("code", "text"), [(0, ""), (128, ""), (137, " (SIGKILL)"), (255, "")])
 def test_signals_are_named(code: int, text: str) -> None:
     assert signal_name(code) == text
+
+
+def test_an_end_whose_results_nobody_wants() -> None:
+    ending = stopped_while_saving(Ending(state=State.COMPLETE, exit_code=3))
+    assert (ending.state, ending.exit_code, ending.failure, ending.error) == (State.CANCELLED, 3, None, "")
+    assert ending.warning == "cancelled while its output was saved; none of it is kept"
+    lost = failed(ExecutionError("x", Failure.NODE))
+    assert stopped_while_saving(lost) is lost

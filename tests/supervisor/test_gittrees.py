@@ -11,6 +11,7 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
+from lading.confined import Stopped
 from lading.core.errors import ExecutionError, Failure, Unavailable
 from lading.core.mountplan import GitTree
 from lading.supervisor.gittrees import fetch, key, unpack
@@ -135,3 +136,9 @@ async def test_a_tree_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="git tree aaaa.*: gone") as caught:
         await fetch(Served(b'{"errors":["gone"]}', 404).api(), CONTAINER, GitTree("a" * 40, "tree"), tmp_path)
     assert caught.value.failure is Failure.USER
+
+
+def test_unpacking_can_be_stopped(tmp_path: Path) -> None:
+    with pytest.raises(Stopped):
+        unpack(archive(("a", b"x", 0o644)), tmp_path, stop=lambda: True)
+    assert list(tmp_path.iterdir()) == []

@@ -221,6 +221,69 @@ async def test_a_container_that_cannot_be_kept_ends_as_ever(bench: Bench) -> Non
     assert "is not kept: no way" in bench.log("crunch-run.txt")
 
 
+@pytest.mark.parametrize(("call", "faults"), [("POST block", [503] * 99), ("POST collections", [503] * 99)])
+async def test_saving_ends_when_the_container_is_cancelled(bench: Bench, call: str, faults: list[int]) -> None:
+    bench.settings = {"unreachable_timeout": 600.0}
+    record = bench.add("echo data > /out/file; exit 3")
+    bench.server.faults = {"POST finish": [422], call: faults}
+    bench.server.on_call = lambda seen: bench.stop.set() if seen == call else None
+    assert await bench.run() == 0
+    assert (record["state"], record["exit_code"], record["output"]) == ("Cancelled", 3, None)
+    assert record["runtime_status"] == {"warning": "cancelled while its output was saved; none of it is kept"}
+
+
+async def test_the_log_of_a_container_that_is_cancelled_while_it_is_saved_is_kept(bench: Bench) -> None:
+    bench.settings = {"unreachable_timeout": 600.0}
+    record = bench.add("echo data > /out/file; echo said")
+    bench.server.faults = {"POST finish": [422], "POST collections": [503] * 99}
+
+    def note(call: str) -> None:
+        if call == "POST collections":
+            bench.stop.set()
+        if "told to stop before" in (bench.run_directory / "log" / "crunch-run.txt").read_text():
+            bench.server.faults.clear()
+
+    bench.server.on_call = note
+    assert await bench.run() == 0
+    assert record["state"] == "Cancelled"
+    assert bench.log("stdout.txt") == f"{STAMP} said\n"
+    assert "told to stop before all results were saved" in bench.log()
+
+
+async def test_a_server_that_does_not_answer_is_not_waited_for_once_we_are_told_to_stop(bench: Bench) -> None:
+    bench.settings = {"unreachable_timeout": 600.0}
+    record = bench.add("true")
+    bench.server.faults = {"POST finish": [422], "PUT containers": [0] + [503] * 99}
+    bench.server.on_call = lambda call: bench.stop.set() if call == "POST finish" else None
+    assert await bench.run() == 1
+    assert record["state"] == "Running"
+
+
+async def test_giving_a_container_back_is_not_repeated_once_we_are_told_to_stop(bench: Bench) -> None:
+    bench.settings = {"unreachable_timeout": 600.0}
+    record = bench.add("true")
+    bench.stop.set()
+    bench.server.faults = {"PUT containers": [503] * 99}
+    bench.server.on_call = lambda call: bench.stop.set()
+    assert await bench.run() == 1
+    assert record["state"] == "Locked"
+
+
+async def test_whoever_ends_the_time_of_a_kept_container_wants_its_results(bench: Bench) -> None:
+    bench.settings = {"unreachable_timeout": 600.0}
+    record = bench.add("echo data > /out/file; exit 3", scheduling_parameters={"keep_on_failure": 600})
+
+    def note(call: str) -> None:
+        if record["runtime_status"].get("activity"):
+            bench.stop.set()
+
+    bench.server.on_call = note
+    bench.server.faults = {"POST finish": [422], "POST block": [503] * 6}
+    assert await bench.run() == 0
+    assert (record["state"], record["exit_code"]) == ("Complete", 3)
+    assert bench.output() == {"file": b"data\n"}
+
+
 async def test_term_before_running_gives_the_container_back(bench: Bench) -> None:
     record = bench.add("true")
     bench.stop.set()

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -279,3 +281,29 @@ async def test_a_directory_in_memory_that_is_full_is_named(
 
 async def no_git(tree: GitTree, directory: Path) -> None:
     raise AssertionError(f"{tree} is not wanted in {directory}")
+
+
+async def test_laying_out_a_copy_ends_when_nobody_wants_it(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pdh = server.add_collection({f"{number:04}": b"x" for number in range(50)})
+    made = planned(tmp_path, {"/out/copy": {"kind": "collection", "portable_data_hash": pdh, "writable": True}})
+    stage, begun, go = Stage(made), asyncio.Event(), threading.Event()
+    loop, sendfile = asyncio.get_running_loop(), os.sendfile
+
+    def wait(*given: Any) -> int:
+        loop.call_soon_threadsafe(begun.set)
+        go.wait()
+        return sendfile(*given)
+
+    monkeypatch.setattr(os, "sendfile", wait)
+    task = asyncio.create_task(stage.set(inputs, memory=False))
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(list(Path(made.output_directory, "copy").iterdir())) == 1
+    await stage.close()

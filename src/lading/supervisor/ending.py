@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lading.core.container import Container, State
@@ -34,6 +34,13 @@ def without_results(ending: Ending, error: Full) -> Ending:
         return ending
     why = ending.error or f"its results cannot be saved: {error.message}"
     return failed(ExecutionError(why, ending.failure or Failure.DISK), exit_code=ending.exit_code)
+
+
+def stopped_while_saving(ending: Ending) -> Ending:
+    """The same end where somebody wanted no results any more: nothing is Complete without them."""
+    if ending.state is not State.COMPLETE:
+        return ending
+    return replace(ending, state=State.CANCELLED, warning="cancelled while its output was saved; none of it is kept")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import IO
 
 from lading.client.api import ApiClient
-from lading.confined import Tree
+from lading.confined import Stop, Stopped, Tree, never
 from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
 from lading.core.mountplan import GitTree
 from lading.supervisor.tar_reader import Reader, members
+from lading.threads import in_thread
 
 BLOB = "blob"
 """The file that a blob becomes, in a directory of its own."""
@@ -44,19 +45,21 @@ async def fetch(api: ApiClient, container_uuid: str, tree: GitTree, directory: P
             _place_blob(part, directory / BLOB, tree.hash)
             return
         with part.open("rb") as file:
-            unpack(file, directory)
+            await in_thread(lambda stop, _: unpack(file, directory, stop=stop), is_waited_for=True)
     except RequestError as error:
         raise ExecutionError(f"git {tree.kind} {tree.hash}: {error.message}", Failure.USER) from error
     finally:
         part.unlink(missing_ok=True)
 
 
-def unpack(source: IO[bytes], directory: Path) -> None:
+def unpack(source: IO[bytes], directory: Path, *, stop: Stop = never) -> None:
     """Unpack what `git archive` made below the existing `directory`. Raises Unavailable for what is no whole archive,
-    ExecutionError(INFRASTRUCTURE) for one that git cannot have made."""
+    ExecutionError(INFRASTRUCTURE) for one that git cannot have made, Stopped."""
     try:
         with Tree.open(directory) as root, Reader.open(fileobj=source, mode="r:") as tar:
             for member in members(tar):
+                if stop():
+                    raise Stopped
                 _add(tar, member, root)
             # An archive ends with two empty blocks; one that was cut off between two members has none.
             source.seek(tar.offset)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lading.core.container import State
@@ -21,11 +22,13 @@ from lading.core.output import OutputPlan
 from lading.core.timestamps import format_time
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
 from lading.supervisor.costing import Costing
-from lading.supervisor.ending import Ending, failed, runtime_status
+from lading.supervisor.ending import Ending, failed, runtime_status, stopped_while_saving
 from lading.supervisor.logs import Log
 from lading.supervisor.session import Lost, Session
 from lading.supervisor.staging import Inputs, Stage
 
+_LOG_TIME = 2.0
+"""Seconds to save the log of a container that somebody wants no results of."""
 _logger = logging.getLogger("lading.supervisor")
 
 
@@ -63,6 +66,19 @@ class Results:
         await self._report(
             ending, output=output if isinstance(output, str) else None, log=log if isinstance(log, str) else None
         )
+
+    async def give_up(self, ending: Ending) -> None:
+        """Report the end without output, as somebody wants it no more, and with the log if that takes a moment only.
+
+        Raises LadingError when the server cannot be told.
+        """
+        ending = stopped_while_saving(ending)
+        self._last_words(ending)
+        log = None
+        with suppress(LadingError, OSError):
+            async with asyncio.timeout(_LOG_TIME):
+                log = await self._store_log()
+        await self._report(ending, output=None, log=log)
 
     async def _save_at_once(self, ending: Ending, plan: OutputPlan | str | None) -> bool:
         """Send small results with the report of the end. False when that cannot be done: nothing is changed then.

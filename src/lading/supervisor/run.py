@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -63,15 +63,22 @@ from lading.supervisor.results import Results
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.supervisor.specifying import amount, specify
 from lading.supervisor.staging import Inputs, Stage, full_places
-from lading.supervisor.together import together
+from lading.supervisor.together import Interrupted, together, unless
 
 _DRAIN = 5.0
 _FREE_TIME = 60.0
 """Seconds to remove what a container wrote, when the server's disk may be full of it."""
+_LAST_CALL = 1.0
+"""Seconds for what is under way when we are told to stop: a call that the server has taken is not called off."""
+_LAST_TIME = 5.0
+"""Seconds to say the end of a container that somebody wants no results of."""
+_KEPT_SAVING = 60.0
+"""Seconds in which the results of a container that was kept are saved whatever we are told."""
 _SCRATCH = "mounts"
 """Of the run directory: what the command can write."""
 _logger = logging.getLogger("lading.supervisor")
 EngineMaker = Callable[[str, EngineSettings], Engine]
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,6 @@ class Step:
     name: str
     do: Callable[[], Awaitable[None]]
     undo: Callable[[], Awaitable[None]]
-
-
-class _Stopped(LadingError):
-    """We were told to stop."""
 
 
 async def supervise(
@@ -199,7 +202,7 @@ class Supervisor:
         except Lost as error:
             self._log.say(f"this container is not ours to run: {error.message}")
             return Ending(state=None)
-        except _Stopped:
+        except Interrupted:
             self._log.say("told to stop before anything was run")
             return Ending(state=State.CANCELLED if self._running else State.QUEUED)
         except ExecutionError as error:
@@ -272,7 +275,7 @@ class Supervisor:
         self._project = projectquota.begin(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
         plan = mountplan.plan(
             container.mounts,
-            secret_mounts=await session.secrets(),
+            secret_mounts=await self._unless_stopped(session.secrets()),
             output_path=container.output_path,
             scratch=str(self._directory / _SCRATCH),
         )
@@ -308,14 +311,15 @@ class Supervisor:
         if stage is None:
             raise ExecutionError("the mounts were not made")
         if self.stop.is_set():
-            raise _Stopped
-        given = await self._cards.take(self._session.container.runtime_constraints)
+            raise Interrupted("told to stop")
+        given = await self._unless_stopped(self._cards.take(self._session.container.runtime_constraints))
         if given.devices:
             self._log.say(given.sentence)
         try:
             spec = self._spec(stage, given)
             # The engine stops short of the command, so both may go on at the same time.
-            await together(self._by_engine(self._engine.create(spec)), self._become_running())
+            both = together(self._by_engine(self._engine.create(spec)), self._become_running())
+            await self._unless_stopped(both, grace=_LAST_CALL)
         finally:
             self._annexes.hand_over()
             stage.close_streams()
@@ -340,7 +344,7 @@ class Supervisor:
 
     async def _run_command(self) -> None:
         if self.stop.is_set():
-            raise _Stopped
+            raise Interrupted("told to stop")
         for note in self._engine.notes:
             self._log.say(note)
         self._log.say("starting the command")
@@ -395,11 +399,13 @@ class Supervisor:
             return
         try:
             self._kept = True
-            await self._engine.hold()
+            await self._unless_stopped(self._engine.hold())
             until = (self._clock() + timedelta(seconds=seconds)).strftime("%H:%M:%SZ")
             text = f"the command failed with exit code {ended.code}; its container is kept until {until}: lading shell"
             self._log.say(text)
-            await self._session.add_status({"activity": text})
+            await self._unless_stopped(self._session.add_status({"activity": text}))
+        except Interrupted:
+            return
         except LadingError as error:
             self._log.say(f"the container of the failed command is not kept: {error.message}")
             return
@@ -507,35 +513,58 @@ class Supervisor:
         self._lost = True
         self.stop.set()
 
-    async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
-        task, stopping = asyncio.create_task(work), asyncio.create_task(self.stop.wait())
-        try:
-            await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
-                raise _Stopped
-            await task
-        finally:
-            stopping.cancel()
+    async def _unless_stopped(self, work: Coroutine[Any, Any, _Answer], *, grace: float = 0.0) -> _Answer:
+        return await unless(self.stop.wait(), work, grace=grace)
 
     # The end.
 
     async def _report(self, ending: Ending, *, is_last: bool = False) -> bool:
         """Save what there is and write the end; False when there was nothing to write or the server did not take it."""
+        limit = self._assignment.output_limit
+        results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
         try:
             if ending.state is State.QUEUED:
-                await self._session.give_back()
+                await unless(self._told_again(), self._session.give_back(), grace=_LAST_CALL)
             elif ending.state is not None:
-                limit = self._assignment.output_limit
-                results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
-                await results.save(ending, started=self._is_dead, is_last=is_last)
+                saving = results.save(ending, started=self._is_dead, is_last=is_last)
+                await unless(self._told_again(), saving, grace=_LAST_CALL)
+        except Interrupted:
+            return await self._give_up(results, ending)
         except (LadingError, OSError) as error:
-            _logger.error("container=%s end not reported: %s", self._assignment.container_uuid, error)
+            self._blame_server(error)
             if isinstance(error, Full):
                 self._untold = without_results(ending, error)
             return False
         return ending.state is not None
+
+    async def _told_again(self) -> None:
+        """Wait until we are told to stop once more: whoever ended the command may still want its results.
+
+        Dispatchers repeat what they say every few seconds. Where that has ended the time for which a failed container
+        was kept, its results are wanted, so they get a while.
+        """
+        was_told = self.stop.is_set()
+        self.stop.clear()
+        if self._kept and was_told:
+            await asyncio.sleep(_KEPT_SAVING)
+            self.stop.clear()
+        await self.stop.wait()
+
+    async def _give_up(self, results: Results, ending: Ending) -> bool:
+        """Say the end without what is not saved; False when the server does not take it at once."""
+        self._log.say("told to stop before all results were saved")
+        if ending.state is State.QUEUED:
+            return False
+        try:
+            async with asyncio.timeout(_LAST_TIME):
+                await results.give_up(ending)
+        except (LadingError, OSError) as error:
+            self._blame_server(error)
+            return False
+        return True
+
+    def _blame_server(self, error: Exception) -> None:
+        _logger.error("container=%s end not reported: %s", self._assignment.container_uuid, error)
 
     async def _report_late(self, ending: Ending) -> bool:
         """Say the end to a server whose disk may have been full of what this container wrote, which goes first."""

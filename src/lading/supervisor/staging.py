@@ -10,7 +10,6 @@ import asyncio
 import errno
 import functools
 import os
-import shutil
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -40,8 +39,12 @@ from lading.supervisor import container_files, gittrees, linux
 from lading.supervisor.diskuse import check_room
 from lading.supervisor.engines import Bind
 from lading.supervisor.keepmount import KeepMount
+from lading.threads import in_thread
 
 _OPEN_DIRECTORY = 0o2777
+_COPIED = 16 << 20
+"""Bytes that are copied between two questions whether to stop."""
+_LARGE_TEXT = 1 << 20
 _LITTLE = 1 << 16
 
 
@@ -67,7 +70,9 @@ class Inputs:
                 record = await self.api.get("collections", pdh, select=("uuid", "manifest_text"))
             except RequestError as error:
                 raise ExecutionError(f"collection {pdh}: {error.message}", Failure.USER) from error
-            self._trees[pdh] = from_manifest(record["manifest_text"])
+            text = record["manifest_text"]
+            is_large = len(text) > _LARGE_TEXT
+            self._trees[pdh] = await asyncio.to_thread(from_manifest, text) if is_large else from_manifest(text)
         return self._trees[pdh]
 
     async def is_large(self, pdh: str) -> bool:
@@ -109,7 +114,7 @@ class Stage:
                     case WriteFile():
                         _write_file(step)
                     case CopyCollection(source, path):
-                        await asyncio.to_thread(_copy, self.find(source), Path(path))
+                        await self._copy(source, Path(path))
             if keep is not None and keep.is_open:
                 await asyncio.to_thread(self._bind)
             else:
@@ -177,6 +182,11 @@ class Stage:
             self._keep.say(f"large inputs are laid out on disk, as they cannot be mounted: {error.message}")
             return frozenset()
         return large
+
+    async def _copy(self, source: Source, target: Path) -> None:
+        """Copy a file or directory of a collection, writable for everybody."""
+        found = self.find(source)
+        await in_thread(lambda stop, _: _copy(found, target, stop), is_waited_for=True)
 
     def _bind(self) -> None:
         binds = [Bind(str(self.find(bind.source)), bind.target, bind.readonly) for bind in self.plan.binds]
@@ -301,16 +311,27 @@ def _write_file(step: WriteFile) -> None:
     path.chmod(0o777 if step.writable else 0o444)
 
 
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file, or a directory with all that is in it, writable for everybody."""
-    _make_open(target.parent)
-    if source.is_file():
-        shutil.copyfile(source, target)
-        target.chmod(0o777)
-        return
-    _make_open(target)
-    for one in sorted(source.iterdir()):
-        _copy(one, target / one.name)
+def _copy(source: Path, target: Path, stop: confined.Stop) -> None:
+    """Copy a file, or a directory with all that is in it, writable for everybody. Raises OSError, Stopped."""
+    pending = [(source, target)]
+    while pending:
+        here, there = pending.pop()
+        if stop():
+            raise confined.Stopped
+        if here.is_file():
+            _make_open(there.parent)
+            _copy_file(here, there, stop)
+        else:
+            _make_open(there)
+            pending += [(one, there / one.name) for one in here.iterdir()]
+
+
+def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
+    with source.open("rb", 0) as reading, target.open("wb", 0) as writing:
+        while os.sendfile(writing.fileno(), reading.fileno(), None, _COPIED):
+            if stop():
+                raise confined.Stopped
+    target.chmod(0o777)
 
 
 def _open_output(path: Path) -> int:

@@ -35,6 +35,7 @@ from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
 from lading.supervisor.engines.seccomp import make_profile
 from lading.supervisor.image_archive import ImageArchive, Proofs, fetch, stream, sweep
+from lading.supervisor.together import Interrupted, unless
 
 if TYPE_CHECKING:
     from lading.supervisor.engines.docker_network import DockerNetwork
@@ -45,6 +46,8 @@ KEPT = "lading-kept"
 """Repository of the images that failed containers are kept with."""
 _TIMEOUT = 60.0
 _DRAIN = 300.0
+_STOP_DRAIN = 2.0
+"""Seconds for what a command has written that was told to stop."""
 _CHUNK = 1 << 16
 _NOT_FOUND = 404
 _NO_LIMIT = -1
@@ -195,8 +198,9 @@ class DockerEngine:
                     counting = counting or await self._watch_limits(container)
                     # Once started, "not running" can only mean ended; "next exit" would miss one that was quick.
                     await container.wait(condition="not-running")
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(moving, _DRAIN)
+                    with contextlib.suppress(TimeoutError, Interrupted):
+                        async with asyncio.timeout(_DRAIN):
+                            await unless(stop.wait(), asyncio.shield(moving), grace=_STOP_DRAIN)
                     events = await asyncio.wait_for(counting, _TIMEOUT) if counting else LimitEvents()
                 finally:
                     tasks = [moving, stopping, *([counting] if counting else [])]
