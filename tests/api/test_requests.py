@@ -146,9 +146,18 @@ async def test_requests_of_others(it: World) -> None:
     assert (await it.ok("PUT", path, {"owner_uuid": owner}))["owner_uuid"] == owner
 
 
-async def test_zero_attempts_are_shown_as_null(it: World) -> None:
-    request = await it.submit(container_count_max=0, state="Uncommitted")
-    assert request["container_count_max"] is None
+async def test_at_least_one_container_may_be_tried(it: World) -> None:
+    refused = await it.request("POST", "container_requests", await it.spec(container_count_max=0))
+    assert refused.status == 422
+    assert "Container count max must be greater than or equal to 1" in refused.error
+
+
+async def test_a_request_without_a_command_runs_that_of_the_image(it: World) -> None:
+    request = await it.submit(command=None)
+    assert (await it.ok("GET", f"containers/{request['container_uuid']}"))["command"] == []
+    assert (await it.submit(command=None))["container_uuid"] == request["container_uuid"]
+    gang = await it.spec(command=None, scheduling_parameters={"nodes": 2})
+    assert "several nodes" in (await it.request("POST", "container_requests", gang)).error
 
 
 async def test_log_and_output_name_what_is_there(it: World) -> None:

@@ -35,7 +35,9 @@ async def test_images_by_name_and_hash(it: World) -> None:
     await image(it, None, text="undated")
     for name in ("debian:12", "sha256:1111", new, f"{new}+Zhint"):
         assert await used(it, name) == new
-    for name in ("debian", "sha256_1", "%"):
+    by_hash = {"filters": [["portable_data_hash", "=", new]]}
+    assert await used(it, (await it.ok("GET", "collections", params=by_hash))["items"][0]["uuid"]) == new
+    for name in ("debian", "sha256_1", "%", "sha256:", "sha", "s", "sha256:1", "zzzzz-4zz18-zzzzzzzzzzzzzzz"):
         reply = await it.request("POST", "container_requests", await it.spec(container_image=name))
         assert (reply.status, "not found" in reply.error) == (422, True)
     await image(it, None, name="bad:latest", file="readme.txt")
@@ -51,6 +53,17 @@ async def test_images_in_the_trash_or_of_others_are_not_found(it: World) -> None
     found = await it.ok("GET", "collections", params={"filters": [["portable_data_hash", "=", pdh]]})
     await it.ok("DELETE", f"collections/{found['items'][0]['uuid']}")
     assert (await it.request("POST", "container_requests", await it.spec(container_image="debian:12"))).status == 422
+
+
+async def test_an_image_by_uuid_must_be_readable(it: World) -> None:
+    await image(it, None)
+    uuid = (await it.ok("GET", "collections"))["items"][0]["uuid"]
+    token = await it.user("u")
+    spec = await it.spec(token=token, container_image=uuid)
+    reply = await it.request("POST", "container_requests", spec, token=token)
+    assert (reply.status, "not found" in reply.error) == (422, True)
+    await it.ok("DELETE", f"collections/{uuid}")
+    assert (await it.request("POST", "container_requests", await it.spec(container_image=uuid))).status == 422
 
 
 async def test_inputs_by_uuid_are_the_same_work(it: World) -> None:
@@ -129,9 +142,12 @@ async def test_filters_choose_among_existing_containers(it: World) -> None:
     assert why["decision"]["candidates"][0]["reason"] == "it does not meet the filters of the request"
 
 
-async def test_a_request_that_only_an_existing_container_can_satisfy(it: World) -> None:
+@pytest.mark.parametrize(
+    "condition", [["created_at", "<", "2015-07-01T00:00:01Z"], ["state", "=", "Complete"], ["exit_code", "=", 0]]
+)
+async def test_a_request_that_only_an_existing_container_can_satisfy(it: World, condition: list[object]) -> None:
     """A ContainerRequest may indicate that it cannot be satisfied by a new Container record (seed 002)."""
-    spec = await it.spec(filters=[["created_at", "<", "2015-07-01T00:00:01Z"]])
+    spec = await it.spec(filters=[condition])
     refused = await it.request("POST", "container_requests", spec)
     assert (refused.status, "a new one could not meet its filters" in refused.error) == (422, True)
     shown = await it.ok("POST", "container_requests/preview", spec)

@@ -78,11 +78,26 @@ def test_the_record_wins_over_the_image() -> None:
     assert made.cwd == "/y"
 
 
-@pytest.mark.parametrize(("cwd", "expected"), [("", "/w"), (".", "/w"), ("/x", "/x"), ("rel", "/rel")])
+@pytest.mark.parametrize(
+    ("cwd", "expected"), [("", "/w"), (".", "/w"), ("/x", "/x"), ("rel", "/w/rel"), ("../x", "/x")]
+)
 def test_the_directory_of_the_image_is_the_default(cwd: str, expected: str) -> None:
     image = ImageConfig(diff_ids=(DIFF_ID,), command=("c",), working_directory="w")
     made = imagelayout.process(image, command=[], environment=[], cwd=cwd)
     assert (made.cwd, made.arguments) == (expected, ("c",))
+
+
+@pytest.mark.parametrize(("command", "entrypoint", "default"), [(["c"], (), ()), ([], ("e",), ()), ([], (), ("d",))])
+def test_a_command_may_be_the_image_s(
+    command: list[str], entrypoint: tuple[str, ...], default: tuple[str, ...]
+) -> None:
+    image = ImageConfig(diff_ids=(DIFF_ID,), entrypoint=entrypoint, command=default)
+    imagelayout.check_command(image, command)
+
+
+def test_a_command_that_nobody_names_is_refused() -> None:
+    with pytest.raises(ExecutionError, match="neither CMD nor ENTRYPOINT; name a command"):
+        imagelayout.check_command(ImageConfig(diff_ids=(DIFF_ID,)), [])
 
 
 @pytest.mark.parametrize(

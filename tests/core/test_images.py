@@ -29,6 +29,19 @@ def test_terms(text: str, pdh: str | None, name: str) -> None:
     assert images.parse(text) == Term(text, pdh, name)
 
 
+def test_a_uuid_names_a_collection() -> None:
+    uuid = "zzzzz-4zz18-000000000000001"
+    assert images.parse(uuid) == Term(uuid, None, "", uuid)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_hash"),
+    [("sha256:abcd", True), ("a" * 64, True), ("sha256:", False), ("sha", False), ("abc", False), ("debian:12", False)],
+)
+def test_the_start_of_a_hash(text: str, is_hash: bool) -> None:
+    assert images.parse(text).is_hash is is_hash
+
+
 def link(pdh: str, *, files: tuple[str, ...] = V2, created: str = "1", stamp: str | None = None) -> ImageLink:
     return ImageLink(collection_uuid="", pdh=pdh, files=files, created_at=created, image_timestamp=stamp)
 

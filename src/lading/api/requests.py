@@ -64,7 +64,7 @@ async def create_request(call: Call) -> Answer:
         await audit.created(tx, services, REQUESTS, record, user_uuid=caller.user_uuid)
         await ledger.follow(None, record)
         await ledger.settle()
-    return Answer(body=_shown(record, select), status=_status(record) if satisfy else 200)
+    return Answer(body=show(REQUESTS, record, select), status=_status(record) if satisfy else 200)
 
 
 async def update_request(call: Call) -> Answer:
@@ -110,7 +110,7 @@ async def update_request(call: Call) -> Answer:
         elif subject.state is request.State.UNCOMMITTED and row["container_uuid"] != subject.container_uuid:
             await _let_go(ledger, subject)
         await ledger.settle()
-    return Answer(body=_shown(row, select), status=_status(row) if satisfy else 200)
+    return Answer(body=show(REQUESTS, row, select), status=_status(row) if satisfy else 200)
 
 
 async def satisfy_request(call: Call) -> Answer:
@@ -120,7 +120,7 @@ async def satisfy_request(call: Call) -> Answer:
     async with services.database.reading() as tx:
         row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
     if row["container_uuid"] is not None:
-        return Answer(body=_shown(row, select))
+        return Answer(body=show(REQUESTS, row, select))
     trees = await _look_up_stored(call, {})
     async with services.database.writing() as tx:
         row = await guard.find_readable(tx, services, REQUESTS, call.uuid, caller)
@@ -129,7 +129,7 @@ async def satisfy_request(call: Call) -> Answer:
         change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
         row = await ledger.change_request(row, await commit(ledger, change, caller, trees))
         await ledger.settle()
-    return Answer(body=_shown(row, select), status=_status(row))
+    return Answer(body=show(REQUESTS, row, select), status=_status(row))
 
 
 async def cancel_request(call: Call) -> Answer:
@@ -142,7 +142,7 @@ async def cancel_request(call: Call) -> Answer:
         ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
         row = await ledger.cancel(row)
         await ledger.settle()
-    return Answer(body=_shown(row, check_select(call.params.get("select"), REQUESTS)))
+    return Answer(body=show(REQUESTS, row, check_select(call.params.get("select"), REQUESTS)))
 
 
 async def delete_request(call: Call) -> Answer:
@@ -157,7 +157,7 @@ async def delete_request(call: Call) -> Answer:
         if row["container_uuid"] is not None:
             await _let_go(ledger, ContainerRequest.from_record(row))
         await ledger.settle()
-    return Answer(body=_shown(row, None))
+    return Answer(body=show(REQUESTS, row, None))
 
 
 def _new(call: Call, given: Record, *, parent: Parent | None = None) -> request.Change:
@@ -240,13 +240,6 @@ async def _let_go(ledger: Ledger, subject: ContainerRequest) -> None:
     if subject.container_uuid is not None:
         ledger.stale([subject.container_uuid])
         await ledger.abandon(subject.container_uuid)
-
-
-def _shown(record: Record, select: tuple[str, ...] | None) -> Record:
-    shown = show(REQUESTS, record, select)
-    if shown.get("container_count_max") == 0:
-        shown["container_count_max"] = None
-    return shown
 
 
 _LOOKED_AT: Final = ("mounts", "runtime_token")

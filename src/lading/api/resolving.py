@@ -288,7 +288,7 @@ async def _facts(
     image = await _image(tx, services, term, acting, present)
     found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
     if access.is_limited(acting):
-        await guard.check_content_scope(tx, services, acting, image, "container_image")
+        await guard.check_content_scope(tx, services, acting, image, "container_image", uuid=term.uuid or "")
         for one in named:
             pdh = found[one.name]
             if pdh is not None:
@@ -332,6 +332,11 @@ async def _image(tx: Transaction, services: Services, term: Term, acting: Princi
         if term.pdh not in present:
             raise Invalid(images.not_found(term.text))
         return term.pdh
+    if term.uuid is not None:
+        found = await records.get(tx, COLLECTIONS, term.uuid)
+        if found is None or not await _usable(tx, found, services, acting):
+            raise Invalid(images.not_found(term.text))
+        return str(found["portable_data_hash"])
     links = await _image_links(tx, services, term, acting)
     return images.choose(term, links, formats=services.policy.image_formats)
 
@@ -344,7 +349,7 @@ async def _image_links(tx: Transaction, services: Services, term: Term, acting: 
         Compare(name, "=", term.name),
     )
     links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_name))
-    if not links:
+    if not links and term.is_hash:
         by_hash = (Compare(link_class, "=", images.IMAGE_HASH), Like((name,), f"{_escaped(term.text)}%"))
         links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))
     heads = [link["head_uuid"] for link in links if link["head_uuid"]]

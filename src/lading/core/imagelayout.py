@@ -130,18 +130,23 @@ def process(
 ) -> Process:
     """What to start: the record's words win, the image fills the rest (dispatch-contract A.10, A.11).
 
-    The image's entry point stands before the command; a `cwd` of "" or "." is the image's own.
+    The image's entry point stands before the command; `cwd` is relative to the directory of the image.
     """
     merged = {"PATH": DEFAULT_PATH}
     merged.update(_pair(one) for one in image.environment)
     merged.update(environment)
-    directory = image.working_directory if cwd in ("", ".") else cwd
     return Process(
         arguments=(*image.entrypoint, *(command or image.command)),
         environment=tuple(merged.items()),
-        cwd=posixpath.normpath(posixpath.join("/", directory)),
+        cwd=posixpath.normpath(posixpath.join("/", image.working_directory, cwd)),
         user=image.user,
     )
+
+
+def check_command(image: ImageConfig, command: Sequence[str]) -> None:
+    """Raise ExecutionError(IMAGE) when neither the record nor the image says what to run."""
+    if not (command or image.entrypoint or image.command):
+        raise _fault("the request names no command, and the image has neither CMD nor ENTRYPOINT; name a command")
 
 
 def account(user: str, *, passwd: str, group: str) -> Account:

@@ -1,4 +1,5 @@
-"""Which image a request means: a portable data hash, a `repository:tag`, or the start of an image hash.
+"""Which image a request means: a portable data hash, the uuid of a collection, a `repository:tag`, or the start of an
+image hash.
 
 Source: api-contract 1.6 "Image lookup". The server looks the links up, these functions choose among them.
 """
@@ -10,12 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lading.core.errors import Invalid
+from lading.core.ids import Infix, is_uuid
 from lading.core.values import printable
 
 REPO_TAG = "docker_image_repo+tag"
 IMAGE_HASH = "docker_image_hash"
 
 _LOCATOR = re.compile(r"([0-9a-f]{32}\+\d+)(\+[^+/]+)*")
+_HASH = re.compile(r"(sha256:)?[0-9A-Fa-f]{4,64}")
+"""The least that names an image by its hash: `sha256:` alone, or `s`, would be the start of every one."""
 _FILE = re.compile(r"(sha256:)?[0-9A-Fa-f]{64}\.tar")
 
 
@@ -23,13 +27,19 @@ _FILE = re.compile(r"(sha256:)?[0-9A-Fa-f]{64}\.tar")
 class Term:
     """What `container_image` asks for.
 
-    With `pdh` set: that collection. Else links of class REPO_TAG named `name`, and if there are none, links of class
-    IMAGE_HASH whose name starts with `text`.
+    With `pdh` set: that collection; with `uuid` set: the content of that collection now. Else links of class REPO_TAG
+    named `name`, and if there are none and `is_hash`, links of class IMAGE_HASH whose name starts with `text`.
     """
 
     text: str
     pdh: str | None
     name: str
+    uuid: str | None = None
+
+    @property
+    def is_hash(self) -> bool:
+        """Whether the text can be the start of an image hash."""
+        return _HASH.fullmatch(self.text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +61,8 @@ def parse(text: str) -> Term:
     match = _LOCATOR.fullmatch(text)
     if match is not None:
         return Term(text, match[1], "")
+    if is_uuid(text, Infix.COLLECTION):
+        return Term(text, None, "", text)
     repository, colon, tag = text.rpartition(":")
     if not colon or "/" in tag:
         return Term(text, None, f"{text}:latest")

@@ -1,25 +1,26 @@
 """Whether a container that is made now could ever meet the `filters` of a request.
 
 Filters say further what satisfies a request, so a request can say that nothing but an existing result will do (seed
-002: "cannot be satisfied by a new Container record"), for instance with ["created_at", "<", ...]. What never changes
-after a container was made is compared; whatever may still become true (its state, its exit code) does not count.
+002: "cannot be satisfied by a new Container record"), for instance with ["state", "=", "Complete"],
+["exit_code", "=", 0] or ["created_at", "<", ...]. A container that is made now is Queued, has no exit code, no times
+and no output, so each attribute with one plain value is compared as it will be stored. Conditions on objects, arrays
+and patterns of text are taken as met, and so is each on the priority, which the requests for the container decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lading.core.filters import Among, Column, Compare, Constant, Either, Expression
+from lading.core.filters import Among, Column, Compare, CompareColumns, Constant, Either, Expression, IsKind
 from lading.core.jsonvalue import Json
+from lading.core.schema import Type
 
-FIXED = frozenset(
-    {"uuid", "owner_uuid", "created_at", "container_image", "cwd", "output_path", "runtime_user_uuid", "service"}
-)
-"""Attributes that are compared."""
+_PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLEAN})
+_OPEN = frozenset({"priority"})
 
 
 def can_meet(filters: Sequence[Expression], container: Mapping[str, Json]) -> bool:
-    """Whether a container with these attributes may come to meet all conditions."""
+    """Whether a container with these attributes meets all conditions, as far as they are compared."""
     return all(_possible(one, container) for one in filters)
 
 
@@ -29,18 +30,42 @@ def _possible(part: Expression, container: Mapping[str, Json]) -> bool:
             return value
         case Either(parts):
             return any(_possible(one, container) for one in parts)
-        case Compare(Column(name), operator, value) if name in FIXED:
-            return _compared(container.get(name), operator, value)
-        case Among(Column(name), values, null, negated) if name in FIXED:
-            actual = container.get(name)
+        case Compare(Column() as column, operator, value) if _is_known(column, container):
+            return _compared(container[column.name], operator, value)
+        case Among(Column() as column, values, null, negated) if _is_known(column, container):
+            actual = container[column.name]
             return (actual in values or (actual is None and null)) is not negated
+        case CompareColumns(left, operator, right) if _is_known(left, container) and _is_known(right, container):
+            return _related(container[left.name], operator, container[right.name])
+        case IsKind(name) if name in container:
+            return container[name] is not None
     return True
+
+
+def _is_known(column: Column, container: Mapping[str, Json]) -> bool:
+    return column.type in _PLAIN and column.name in container and column.name not in _OPEN
+
+
+def _related(left: Json, operator: str, right: Json) -> bool:
+    """Two attributes compared: null equals nothing, itself neither."""
+    if left is None or right is None:
+        return operator == "!=" and left is not right
+    return _compared(left, operator, right)
 
 
 def _compared(actual: Json, operator: str, value: Json) -> bool:
     if operator in ("=", "!="):
         return (actual == value) is (operator == "=")
-    if not isinstance(actual, str) or not isinstance(value, str):
+    before, same = _ordered(actual, value), actual == value
+    if before is None:
         return False
-    ordered = {"<": actual < value, "<=": actual <= value, ">": actual > value, ">=": actual >= value}
-    return ordered[operator]
+    return {"<": before, "<=": before or same, ">": not before and not same, ">=": not before}[operator]
+
+
+def _ordered(left: Json, right: Json) -> bool | None:
+    """Whether `left` comes before `right`; None where they have no order."""
+    if isinstance(left, str) and isinstance(right, str):
+        return left < right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left < right
+    return None

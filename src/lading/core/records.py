@@ -166,9 +166,9 @@ COLLECTIONS: Final = RecordType(
 )
 
 _SPEC: Final = (
-    sequence("command", "Program and arguments."),
-    text("container_image", "Portable data hash, repository[:tag] or prefix of an image hash."),
-    Field(name="cwd", default=".", doc='Working directory; "." is that of the image.'),
+    sequence("command", "Program and arguments; null or empty: what the image says."),
+    text("container_image", "Portable data hash, uuid of a collection, repository[:tag] or prefix of an image hash."),
+    Field(name="cwd", default=".", doc="Working directory, absolute or relative to that of the image."),
     mapping("environment", "Environment variables."),
     mapping("mounts", "What is mounted, by target."),
     mapping("secret_mounts", "Mounts that are never shown.", sealed=True),

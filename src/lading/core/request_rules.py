@@ -17,6 +17,7 @@ from lading.core import values as attributes
 from lading.core.errors import Invalid
 from lading.core.filters import check_filters
 from lading.core.globs import check_globs
+from lading.core.hpc_gang import read_gang
 from lading.core.ids import Infix, is_uuid
 from lading.core.jsonvalue import Json, JsonObject
 from lading.core.policy import Policy
@@ -106,7 +107,7 @@ CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
         "state": attributes.text,
         "owner_uuid": attributes.text,
         "container_uuid": attributes.text,
-        "container_count_max": attributes.whole(0, 1 << 31),
+        "container_count_max": attributes.whole(1, 1 << 31),
         "priority": attributes.whole(0, 1000),
         "command": attributes.strings,
         "container_image": attributes.text,
@@ -163,6 +164,8 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
     """
     for name in ("command", "container_image", "output_path", "cwd"):
         value = record[name]
+        if name == "command" and value is None:
+            continue  # that of the image
         if not value or (isinstance(value, str) and not value.strip()):
             raise Invalid(f"{humanised(name)} can't be blank")
     if record["service"] and record["use_existing"]:
@@ -182,13 +185,15 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     committed = record["state"] == "Committed"
     if committed and record["priority"] is None:
         raise Invalid("Priority cannot be nil")
+    scheduling = as_object("scheduling_parameters", record["scheduling_parameters"])
+    if record["command"] is None and read_gang(scheduling).nodes > 1:
+        raise Invalid("Command can't be blank where several nodes are asked for")
     _check_nul("command", record["command"])
     attributes.environment("environment", record["environment"])
     tables = (as_object(name, record[name]) for name in ("mounts", "secret_mounts"))
     needs = as_object("runtime_constraints", record["runtime_constraints"])
     mounts.validate(*tables, output_path=str(record["output_path"]), has_api=needs["API"] is True)
     constraints.check(needs, committed=committed)
-    scheduling = as_object("scheduling_parameters", record["scheduling_parameters"])
     constraints.check_scheduling(scheduling, committing=committing, policy=policy)
     classes = record["output_storage_classes"]
     unknown = [one for one in classes if one not in policy.storage_classes] if isinstance(classes, list) else []

@@ -119,6 +119,8 @@ class NativeEngine:
         if not linux.has_own_mounts():
             raise ExecutionError("the native engine mounts only in a mount namespace of its own; leave this one first")
         self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus, processes=spec.processes)
+        if spec.nodes == 1:
+            imagelayout.check_command(self._image.config, spec.command)
         bundle = self._run / "bundle"
         try:
             self._enter_namespace(spec)
