@@ -108,7 +108,7 @@ def test_hidden_bytes(script: str) -> None:
 
 @pytest.mark.attack("hides what it writes below more directories than are walked through")
 def test_deep_directories() -> None:
-    with small_disk(size=300) as disk, cluster_on(disk) as cluster:
+    with small_disk(size=300) as disk, cluster_on(disk, **LIMITED) as cluster:
         attack(cluster, DEEP, "directories more than 400 deep")
 
 

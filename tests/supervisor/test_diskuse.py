@@ -105,11 +105,17 @@ def test_neighbours_tell_each_other(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     now = (tmp_path / "a").stat().st_mtime
     one, two = Neighbours(tmp_path / "a", lambda: now), Neighbours(tmp_path / "b", lambda: now)
+    (tmp_path / "b" / "journal").touch()
+    assert one.are_unknown()
+    two.tell({})
+    assert one.are_unknown()
+    assert not two.are_unknown()
     writer = Writer("b", Amount(1 << 50, 2), Amount(3, 4))
     two.tell({7: Writer("b", Amount(9), Amount())})
     two.tell({7: writer})
     (tmp_path / "c" / diskuse.NAME).write_text("rubbish")
     assert one.others(7) == [writer]
+    assert not one.are_unknown()
     assert one.others(8) == [Writer("b", Amount(), Amount())]
     assert two.others(7) == []
     assert Neighbours(tmp_path / "a", lambda: now + 100).others(7) == []

@@ -100,7 +100,7 @@ async def test_a_container_that_does_little_is_not_measured(run: Path) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
             await watching.run_until_full()
-    assert not (run / "disk").exists()
+    assert (run / "disk").read_bytes().strip() == b"{}"
 
 
 async def test_the_disk_of_a_daemon_is_looked_at_too(
@@ -118,3 +118,21 @@ async def test_the_disk_of_a_daemon_is_looked_at_too(
     watching = asyncio.create_task(ends(watch(run, has_daemon=True, allowed=Allowance(beside=30 * MIB))))
     write(layer / "big", 40 * MIB)
     assert "has written 40.0 MiB" in await watching
+
+
+async def test_nobody_ends_before_the_others_have_been_heard(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(run / "mounts" / "mine", 40 * MIB)
+    (run.parent / "other").mkdir()
+    (run.parent / "other" / "journal").touch()
+    kept = Amount(read_disk(run).free.size + (1 << 40), 0)
+    # The growth of all must be worth it: a part of the reserve.
+    kept = Amount(min(kept.size, 1 << 62), 0)
+    device = run.stat().st_dev
+    other = Neighbours(run.parent / "third", lambda: 0.0)
+    (run.parent / "third").mkdir()
+    other.tell({device: Writer("third", Amount(1, 1), Amount(1 << 61, 1))})
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.5):
+            await watch(run, kept=kept).run_until_full()
+    monkeypatch.setattr(diskwatch, "_HEARING", 0.0)
+    assert "takes the most, 40.0 MiB" in await ends(watch(run, kept=kept))

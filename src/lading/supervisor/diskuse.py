@@ -120,6 +120,22 @@ class Neighbours:
             finally:
                 os.close(descriptor)
 
+    def are_unknown(self) -> bool:
+        """Whether another container is there that has not said yet what it takes, or cannot on a full disk."""
+        runs = (path.parent for path in self._run.parent.glob("*/journal"))
+        return any(run != self._run and not self._has_told(run / NAME) for run in runs)
+
+    def _has_told(self, path: Path) -> bool:
+        with contextlib.suppress(OSError):
+            return self._is_fresh(path) and path.read_bytes().strip() != b"{}"
+        return False
+
+    def _is_fresh(self, path: Path) -> bool:
+        try:
+            return self._clock() - path.stat().st_mtime < _FRESH
+        except OSError:
+            return False
+
     def others(self, device: int) -> list[Writer]:
         """What the others said a short time ago that they take of a file system."""
         found = []
@@ -127,7 +143,7 @@ class Neighbours:
             if path.parent == self._run:
                 continue
             with contextlib.suppress(OSError, msgspec.DecodeError):
-                if self._clock() - path.stat().st_mtime < _FRESH:
+                if self._is_fresh(path):
                     told = msgspec.json.decode(path.read_bytes(), type=dict[str, _Told])
                     one = told.get(str(device), _Told(Amount(), Amount()))
                     found.append(Writer(path.parent.name, one.taken, one.grown))

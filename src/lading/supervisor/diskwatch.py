@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ _LONGEST_WALK = 60.0
 """Seconds; what was seen until then counts."""
 _LAYER_TRIES = 100
 """Looks at a container's processes for the layer that a daemon has made: they may not have begun yet."""
+_HEARING = 5.0
+"""Seconds for all containers of a full disk to say what they take, before one of them is ended on what is known."""
 _CALM = 1.0
 """Seconds between two measurements on a disk that is nearly full."""
 
@@ -56,6 +59,7 @@ class DiskWatch:
     _took: float = 0.0
     _measured: bool = False
     _has_layers: bool = False
+    _urgent_since: float = math.inf
 
     async def run_until_full(self) -> str:
         """Watch; returns why the container has to end. Raises OSError when the disk cannot be looked at."""
@@ -64,12 +68,17 @@ class DiskWatch:
         self._walked = self.clock()
         self._note_free()
         await asyncio.sleep(_FIRST)
+        # Once the disk is full there is no room for this any more.
+        neighbours.tell({})
         tries = _LAYER_TRIES if self.has_daemon else 0
         while True:
             if tries:
                 tries = 0 if await asyncio.to_thread(self._find_layers) else tries - 1
             disks = self._look()
+            self._urgent_since = min(self._urgent_since, self.clock())
             urgent = any(diskroom.is_urgent(one, self._reserve(one)) for one in disks.values())
+            if not urgent:
+                self._urgent_since = math.inf
             if self._is_due(disks, urgent=urgent):
                 why = await self._measure(neighbours) or (self._judge(neighbours) if urgent else "")
                 if why:
@@ -139,6 +148,8 @@ class DiskWatch:
 
     def _judge(self, neighbours: Neighbours) -> str:
         """Why this container has to end, as it takes the most of a disk that is nearly full."""
+        if neighbours.are_unknown() and self.clock() - self._urgent_since < _HEARING:
+            return ""
         for device, disk in self._look().items():
             others = neighbours.others(device)
             why = diskroom.must_end(disk, self._reserve(disk), self._writer(device), others)

@@ -21,9 +21,10 @@ from lading.core import diskroom
 from lading.core.diskroom import Amount
 
 _SUFFIXES: Final = ("", "-wal", "-shm")
-_PERIOD: Final = 5.0
+_PERIOD: Final = 1.0
 _PART: Final = 16
-_LEAST, _MOST = 1 << 20, 64 << 20
+_LEAST, _MOST = 8 << 20, 64 << 20
+"""The log of the database grows by about a megabyte in a second of steady writing."""
 _KEEP_SIZE: Final = 1
 """FALLOC_FL_KEEP_SIZE of linux/falloc.h."""
 _BLOCK: Final = 512
@@ -39,7 +40,7 @@ async def keep_room(database: Path, wanted: Amount) -> None:
 
 
 def set_aside(database: Path, wanted: Amount) -> None:
-    """Set room aside for the files of the database that are there, a sixteenth of the reserve each, 1 MiB to 64 MiB.
+    """Set room aside for the files of the database that are there, a sixteenth of the reserve each, 8 MiB to 64 MiB.
 
     Where the file system cannot do that, or is full, nothing happens.
     """
