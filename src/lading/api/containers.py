@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from lading.api import generic, guard, sites
+from lading.api import audit, generic, guard, sites
 from lading.api.exchange import Answer, Call
 from lading.api.ledger import Ledger
 from lading.api.shape import show
 from lading.core import access, attributes, lifecycle, recipe, writers
 from lading.core.container import FINAL, Container, State
-from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.decisions import Decision
+from lading.core.errors import Failure, Forbidden, Invalid, NotFound
 from lading.core.filters import check_number, check_select
 from lading.core.gateway_addresses import Places
 from lading.core.ids import Infix
 from lading.core.lifecycle import NewTokens
-from lading.core.records import CONTAINERS, REQUESTS, TOKENS, USERS
+from lading.core.records import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS, USERS
 from lading.core.schema import Record
 from lading.core.values import printable
 from lading.core.writers import Caller
@@ -24,6 +25,7 @@ from lading.store import accounting, contents, records
 from lading.store.database import Transaction
 
 _LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
+_LOST: Final = (Failure.NODE, Failure.PREEMPTED, Failure.INFRASTRUCTURE)
 _RECIPE: Final = recipe.GIVEN
 
 
@@ -79,9 +81,13 @@ async def update_container(call: Call) -> Answer:
     services = call.services
     select = check_select(call.params.get("select"), CONTAINERS)
     given = call.attributes(CONTAINERS)
+    log = await _spooled_log(call, given) if given.get("state") == State.CANCELLED else None
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
         container = Container.from_record(row)
+        if log is not None:
+            await generic.insert(tx, log[0], COLLECTIONS, log[1])
+            given = {**given, "log": log[1]["portable_data_hash"]}
         change = lifecycle.update(
             container,
             given,
@@ -97,6 +103,16 @@ async def update_container(call: Call) -> Answer:
             change = replace(change, changed={**change.changed, "published_ports": assigned})
         row = await carry_out(tx, call, row, change)
     return Answer(body=show(CONTAINERS, row, select))
+
+
+async def _spooled_log(call: Call, given: Record) -> tuple[Call, Record] | None:
+    """The log of a container whose supervisor is lost (`spooled_log`)."""
+    # Few containers end so.
+    from lading.api.spooled_log import save_spooled
+
+    async with call.services.database.reading() as tx:
+        container = Container.from_record(await find_container(tx, call))
+    return await save_spooled(call, container, given)
 
 
 async def delete_container(call: Call) -> Answer:
@@ -273,6 +289,11 @@ async def carry_out(tx: Transaction, call: Call, row: Record, change: lifecycle.
     ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
     row = await ledger.change_container(row, change)
     await ledger.settle()
+    status = change.container.runtime_status
+    if change.changed.get("state") == State.CANCELLED and call.caller.supervises and status.get("failure") in _LOST:
+        # What a dispatcher notes of a supervisor that ended without a word, its own last words say here.
+        text = f"Cancelled: {status.get('error') or status['failure']}"
+        await audit.note(tx, call.services, row, Decision.CRASHED, text, {"text": text, "failure": status["failure"]})
     return row
 
 

@@ -44,9 +44,9 @@ async def finish_container(call: Call) -> Answer:
         container = Container.from_record(await find_container(tx, call))
     if writers.role_of(container, caller_of(call)) not in (writers.Role.SUPERVISOR, writers.Role.HOLDER):
         raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
-    own = await _own(call, container)
+    own = await as_container(call, container)
     kept = frozenset(await asyncio.gather(*map(services.blocks.keep, data)))
-    made = {name: await _collection(own, container, name, text, kept) for name, text in manifests.items()}
+    made = {name: await make_collection(own, container, name, text, kept) for name, text in manifests.items()}
     async with services.database.writing() as tx:
         row = await find_container(tx, call)
         for record in made.values():
@@ -68,7 +68,7 @@ def _check_end(given: Record) -> None:
             raise Invalid(f"{name}: send its manifest in collections")
 
 
-async def _own(call: Call, container: Container) -> Call:
+async def as_container(call: Call, container: Container) -> Call:
     """The call as the container's own token would make it. Raises what that would raise."""
     uuid, secret = auth_token(call, container)
     principal = await authenticate(call.services, f"v2/{uuid}/{secret}/{container.uuid}")
@@ -79,7 +79,8 @@ async def _own(call: Call, container: Container) -> Call:
     return replace(call, principal=principal)
 
 
-async def _collection(own: Call, container: Container, name: str, text: str, kept: frozenset[str]) -> Record:
+async def make_collection(own: Call, container: Container, name: str, text: str, kept: frozenset[str]) -> Record:
+    """The record of a collection of results (`output` or `log`), made as the container's own token would."""
     given: Record = {"manifest_text": text, "name": f"{_NAMES[name]} for {container.uuid}", "is_trashed": True}
     content = await read_content(own, given, None, Splicing({}), kept=kept)
     record = generic.new_record(own, COLLECTIONS, {**given, **content})

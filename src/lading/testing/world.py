@@ -23,7 +23,7 @@ from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.config import Config, load
 from lading.core import ids, locator
-from lading.core.errors import Corrupt, NotFound
+from lading.core.errors import Corrupt, Full, NotFound
 from lading.core.schema import JSON, Record
 from lading.core.timestamps import format_time
 from lading.store import schema
@@ -58,11 +58,11 @@ class Clock:
 
 
 class MemoryBlocks:
-    """Blocks by hash, for saved logs; `damaged` ones cannot be read."""
+    """Blocks by hash, for saved logs; `damaged` ones cannot be read, and `full` takes none."""
 
     def __init__(self) -> None:
         self._blocks: dict[str, bytes] = {}
-        self.damaged = False
+        self.damaged = self.full = False
 
     def put(self, data: bytes) -> str:
         """Store a block; its locator without signature."""
@@ -71,7 +71,9 @@ class MemoryBlocks:
         return f"{name}+{len(data)}"
 
     async def keep(self, data: bytes, /) -> str:
-        """As `put`."""
+        """As `put`. Raises Full."""
+        if self.full:
+            raise Full("the store has no room")
         return self.put(data)
 
     async def get(self, locator: str, /) -> bytes:
