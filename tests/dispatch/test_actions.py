@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from signal import Signals
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
 from lading.core.container import State
+from lading.core.cost import Price
 from lading.core.decisions import Decision
 from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Unavailable
 from lading.core.sizing import Resources
+from lading.core.timestamps import format_time
 from lading.dispatch.actions import Actions, LockLost
 from lading.dispatch.diary import Diary
-from lading.dispatch.fleet import Assignment, Order
+from lading.dispatch.fleet import Assignment, Order, Spending
 from lading.dispatch.queue import Queue
 from lading.testing.containers import TOKEN, FakeContainers
 from lading.testing.fleet import FakeFleet
@@ -118,6 +121,20 @@ async def test_cancel_says_whose_fault_it_was() -> None:
     status = desk.server.records[desk.uuid]["runtime_status"]
     assert (status["failure"], status["errorDetail"]) == ("node", "Slurm job 7: its node failed.")
     assert desk.noted()[-1] is Decision.CRASHED
+
+
+async def test_what_was_lost_with_its_machine_has_cost_until_then() -> None:
+    desk = Desk()
+    await desk.actions.start(desk.uuid, worker="w1")
+    desk.server.run(desk.uuid, "secret1")
+    start = datetime(2026, 1, 2, tzinfo=UTC)
+    desk.server.records[desk.uuid]["started_at"] = format_time(start)
+    spending = Spending((Price(start, 2.0),), 0.5, start + timedelta(hours=3))
+    desk.fleet.end(desk.uuid, fate="Its instance i-1 is gone.", failure=Failure.NODE, spending=spending)
+    await desk.actions.clean(desk.uuid)
+    await desk.actions.cancel(desk.uuid)
+    record = desk.server.records[desk.uuid]
+    assert (record["state"], record["cost"], record["finished_at"]) == ("Cancelled", 3.0, format_time(spending.end))
 
 
 async def test_a_record_is_not_released_while_its_process_lives() -> None:

@@ -18,8 +18,9 @@ from signal import Signals
 from lading.client.api import ApiClient
 from lading.core.decisions import Decision
 from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
+from lading.core.timestamps import format_time
 from lading.dispatch.diary import Diary
-from lading.dispatch.fleet import Assignment, Fleet, Order, Process
+from lading.dispatch.fleet import Assignment, Fleet, Order, Process, Spending
 from lading.dispatch.queue import Queue
 from lading.telemetry import event
 
@@ -106,9 +107,12 @@ class Actions:
     async def cancel(self, uuid: str) -> None:
         """End the record of a running container whose process is gone."""
         await self._fleet.clean(uuid)
+        process = self._fates.get(uuid)
+        spent = await self._spent(uuid, process.spending) if process is not None and process.spending else {}
         decision, fate, failure = self._fate(uuid)
         status = {"error": _CRASHED, "errorDetail": fate, "failure": failure.value}
-        answer = await self._client.update("containers", uuid, {"state": "Cancelled", "runtime_status": status})
+        changes = {"state": "Cancelled", "runtime_status": status, **spent}
+        answer = await self._client.update("containers", uuid, changes)
         self._queue.answer(answer)
         event(_logger, "container cancelled", container=uuid, why=fate)
         self._diary.note(uuid, decision, f"Cancelled: {fate}")
@@ -120,6 +124,14 @@ class Actions:
         self._queue.answer(answer)
         event(_logger, "container refused", container=uuid, why=why)
         self._diary.note(uuid, Decision.NOT_RUN, f"Cancelled: {why}")
+
+    async def _spent(self, uuid: str, spending: Spending) -> dict[str, object]:
+        """When a container ended with its machine, and what it has cost by then: at least what is recorded."""
+        record = await self._client.get("containers", uuid, select=("uuid", "started_at", "cost"))
+        if not record.get("started_at"):
+            return {}
+        cost = max(float(record.get("cost") or 0.0), spending.since(str(record["started_at"])))
+        return {"cost": cost, "finished_at": format_time(spending.end)}
 
     def _fate(self, uuid: str) -> tuple[Decision, str, Failure]:
         """How it came to have no process: seen to end, or never seen."""

@@ -22,13 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from signal import Signals
 from typing import Protocol
 
+from lading.core.cost import Price, cost
 from lading.core.errors import Failure
 from lading.core.instances import Gpu
 from lading.core.jsonvalue import JsonObject
 from lading.core.sizing import Resources, rank_need
+from lading.core.timestamps import parse_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,19 @@ class WorkerView:
 
 
 @dataclass(frozen=True, slots=True)
+class Spending:
+    """What a container costs where its supervisor cannot say it any more: its share of these prices until `end`."""
+
+    prices: tuple[Price, ...]
+    share: float
+    end: datetime
+
+    def since(self, started_at: str) -> float:
+        """Dollars from its start on, an API timestamp."""
+        return cost(self.prices, parse_time(started_at), self.end, share=self.share)
+
+
+@dataclass(frozen=True, slots=True)
 class Process:
     """The supervisor of one container. `worker` is "" when it is not known where it runs.
 
@@ -62,7 +78,7 @@ class Process:
     its command has ended, and its results are being saved.
     `note`: what the fleet knows about its waiting, as a sentence. `fate`: of one that has ended, what the fleet was
     told about that, as a sentence, and `failure` the class of it. `others`: where its further ranks run, of a gang over
-    several workers, one for each.
+    several workers, one for each. `spending`: what one that has ended with its machine has cost.
     """
 
     worker: str
@@ -73,6 +89,7 @@ class Process:
     failure: Failure = Failure.INFRASTRUCTURE
     others: tuple[str, ...] = ()
     idle: bool = False
+    spending: Spending | None = None
 
     def takes(self, need: Resources) -> Resources:
         """How much of what its container needs is taken now: the results are on the disk until they are saved."""

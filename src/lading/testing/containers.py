@@ -241,6 +241,8 @@ class FakeContainers(ExchangesOnly):
                 return self._lock(uuid, content.get("runtime_constraints"), caller)
             case "POST", ["containers", uuid, "unlock"]:
                 return self._unlock(uuid, caller)
+            case "GET", ["containers", uuid]:
+                return self._record(uuid)
             case "PUT", ["containers", uuid]:
                 changes = content["container"]
                 self._owned(uuid, caller)

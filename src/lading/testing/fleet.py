@@ -15,7 +15,7 @@ from signal import Signals
 
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
 from lading.core.sizing import Resources
-from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
+from lading.dispatch.fleet import Assignment, FleetView, Look, Process, Spending, WorkerView
 from lading.testing.pulse import Pulse
 
 ONE_WORKER = (WorkerView("w1", Resources(4, 4 << 30)),)
@@ -50,6 +50,7 @@ class FakeProcess:
     task: asyncio.Task[None] | None = None
     fate: str = ""
     failure: Failure = Failure.INFRASTRUCTURE
+    spending: Spending | None = None
 
 
 Work = Callable[[Assignment], Awaitable[None]]
@@ -94,7 +95,7 @@ class FakeFleet:
     def view(self) -> FleetView:
         """What is known now."""
         shown = {
-            uuid: Process(one.worker, alive=one.alive, fate=one.fate, failure=one.failure)
+            uuid: Process(one.worker, alive=one.alive, fate=one.fate, failure=one.failure, spending=one.spending)
             for uuid, one in self.processes.items()
         }
         return FleetView(
@@ -168,10 +169,17 @@ class FakeFleet:
         self.workers = workers
         self._touch()
 
-    def end(self, uuid: str, *, fate: str = "", failure: Failure = Failure.INFRASTRUCTURE) -> None:
+    def end(
+        self,
+        uuid: str,
+        *,
+        fate: str = "",
+        failure: Failure = Failure.INFRASTRUCTURE,
+        spending: Spending | None = None,
+    ) -> None:
         """The process ends now; what is said about that."""
         one = self.processes[uuid]
-        one.alive, one.fate, one.failure = False, fate, failure
+        one.alive, one.fate, one.failure, one.spending = False, fate, failure, spending
         self._touch()
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:

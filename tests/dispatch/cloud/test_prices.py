@@ -14,10 +14,11 @@ from lading.core.cost import Price
 from lading.core.errors import Unavailable
 from lading.core.instances import InstanceType
 from lading.core.sizing import GIB, Resources
+from lading.core.timestamps import format_time
 from lading.core.virtualmachine import Phase
 from lading.dispatch.cloud.driver import Instance
 from lading.dispatch.cloud.machine import Machine
-from lading.dispatch.cloud.prices import Prices, price_of, spent
+from lading.dispatch.cloud.prices import Prices, price_of, spending, spent
 from lading.testing.cloud import FakeCloud, pass_time, play
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -151,3 +152,16 @@ def test_what_a_vm_costs() -> None:
     assert price_of(one, wall=START.timestamp() - 1) == 0.1
     one.kind, one.prices = None, ()
     assert price_of(one, wall=wall) == 0.0
+
+
+def test_what_a_container_pays_that_is_lost_with_its_vm() -> None:
+    machine = Machine(key="k", type="spot", secret="", kind=SPOT)
+    lost = spending(machine, Resources(1, GIB // 2), wall=START.timestamp())
+    assert lost is not None
+    assert lost.since(format_time(START - timedelta(hours=2))) == pytest.approx(1.0)
+    machine.prices = (Price(START - timedelta(hours=1), 4.0),)
+    lost = spending(machine, Resources(2, GIB), wall=START.timestamp())
+    assert lost is not None
+    assert lost.since(format_time(START - timedelta(hours=1))) == pytest.approx(4.0)
+    free = Machine(key="k", type="spot", secret="", kind=replace(SPOT, price=0.0))
+    assert spending(free, Resources(1, GIB), wall=START.timestamp()) is None

@@ -38,7 +38,7 @@ from lading.dispatch.cloud.instance_journal import InstanceJournal
 from lading.dispatch.cloud.machine import Machine
 from lading.dispatch.cloud.metrics import Counts, Figures, MachineFigures, Subnetted, category
 from lading.dispatch.cloud.pool import Pool
-from lading.dispatch.cloud.prices import Prices, price_of
+from lading.dispatch.cloud.prices import Prices, price_of, spending
 from lading.dispatch.cloud.reach import Reach, SshReach
 from lading.dispatch.cloud.runner import Workshop
 from lading.dispatch.cloud.settings import CloudSettings
@@ -378,7 +378,9 @@ class CloudFleet:
         for uuid in sorted(machine.containers):
             if uuid in self._processes and self._processes[uuid].alive:
                 fate = f"Its instance {machine.name} is gone: {why}."
-                self._processes[uuid] = Process(machine.name, alive=False, fate=fate, failure=failure)
+                interest = self._look(uuid)
+                spent = spending(machine, interest.need, wall=self._wall()) if interest is not None else None
+                self._processes[uuid] = Process(machine.name, alive=False, fate=fate, failure=failure, spending=spent)
             elif uuid not in self._processes:
                 self._leave(uuid)
         for uuid in list(machine.posts):

@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Protocol, runtime_checkable
 
-from lading.core.cost import Price, cost
+from lading.core.cost import Price, cost, share
 from lading.core.errors import LadingError, Unavailable
 from lading.core.instances import InstanceType
+from lading.core.sizing import Resources
 from lading.dispatch.cloud.machine import Machine
+from lading.dispatch.fleet import Spending
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.cloud")
@@ -111,6 +113,17 @@ def price_of(machine: Machine, *, wall: float) -> float:
     if past or machine.prices:
         return past[-1] if past else machine.prices[0].amount
     return machine.kind.price if machine.kind is not None else 0.0
+
+
+def spending(machine: Machine, need: Resources, *, wall: float) -> Spending | None:
+    """What a container of this size pays that ends with its VM now; None where the VM has no price."""
+    end = datetime.fromtimestamp(wall, UTC)
+    prices = machine.prices or (Price(end, price_of(machine, wall=wall)),)
+    if machine.kind is None or not any(one.amount for one in prices):
+        return None
+    whole = machine.kind.resources
+    part = share({"VCPUs": whole.vcpus, "RAM": whole.ram}, vcpus=need.vcpus, ram=need.ram)
+    return Spending(prices, part, end)
 
 
 def spent(machine: Machine, *, now: float, wall: float) -> float:
