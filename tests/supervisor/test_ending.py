@@ -117,3 +117,9 @@ def test_an_end_whose_results_nobody_wants() -> None:
     assert ending.warning == "cancelled while its output was saved; none of it is kept"
     lost = failed(ExecutionError("x", Failure.NODE))
     assert stopped_while_saving(lost) is lost
+
+
+def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
+    ending = judge(Exit(code=143), CONTAINER, Circumstances(stopped=True, wanted=True))
+    assert (ending.state, ending.failure, ending.exit_code) == (State.CANCELLED, Failure.INFRASTRUCTURE, None)
+    assert "although its request wants it still" in ending.error

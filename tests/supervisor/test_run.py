@@ -153,13 +153,23 @@ async def test_an_end_that_is_refused_becomes_cancelled(bench: Bench) -> None:
 
 async def test_term_cancels_and_saves(bench: Bench) -> None:
     with Bell(bench.directory / "bell") as bell:
-        record = bench.add(f"echo part > /out/file; trap 'exit 9' TERM; echo up; {ring(bell)}; {FOREVER}")
+        script = f"echo part > /out/file; trap 'exit 9' TERM; echo up; {ring(bell)}; {FOREVER}"
+        record = bench.add(script, priority=0)
         bench.on_engine = lambda engine: then(bell.rung(), bench.stop.set)
         assert await bench.run() == 0
     assert (record["state"], record["exit_code"], record["output"]) == ("Cancelled", 9, None)
     assert "failure" not in record["runtime_status"]
     assert bench.log("stdout.txt") == f"{STAMP} up\n"
     assert any(one["name"].startswith("output") for one in bench.server.collections.values() if "name" in one)
+
+
+async def test_who_is_stopped_from_outside_says_so(bench: Bench) -> None:
+    with Bell(bench.directory / "bell") as bell:
+        record = bench.add(f"echo up; {ring(bell)}; {FOREVER}", priority=1)
+        bench.on_engine = lambda engine: then(bell.rung(), bench.stop.set)
+        assert await bench.run() == 0
+    assert (record["state"], record["runtime_status"]["failure"]) == ("Cancelled", "infrastructure")
+    assert "although its request wants it still" in record["runtime_status"]["error"]
 
 
 async def test_a_failed_container_is_kept_until_somebody_cancels(bench: Bench) -> None:

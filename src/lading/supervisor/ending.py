@@ -57,8 +57,14 @@ class Circumstances:
     """Why it was ended: it took more of the disk than it may."""
     full: str = ""
     """What has no room left."""
+    wanted: bool = False
+    """Its request wants it still: it was told to stop by somebody else."""
 
 
+_STOPPED = (
+    "its supervisor was told to end (TERM) although its request wants it still: its job was cancelled in the batch"
+    " system, or its machine is shut down; the container runs again if its request allows"
+)
 _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
 
@@ -78,6 +84,8 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
     if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):
         error = f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
         return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error)
+    if circumstances.stopped and circumstances.wanted:
+        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.INFRASTRUCTURE, error=_STOPPED)
     if circumstances.stopped:
         return Ending(state=State.CANCELLED, exit_code=own)
     if exit_.lost:

@@ -230,6 +230,7 @@ class Supervisor:
                 preempted=self._preempted(),
                 overfull=self._overfull,
                 full=self._full() if self._exit.code else "",
+                wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
             ),
         )
 

@@ -178,6 +178,14 @@ class Session:
         body = {"container": dict(changes), "collections": dict(manifests), "blocks": sent}
         await self.once.action("containers", self._uuid, "finish", body=body)
 
+    async def is_wanted(self) -> bool:
+        """Whether a request wants the container; False where the server does not say so at once."""
+        try:
+            record = await self.once.get("containers", self._uuid, select=("uuid", "priority"))
+        except LadingError:
+            return False
+        return int(record.get("priority") or 0) > 0
+
     async def read(self, name: str) -> Any:
         """One attribute of the container as it is now."""
         return (await self._api.get("containers", self._uuid, select=("uuid", name))).get(name)
