@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,12 +12,12 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
 from lading.client.trees import TreeCache
-from lading.confined import Tree
+from lading.confined import Stop, Tree, never
 from lading.core.errors import ExecutionError, Failure
 from lading.core.jsonvalue import JsonObject
 from lading.core.manifest import counts, portable_data_hash
 from lading.core.mountplan import Collection, GitTree, Host, Source, plan
-from lading.core.output import CopyFile, CopyFiles, Mark, OutputPlan, Refer
+from lading.core.output import CopyFile, CopyFiles, Entry, Mark, OutputPlan, Refer
 from lading.supervisor.capture import is_small, plan_capture, save_log, save_output
 from lading.supervisor.logs import Log
 from lading.supervisor.staging import Inputs, Stage
@@ -125,6 +128,90 @@ async def test_files_of_every_make(server: FakeServer, inputs: Inputs, tmp_path:
     expected |= {"d/hole": b"begin" + bytes(199_995), "d/holes": b"begin" + bytes((9 << 20) - 5)}
     assert server.files(portable_data_hash(manifest)) == expected
     assert "pipe is neither" in found.notes[0]
+    await stage.close()
+
+
+@pytest.mark.parametrize("size", [10, 200_000])
+@pytest.mark.parametrize("count", [1, 100])
+async def test_a_directory_that_becomes_a_link_after_it_was_looked_at(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, size: int, count: int
+) -> None:
+    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    stage, output = Stage(made), Path(made.output_directory)
+    await stage.set(inputs, memory=False)
+    for top in (output / "d", tmp_path / "host"):
+        (top / "e").mkdir(parents=True)
+        for number in range(count):
+            (top / "e" / f"{number:03}").write_bytes(top.name.encode() * size)
+    found = await plan_capture(stage, [])
+    (output / "d").rename(output / "was")
+    (output / "d").symlink_to(tmp_path / "host")
+    with pytest.raises(ExecutionError, match="cannot be read") as caught:
+        await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage)
+    assert caught.value.failure is Failure.NODE
+    assert not any(b"host" in block for block in server.blocks.values())
+    with pytest.raises(OSError):
+        is_small(found, files=stage)
+    await stage.close()
+
+
+async def test_a_directory_that_becomes_a_link_while_it_is_looked_at(inputs: Inputs, tmp_path: Path) -> None:
+    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    stage, output = Swapped(made), Path(made.output_directory)
+    await stage.set(inputs, memory=False)
+    (output / "d" / "e" / "f").mkdir(parents=True)
+    (tmp_path / "host" / "e" / "f").mkdir(parents=True)
+    (tmp_path / "host" / "e" / "f" / "secret").write_text("of the host")
+
+    def swap() -> None:
+        (output / "d").rename(output / "was")
+        (output / "d").symlink_to(tmp_path / "host")
+
+    stage.swap = swap
+    with pytest.raises(ExecutionError, match="output: "):
+        await plan_capture(stage, [])
+    await stage.close()
+
+
+class Swapped(Stage):
+    """A directory `d` is swapped for a link once `d/e` was looked at."""
+
+    swap: Callable[[], object]
+
+    def look(self, source: Source, *, stop: Stop = never) -> Entry | None:
+        entry = super().look(source, stop=stop)
+        if source.path.endswith("/d/e"):
+            self.swap()
+        return entry
+
+
+async def test_a_large_output_is_looked_at_in_a_thread_and_that_can_be_stopped(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    stage, output = Stage(made), Path(made.output_directory)
+    await stage.set(inputs, memory=False)
+    for number in range(300):
+        (output / f"d{number}").mkdir()
+    assert len((await plan_capture(stage, [])).items) == 300
+    looking, ended, loop = asyncio.Event(), threading.Event(), asyncio.get_running_loop()
+    look = stage.look
+
+    def slow(source: Source, *, stop: Stop = never) -> Entry | None:
+        if threading.current_thread() is not threading.main_thread():
+            loop.call_soon_threadsafe(looking.set)
+            while not stop():
+                pass
+            ended.set()
+        return look(source, stop=stop)
+
+    monkeypatch.setattr(stage, "look", slow)
+    task = asyncio.create_task(plan_capture(stage, []))
+    await looking.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.to_thread(ended.wait)
     await stage.close()
 
 
