@@ -307,3 +307,12 @@ async def test_laying_out_a_copy_ends_when_nobody_wants_it(
         await task
     assert len(list(Path(made.output_directory, "copy").iterdir())) == 1
     await stage.close()
+
+
+async def test_a_stream_is_not_written_through_a_link(inputs: Inputs, tmp_path: Path) -> None:
+    made = planned(tmp_path, {"stdout": {"kind": "file", "path": "/out/said"}})
+    Path(made.output_directory).mkdir(parents=True)
+    (Path(made.output_directory) / "said").symlink_to(tmp_path / "host")
+    with pytest.raises(ExecutionError, match="symbolic link"):
+        await Stage(made).set(inputs, memory=False)
+    assert not (tmp_path / "host").exists()

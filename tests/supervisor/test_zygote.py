@@ -78,6 +78,15 @@ def test_a_second_one_is_refused(parent: Parent) -> None:
     end(pidfd)
 
 
+def test_nothing_starts_where_an_earlier_supervisor_left_something(parent: Parent) -> None:
+    (parent.run / CONTAINER).mkdir(parents=True)
+    (parent.run / CONTAINER / "journal").touch()
+    message, descriptors = parent.start()
+    assert (message["op"], descriptors) == ("refused", [])
+    assert "clean it first" in message["error"]
+    assert parent.ask("clean", uuid=CONTAINER)[0]["error"] == ""
+
+
 @pytest.mark.parametrize("changes", [{"run_directory": "/elsewhere"}, {"cache_size": "x"}, {"api_socket": ""}])
 def test_what_cannot_be_started_is_refused(parent: Parent, changes: dict[str, Any]) -> None:
     message, _ = parent.start(**changes)

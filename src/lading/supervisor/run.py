@@ -103,7 +103,7 @@ async def supervise(
 ) -> int:
     """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not (dispatch-contract A.1).
 
-    The caller holds the lock of the run directory, which is emptied here but for the lock. `stop` is set to cancel
+    The caller holds the lock of the run directory, in which is nothing of an earlier one. `stop` is set to cancel
     the container, `flush` to have its log saved now, `reprice` when there may be new prices. A `transport` that is
     given stays open. `on_idle` is called when the command has ended and nothing of it takes processors, RAM or GPUs any
     more; for some containers never.

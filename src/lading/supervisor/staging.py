@@ -224,14 +224,22 @@ class Stage:
             case GitTree(kind=kind, path=path):
                 return self._trees[gittrees.key(source)], gittrees.BLOB if kind == gittrees.BLOB else path
 
+    def _open_output(self, path: str) -> int:
+        """A descriptor to write the file of a stream. Raises OSError, also where a link is in its place."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        _make_open(Path(path).parent)
+        top, below = self._place(Host(path))
+        with confined.Tree.open(top) as tree, tree.parent(below) as (folder, name):
+            return os.open(name, flags, 0o666, dir_fd=folder)
+
     def _open_streams(self) -> None:
         plan = self.plan
         if plan.stdin is not None:
             self.stdin = os.open(self.find(plan.stdin), os.O_RDONLY | os.O_CLOEXEC)
         if plan.stdout is not None:
-            self.stdout = _open_output(Path(plan.stdout))
+            self.stdout = self._open_output(plan.stdout)
         if plan.stderr is not None:
-            self.stderr = _open_output(Path(plan.stderr))
+            self.stderr = self._open_output(plan.stderr)
 
 
 def full_places(directory: Path, stage: Stage | None) -> str:
@@ -332,8 +340,3 @@ def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
             if stop():
                 raise confined.Stopped
     target.chmod(0o777)
-
-
-def _open_output(path: Path) -> int:
-    _make_open(path.parent)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)

@@ -67,8 +67,8 @@ import msgspec
 from lading import removal, telemetry
 from lading.client.allocation import spread_directories
 from lading.core import ids
-from lading.core.errors import LadingError
-from lading.supervisor import assignment, lockfile, outpost
+from lading.core.errors import Conflict, LadingError
+from lading.supervisor import assignment, journal, lockfile, outpost
 from lading.supervisor.cleaning import clean, describe
 from lading.supervisor.crew import Crew
 from lading.supervisor.engines import find_engines
@@ -181,7 +181,7 @@ class Zygote:
             run_directory = Path(told.run_directory)
             if run_directory.parent != self.run_root or run_directory.name != uuid:
                 raise LadingError(f"run_directory must be {self.run_root / uuid}")
-            lock = lockfile.acquire(run_directory)
+            lock = _acquire_fresh(run_directory)
         except (LadingError, OSError) as error:
             text = error.message if isinstance(error, LadingError) else str(error)
             self._send({"op": "refused", "id": request.get("id"), "uuid": uuid, "error": " ".join(text.split())})
@@ -350,6 +350,18 @@ def _clean_one(directory: Path, writing: int, *, engines: EngineMaker) -> int:
 async def _clean_all(directory: Path, *, engines: EngineMaker) -> None:
     await clean(directory, engines=engines)
     await outpost.clear(directory.parent, directory.name, engines=engines)
+
+
+def _acquire_fresh(run_directory: Path) -> int:
+    """Lock a run directory in which no supervisor ever began: what its container left must not be used again.
+
+    Raises Conflict, OSError.
+    """
+    lock = lockfile.acquire(run_directory)
+    if (run_directory / journal.NAME).exists():
+        lockfile.release(lock)
+        raise Conflict(f"{run_directory.name}: an earlier supervisor left something; clean it first")
+    return lock
 
 
 def _holder(directory: Path) -> lockfile.Holder | None:
