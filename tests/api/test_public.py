@@ -21,6 +21,7 @@ async def test_config_shows_no_secret(it: World) -> None:
     assert config["ClusterID"] == "zzzzz"
     assert config["Services"]["Workbench2"]["ExternalURL"] == ""
     assert config["Containers"]["ReserveExtraRAM"] == 550 << 20
+    assert config["PostgreSQL"] == {}
     text = str(config)
     for secret in ("s" * 50, "m" * 50, "k" * 50):
         assert secret not in text
