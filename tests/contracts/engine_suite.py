@@ -381,6 +381,21 @@ def read_limits(folders: Folders) -> dict[str, int]:
 class IsolatingEngineSuite(EngineSuite):
     """What engines promise besides that really keep the command in a container."""
 
+    @pytest.mark.parametrize(
+        ("cwd", "directory"), [("", "/usr/share"), (".", "/usr/share"), ("deep", "/usr/share/deep"), ("/tmp", "/tmp")]
+    )
+    async def test_what_the_record_leaves_out_is_the_image_s(self, kit: Kit, cwd: str, directory: str) -> None:
+        settings = {
+            "Entrypoint": ["sh", "-c"],
+            "Cmd": ["pwd; echo $FROM $BOTH"],
+            "Env": ["PATH=/bin", "FROM=image", "BOTH=image"],
+            "WorkingDir": "/usr/share",
+        }
+        kit.image = ArchiveImage(*tiny_image(settings=settings))
+        more = {"environment": (("BOTH", "record"),), "cwd": cwd}
+        assert (await kit.run_command((), **more))[:2] == (Exit(code=0), f"{directory}\nimage record\n")
+        assert (await kit.run_command(("echo hers",), **more))[1] == "hers\n"
+
     async def test_another_object_removes_what_was_left(self, kit: Kit) -> None:
         engine = kit.make(kit.settings)
         await engine.prepare(kit.image)

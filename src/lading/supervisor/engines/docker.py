@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import errno
 import os
+import posixpath
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,10 +164,17 @@ class DockerEngine:
             if spec.network:
                 joined, binds = await self._connect(spec)
                 spec = dataclasses.replace(spec, binds=(*binds, *spec.binds))
+            if spec.cwd not in ("", ".") and not spec.cwd.startswith("/"):
+                spec = dataclasses.replace(spec, cwd=await self._below_image_directory(spec.cwd))
             self._config = self._configure(spec, joined=joined)
             self._container = await self._client().containers.create(self._config, name=self._uuid)
         streams = (spec.stdin, spec.stdout, spec.stderr)
         self._streams = tuple(os.dup(one) if one >= 0 else -1 for one in streams)  # type: ignore[assignment]
+
+    async def _below_image_directory(self, cwd: str) -> str:
+        """A directory of the record that is relative to the working directory of the image."""
+        settings = (await self._client().images.inspect(self._image)).get("Config") or {}
+        return posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", cwd))
 
     async def _connect(self, spec: Spec) -> tuple[str, tuple[Bind, ...]]:
         """Make the namespace of its network; how it is joined, and the files that tell of it."""
