@@ -101,7 +101,7 @@ async def test_wrong_prefixes_volumes_and_verbs(store: Store) -> None:
         ("GET", "/mounts/other/blocks", 404),
         ("GET", f"/mounts/{FIRST}/other", 400),
         ("POST", f"/mounts/{FIRST}/block/{FOO}", 400),
-        ("POST", "/trash", 400),
+        ("POST", "/trash", 404),
     ):
         assert (await store.ask(method, path)).status == status
 

@@ -49,7 +49,10 @@ async def test_a_hint_is_a_warning_and_no_failure(bench: Bench) -> None:
     async with serving(FakeMetadata(hint)) as metadata:
         bench.settings = {"preemption": "ec2", "metadata_address": f"http://127.0.0.1:{metadata.port}"}
         await bench.run()
-    assert set(record["runtime_status"]) == {"warning", "warningDetail"}
+    status = record["runtime_status"]
+    assert {"warning", "warningDetail"} <= status.keys()
+    # It was the test that stopped it.
+    assert status["failure"] == "infrastructure"
 
 
 async def test_nobody_is_asked_where_nothing_is_preemptible(bench: Bench) -> None:

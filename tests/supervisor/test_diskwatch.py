@@ -29,7 +29,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watch(run: Path, **more: Any) -> DiskWatch:
-    given: dict[str, Any] = {"allowed": Allowance(), "kept": Amount(0, 0), "processes": lambda: [os.getpid()], **more}
+    given: dict[str, Any] = {"allowed": Allowance(), "kept": Amount(0, 0), "processes": lambda: [], **more}
     return DiskWatch(run=run, **given)
 
 
