@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench import floors
+from lading.supervisor import linux
 
 ENGINES = ("auto", "native", "docker", "podman")
 _START = 30.0
@@ -35,6 +36,8 @@ def configured(engine: str) -> Iterator[str]:
         containers = {"RuntimeEngine": engine}
         if engine in ("docker", "podman"):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lb-", ignore_cleanup_errors=True)))
+            # Podman leaves its storage mounted.
+            stack.callback(linux.unmount_below, folder)
             start = floors.own_daemon if engine == "docker" else _podman
             host = stack.enter_context(start(folder))
             if not host:
