@@ -141,6 +141,9 @@ async def test_spot_vms_that_are_taken_away_are_not_the_users_failure(cloud: Clo
             await until(lambda n=attempt: _has_attempts(desk, uuid, n + 1))
             ended = await desk.client.get("containers", container["uuid"])
             assert (ended["state"], ended["runtime_status"]["failure"]) == ("Cancelled", "preempted")
+            assert ended["cost"] > 0
+            assert ended["log"] is not None
+            assert ended["exit_code"] is None
         container = await desk.until(uuid, "Complete")
         assert (container["exit_code"], container["scheduling_parameters"]["preemptible"]) == (0, False)
         request = await desk.client.get("container_requests", uuid)

@@ -156,6 +156,18 @@ async def test_slurm_may_be_away_for_a_while(slurm: SlurmCluster, desk: Desk) ->
     assert (await desk.until(late, "Complete"))["exit_code"] == 0
 
 
+async def test_a_job_that_somebody_cancels_says_so_and_is_noted(slurm: SlurmCluster, desk: Desk) -> None:
+    uuid = await desk.submit("echo up; exec sleep 62.25", container_count_max=1)
+    await desk.until(uuid, "Running")
+    (job,) = [one.split()[0] for one in slurm.jobs() if "RUNNING" in one]
+    slurm.run("scancel", job)
+    ended = await desk.until(uuid, "Cancelled")
+    assert ended["runtime_status"]["failure"] == "infrastructure"
+    assert ended["exit_code"] is None
+    assert "although its request wants it still" in ended["runtime_status"]["error"]
+    await desk.until_decided(uuid, "cleaned_up_crashed")
+
+
 async def test_a_supervisor_that_dies_on_its_node_is_cleaned_up_there(slurm: SlurmCluster, desk: Desk) -> None:
     uuid = await desk.submit("exec sleep 61.25", container_count_max=1)
     container = await desk.until(uuid, "Running")
