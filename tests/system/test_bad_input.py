@@ -56,7 +56,8 @@ class Api:
             connection.request(method, path, data, headers)
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
-        except BrokenPipeError:
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            # A body that is too large is not read to its end: the answer is there already.
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:

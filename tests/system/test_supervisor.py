@@ -176,8 +176,7 @@ async def test_a_killed_supervisor_leaves_no_mount_and_the_rest_is_cleaned(nativ
     assert len(held) >= 2
     signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     await ended(pidfd)
-    assert (run / "bundle" / "rootfs").is_dir()
-    assert list((run / "bundle" / "rootfs").iterdir()) == []
+    assert (run / "bundle").is_dir()
     assert linux.mounts_below(str(run)) == []
     listed, _ = native.parent.ask("list")
     assert (listed["live"], listed["dead"]) == ([], [CONTAINER])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,10 @@ def copy_database(source: Path, target: Path, *, progress: Callable[[int, int], 
                 copy, pages=_PAGES, progress=lambda _, left, total: progress((total - left) * size, total * size)
             )
             reader.execute("ROLLBACK")
+            # Who dispatches is no record: where the copy is served another process does.
+            with suppress(sqlite3.OperationalError):
+                copy.execute("DELETE FROM dispatcher_leases")
+                copy.commit()
             copy.execute("PRAGMA journal_mode = delete")
     except sqlite3.Error as error:
         raise translate(source, error) from error
