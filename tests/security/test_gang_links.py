@@ -60,7 +60,8 @@ def test_the_conductor_follows_no_link(cluster: Cluster, tmp_path: Path) -> None
     (host / "empty").mkdir()
     (host / "0" / "stdout.txt").write_text("of the host\n")
     for last in ("true", f"mkdir ranks; ln -s {host}/0 ranks/0"):
-        gang = ("hpc", "run", "--size", "2", "--launcher", "all", "--no-reuse", "--output", str(tmp_path / "out"))
+        out = tmp_path / ("out" if last == "true" else "other")
+        gang = ("hpc", "run", "--size", "2", "--launcher", "all", "--no-reuse", "--output", str(out))
         script = SCRIPT.format(host=host, last=last)
         done = cluster.lading(*gang, "--", "sh", "-c", script, check=last == "true")
         assert "line of 1 in round 11" in done.stdout
