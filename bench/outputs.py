@@ -114,7 +114,7 @@ async def _run(
         raise RuntimeError(f"{container['uuid']} ended {container['state']}: {container['runtime_status']}")
     blocks = BlockClient(client.transport, client.token)
     ended = parse_time(await _line(client, blocks, container["log"], _ENDED)).timestamp()
-    seconds = parse_time(container["finished_at"]).timestamp() - ended
+    seconds = parse_time(container["modified_at"]).timestamp() - ended
     record = await client.get("collections", request["output_uuid"])
     sizes = [file.size for _, file in filetree.files(filetree.from_manifest(record["manifest_text"]))]
     return seconds, float(memory) if isinstance(memory, int) else 0.0, (len(sizes), sum(sizes))

@@ -13,7 +13,7 @@ from lading.client.blocks import BlockClient, hash_block, hash_part
 from lading.client.collections import CollectionWriter, download, download_file, read_file
 from lading.client.folders import SMALL
 from lading.core import filetree, manifest
-from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound
+from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, TooLarge
 from lading.core.filetree import File, Segment, Tree
 from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.testing.asgi import FlakyTransport
@@ -368,3 +368,13 @@ async def test_a_hole_and_zeros_give_the_same_manifest(tmp_path: Path) -> None:
         await writer.add_file("f", tmp_path / "sparse")
         assert await writer.finish() == sparse
     assert counting.lengths == [MAX_BLOCK] * 3 + [5]
+
+
+async def test_no_more_is_stored_than_may_be_added(blocks: BlockClient, tmp_path: Path) -> None:
+    with (tmp_path / "f").open("wb") as file:
+        file.truncate(11)
+    async with CollectionWriter(blocks, most=20) as writer:
+        await writer.add_bytes("a", b"x" * 10)
+        with pytest.raises(TooLarge, match="21 bytes are more than the 20"):
+            await writer.add_file("f", tmp_path / "f")
+        assert writer.size == 21

@@ -215,6 +215,25 @@ async def test_a_large_output_is_looked_at_in_a_thread_and_that_can_be_stopped(
     await stage.close()
 
 
+@pytest.mark.parametrize("size", [10, 300_000])
+async def test_files_that_were_not_measured_are_counted_when_they_are_saved(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, size: int
+) -> None:
+    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    stage, output = Stage(made), Path(made.output_directory)
+    await stage.set(inputs, memory=False)
+    for number in range(200):
+        with (output / f"{number:03}").open("wb") as file:
+            file.truncate(size)
+    limit = 199 * size
+    found = await plan_capture(stage, [], limit=limit)
+    with pytest.raises(ExecutionError, match="an output may have .*MaxOutputSize") as caught:
+        await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage, output_path="/out", limit=limit)
+    assert caught.value.failure is Failure.USER
+    await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage, output_path="/out", limit=200 * size)
+    await stage.close()
+
+
 async def test_a_log_is_saved_with_what_the_disk_did_not_take(
     server: FakeServer, inputs: Inputs, tmp_path: Path
 ) -> None:

@@ -25,7 +25,7 @@ from lading.client.folders import SMALL, Folder
 from lading.client.landing import Landing
 from lading.confined import Stop, Stopped, open_regular
 from lading.core import filetree
-from lading.core.errors import Corrupt, Invalid
+from lading.core.errors import Corrupt, Invalid, TooLarge
 from lading.core.filetree import File, Node, Segment, Tree
 from lading.core.locator import MAX_BLOCK
 from lading.core.packing import SHARED
@@ -70,10 +70,14 @@ class _Run(NamedTuple):
 class CollectionWriter:
     """Gathers files and gives the manifest; `async with` gives up what is under way when it is left early.
 
-    `pack`: the largest block that small files are packed into; up to three times that is held in memory.
+    `most`: bytes that may be added, 0 is any number; TooLarge is raised before more are read or stored. `pack`: the
+    largest block that small files are packed into; up to three times that is held in memory.
     """
 
-    def __init__(self, blocks: BlockSink, *, pack: int = MAX_BLOCK) -> None:
+    def __init__(self, blocks: BlockSink, *, pack: int = MAX_BLOCK, most: int = 0) -> None:
+        self.size = 0
+        """Bytes of the files that were added, but for those by reference; of files that are being read, all of them."""
+        self._most = most
         self._blocks = blocks
         self._pack, self._large = pack, pack // 2
         self._nodes: dict[str, Node] = {}
@@ -105,6 +109,7 @@ class CollectionWriter:
     async def add_bytes(self, path: str, data: bytes | bytearray) -> None:
         """Add a file with these bytes. Raises Invalid for a path that is none or was added before."""
         self._claim(path)
+        self._count(len(data))
         await self._add(path, data)
 
     async def add_file(
@@ -127,6 +132,7 @@ class CollectionWriter:
         """As `add_file`, from a descriptor that has not been read yet and stays open. Raises OSError too."""
         self._claim(path)
         found = os.fstat(descriptor)
+        self._count(found.st_size)
         if stat.S_ISREG(found.st_mode) and (found.st_size > self._large or cuts):
             await self._add_parts(path, descriptor, _parts(found.st_size, cuts), progress)
             return
@@ -177,6 +183,7 @@ class CollectionWriter:
             # A thread takes longer to begin than a few files to read.
             lengths = folder.read(source, self._buffer, self._pack)
         if lengths:
+            self._count(sum(lengths))
             self._runs.append(_Run(path, folder.names[first : folder.position], lengths, block, start))
         return bool(lengths)
 
@@ -246,6 +253,11 @@ class CollectionWriter:
             if len(entries) != count + len(run.names):
                 raise Invalid(f"{run.path or 'the top'}: a file in it was added twice")
         return folders
+
+    def _count(self, size: int) -> None:
+        self.size += size
+        if 0 < self._most < self.size:
+            raise TooLarge(f"{self.size} bytes are more than the {self._most} that may be added")
 
     def _claim(self, path: str) -> None:
         self._refuse_known(path)

@@ -48,7 +48,8 @@ class FileEntry:
 class DirectoryEntry:
     """A directory and the names in it.
 
-    `files` are those that are surely regular files, and need not be looked at; `sizes` has their bytes.
+    `files` are those that are surely regular files, and need not be looked at; `sizes` has the bytes of as many of them
+    as were measured.
     """
 
     names: tuple[str, ...]
@@ -249,11 +250,7 @@ class _Walk:
     def _count(self, size: int) -> None:
         self.total += size
         if 0 < self.limit < self.total:
-            raise _fault(
-                f"the files in {self.output_path} have {format_bytes(self.total)} or more, and an output may have"
-                f" {format_bytes(self.limit)} (Containers.MaxOutputSize); write less there, or name what is to be kept"
-                " in output_glob"
-            )
+            raise too_large(self.output_path, self.total, self.limit)
 
     def _visit_directory(self, name: str, place: _Place, entry: DirectoryEntry, inside: tuple[str, ...]) -> None:
         names = entry.names
@@ -346,6 +343,14 @@ class _Walk:
 
     def _shown(self, name: str) -> str:
         return f"{self.output_path}/{name}" if name else self.output_path
+
+
+def too_large(output_path: str, size: int, limit: int) -> ExecutionError:
+    """What is said of an output of `size` bytes or more."""
+    return _fault(
+        f"the files in {output_path} have {format_bytes(size)} or more, and an output may have {format_bytes(limit)}"
+        " (Containers.MaxOutputSize); write less there, or name what is to be kept in output_glob"
+    )
 
 
 def _fault(text: str) -> ExecutionError:

@@ -25,6 +25,7 @@ from lading.core.output import (
     OutputPlan,
     Refer,
     plan_output,
+    too_large,
 )
 from lading.supervisor.logs import Log
 from lading.supervisor.staging import Inputs, Stage
@@ -105,24 +106,31 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
     return await in_thread(lambda stop, _: work(functools.partial(look, stop=stop), stop))
 
 
-async def save_output(plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, files: Files) -> str:
-    """Store the files of the plan; the manifest.
+async def save_output(
+    plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, files: Files, output_path: str = "", limit: int = 0
+) -> str:
+    """Store the files of the plan, of at most `limit` bytes (0: any number); the manifest.
 
-    Raises ExecutionError when a file has gone or cannot be read.
+    Raises ExecutionError when a file has gone or cannot be read, or where there are more bytes.
     """
-    async with CollectionWriter(blocks, pack=_PACK) as writer:
-        for item in plan.items:
-            match item:
-                case CopyFile(name, source):
-                    await _add_file(writer, name, files.open_file, source)
-                case CopyFiles(name, folder, names):
-                    await _add_folder(writer, name, files, folder, names)
-                case Refer(name, source):
-                    tree = await inputs.tree(source.pdh)
-                    writer.add_tree(name, filetree.get(tree, source.path) if source.path else tree)
-                case Mark(name):
-                    await writer.add_bytes(name, b"")
-        return await writer.finish()
+    async with CollectionWriter(blocks, pack=_PACK, most=limit) as writer:
+        try:
+            for item in plan.items:
+                match item:
+                    case CopyFile(name, source):
+                        await _add_file(writer, name, files.open_file, source)
+                    case CopyFiles(name, folder, names):
+                        await _add_folder(writer, name, files, folder, names)
+                    case Refer(name, source):
+                        tree = await inputs.tree(source.pdh)
+                        writer.add_tree(name, filetree.get(tree, source.path) if source.path else tree)
+                    case Mark(name):
+                        await writer.add_bytes(name, b"")
+            return await writer.finish()
+        except TooLarge:
+            if 0 < limit < writer.size:
+                raise too_large(output_path, writer.size, limit) from None
+            raise
 
 
 async def save_log(log: Log, *, blocks: BlockSink) -> str:

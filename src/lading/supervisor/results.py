@@ -130,7 +130,14 @@ class Results:
     async def _store_output(self, plan: OutputPlan | str | None) -> str | None:
         if plan is None or self.inputs is None or self.stage is None or isinstance(plan, str):
             return plan if isinstance(plan, str) else None
-        manifest = await save_output(plan, inputs=self.inputs, blocks=self.session.blocks, files=self.stage)
+        manifest = await save_output(
+            plan,
+            inputs=self.inputs,
+            blocks=self.session.blocks,
+            files=self.stage,
+            output_path=self.session.container.output_path,
+            limit=self.limit,
+        )
         return await self.session.save_output(manifest)
 
     async def _store_log(self) -> str:
