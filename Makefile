@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check security bench fuzz simulate cwl chaos cloud hpc shell docs lock clean
+.PHONY: help setup demo test check security bench fuzz simulate cwl chaos soak cloud hpc shell docs lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -53,6 +53,11 @@ chaos: ## Kill everything, again and again, under 2,000 local containers and 500
 	@scripts/setup.sh test
 	$(BIN)/pytest -q -m long tests/system/test_bad_luck.py
 	@$(BIN)/python -m tests.system.chaos
+
+MINUTES ?= 60
+soak: ## MINUTES of steady load with random kills: flat memory, nothing left, each request ended once
+	@scripts/setup.sh test
+	@$(BIN)/python -m tests.system.soak --minutes $(MINUTES)
 
 hpc: ## Kill daemons, sshd, ranks, conductors and supervisors of MPI clusters, and cut their network
 	@scripts/setup.sh test

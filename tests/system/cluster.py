@@ -148,6 +148,12 @@ def left_processes(data: Path) -> list[str]:
     return found
 
 
+def processes_naming(*words: str) -> list[int]:
+    """Live processes whose command line has all of these words."""
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if all(word in _command_line(pid) for word in words) and is_alive(pid)]
+
+
 def left_cgroups(cluster_id: str) -> list[str]:
     """Control groups that still exist for containers of a cluster."""
     return [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/lading/{cluster_id}-*") if path.is_dir()]

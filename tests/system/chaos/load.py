@@ -8,13 +8,12 @@ result, exit code 137; whatever else is killed, it ends with 0, in one attempt o
 from __future__ import annotations
 
 import asyncio
-import functools
 import itertools
 import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,55 +29,74 @@ from tests.system.cluster import is_alive
 MARK = f"0.37{os.getpid():07d}"
 """Seconds that a command sleeps, and what tells its process from all others."""
 ATTEMPTS = 30
+KILLED = 137
 _PAGE = 500
 Strike = Callable[[], Awaitable[str | None] | str | None]
 Rows = list[dict[str, Any]]
 
 
+Make = Callable[[int, int], dict[str, object]]
+Expect = Callable[[Mapping[str, Any], Mapping[str, Any]], Sequence[int] | None]
+
+
 @dataclass(kw_only=True)
 class Load:
-    """Containers, as many as `count`, submitted a few at a time. `once` repeats nothing by itself."""
+    """Containers, as many as `count`, submitted a few at a time. `once` repeats nothing by itself.
+
+    `make` is the request of a number and of an attempt to send it. `expect` gives the exit codes that a request and
+    its container may end with; None for a request that was cancelled, of which nothing more is asked.
+    """
 
     client: ApiClient
     once: ApiClient
     blocks: BlockClient
-    count: int
+    count: int = 0
     pause: float = 0.0
+    make: Make = field(default=lambda number, attempt: request(number, attempt))
+    expect: Expect = field(default=lambda request, container: (0,))
     uuids: list[str] = field(default_factory=list)
+    _attempts: Iterator[int] = field(default_factory=itertools.count)
 
     async def submit(self) -> None:
         """Commit the requests, whatever happens to the server meanwhile.
 
         One whose answer was lost is there all the same, so that each repetition is another container with its own mark.
         """
-        attempts = itertools.count()
-
-        async def commit(number: int) -> dict[str, Any]:
-            return await self.once.create("container_requests", request(number, next(attempts)))
-
         for number in range(self.count):
-            made = await persist(functools.partial(commit, number))
-            self.uuids.append(made["uuid"])
+            await self.commit(number)
             await asyncio.sleep(self.pause)
+
+    async def commit(self, number: int) -> str:
+        """Commit one request; its uuid."""
+
+        async def send() -> dict[str, Any]:
+            return await self.once.create("container_requests", self.make(number, next(self._attempts)))
+
+        uuid = str((await persist(send))["uuid"])
+        self.uuids.append(uuid)
+        return uuid
 
     async def wait_final(self, say: Callable[[str], None] = lambda _: None) -> Rows:
         """All requests once they are Final."""
         while True:
-            rows = await persist(self._requests)
-            left = sum(row["state"] != "Final" for row in rows) + self.count - len(rows)
+            rows = await persist(self.requests)
+            left = sum(row["state"] != "Final" for row in rows) + len(self.uuids) - len(rows)
             say(f"{left} requests are not final")
             if not left:
                 found: Rows = rows
                 return found
             await asyncio.sleep(1.0)
 
-    async def check(self, rows: Rows, doubles: Sequence[str], *, codes: Sequence[int] = (0,)) -> list[str]:
+    async def check(self, rows: Rows, doubles: Sequence[str]) -> list[str]:
         """What is wrong with how it ended, if anything."""
         faults = [f"two at a time: {one}" for one in sorted(set(doubles))]
         # A request whose creation was repeated after a lost answer is one more, not one less.
-        containers = {one["uuid"]: one for one in await self._containers(rows)}
+        containers = {one["uuid"]: one for one in await self.containers(row["container_uuid"] for row in rows)}
         for row in rows:
             container = containers.get(row["container_uuid"], {})
+            codes = self.expect(row, container)
+            if codes is None:
+                continue
             if container.get("state") != "Complete" or container.get("exit_code") not in codes:
                 faults.append(f"{row['uuid']}: {container.get('state')} {container.get('exit_code')}"
                               f" {container.get('runtime_status')} after {row['container_count']}")  # fmt: skip
@@ -88,15 +106,17 @@ class Load:
                     faults.append(fault)
         return faults
 
-    async def _requests(self) -> Rows:
+    async def requests(self) -> Rows:
+        """The records of all requests that were committed."""
         rows: Rows = []
         for at in range(0, len(self.uuids), _PAGE):
             batch = self.uuids[at : at + _PAGE]
             rows += await self.client.list("container_requests", filters=[["uuid", "in", batch]], limit=_PAGE)
         return rows
 
-    async def _containers(self, rows: Rows) -> Rows:
-        uuids, found = [row["container_uuid"] for row in rows], list[dict[str, Any]]()
+    async def containers(self, wanted: Iterable[str | None]) -> Rows:
+        """The records of these containers."""
+        uuids, found = sorted({uuid for uuid in wanted if uuid}), list[dict[str, Any]]()
         for at in range(0, len(uuids), _PAGE):
             found += await self.client.list("containers", filters=[["uuid", "in", uuids[at : at + _PAGE]]], limit=_PAGE)
         return found
@@ -113,21 +133,27 @@ class Load:
         return None
 
 
-def request(number: int, attempt: int) -> dict[str, object]:
+def script(number: int, attempt: int, *, then: str = "", more: float = 0.0) -> str:
+    """The shell script of a container: it writes its number, does `then`, and sleeps, `more` seconds longer."""
+    longer = f" {more:g}" if more else ""
+    return f"echo begin {number}; echo {number} >/out/number; {then}exec sleep {MARK}{attempt:07d}{longer}"
+
+
+def request(number: int, attempt: int, **more: object) -> dict[str, object]:
     """The request with this number; `attempt` is another for each that is sent."""
-    script = f"echo begin {number}; echo {number} >/out/number; exec sleep {MARK}{attempt:07d}"
     return {
         "name": f"chaos {number}",
         "state": "Committed",
         "priority": 500,
         "container_image": "tools:1",
-        "command": ["sh", "-ec", script],
+        "command": ["sh", "-ec", script(number, attempt)],
         "cwd": "/out",
         "output_path": "/out",
         "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
         "runtime_constraints": {"vcpus": 1, "ram": 64 << 20},
         "container_count_max": ATTEMPTS,
         "use_existing": False,
+        **more,
     }
 
 
@@ -140,15 +166,23 @@ async def persist(act: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(0.1)
 
 
-async def watch(doubles: list[str], registers: Sequence[Path]) -> None:
+async def watch(
+    doubles: list[str], registers: Sequence[Path], *, starts: dict[str, set[int]] | None = None, period: float = 0.05
+) -> None:
     """Note for ever when two live processes carry one mark, or two live supervisors one container.
 
-    `registers` are directories of lock files, one for each container that is supervised.
+    `registers` are directories of lock files, one for each container that is supervised. `starts` gathers by mark the
+    process ids that were seen, `period` seconds apart.
     """
     while True:
-        doubles += [f"command {mark.split()[1]}" for mark, pids in marks().items() if len(pids) > 1]
+        for line, pids in marks().items():
+            mark = line.split()[1]
+            if len(pids) > 1:
+                doubles.append(f"command {mark}")
+            if starts is not None:
+                starts.setdefault(mark, set()).update(pids)
         doubles += [f"supervisors of {uuid}" for uuid, count in Counter(_supervised(registers)).items() if count > 1]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(period)
 
 
 def marks() -> Mapping[str, list[int]]:

@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.testing.slurm import SlurmCluster, running_slurm
-from tests.system.chaos.load import Load, killer, marks, rage, supervisors, watch
+from tests.system.chaos.load import KILLED, Load, killer, marks, rage, supervisors, watch
 from tests.system.cluster import LADING, Cluster, is_alive, left_processes, running_cluster
 
 _PATIENCE = RetryPolicy(attempts=4)
@@ -84,14 +85,14 @@ class Guest:
 
 
 @asynccontextmanager
-async def loaded(cluster: Cluster, count: int, *, pause: float) -> AsyncIterator[Load]:
+async def loaded(cluster: Cluster, count: int, *, pause: float, **more: Any) -> AsyncIterator[Load]:
     """A load for this cluster."""
     token = cluster.environment["ARVADOS_API_TOKEN"]
     transport = HttpTransport(unix_socket=cluster.data / "api.sock")
     try:
         client = ApiClient(transport, token, retry=_PATIENCE)
         once = ApiClient(transport, token, retry=NO_RETRY)
-        yield Load(client=client, once=once, blocks=BlockClient(transport, token), count=count, pause=pause)
+        yield Load(client=client, once=once, blocks=BlockClient(transport, token), count=count, pause=pause, **more)
     finally:
         await transport.close()
 
@@ -126,7 +127,7 @@ async def two_dispatchers(
         outcome = await _let_loose(
             cluster, count, strikes, chance, period=period, registers=runs, guests=[guest], say=say, most=most
         )
-        outcome.faults += await _left_behind(runs, root)
+        outcome.faults += await left_behind(runs, root)
     return outcome
 
 
@@ -155,7 +156,7 @@ async def through_slurm(
             outcome = await _let_loose(cluster, count, strikes, chance, period=period, registers=registers, say=say)
             # Jobs that Slurm killed without the dispatcher's knowledge are cleared up after by the next on their node.
             await asyncio.to_thread(cluster.lading, "run", "--image", "tools:1", "--no-reuse", "--", "sh", "-c", ":")
-            outcome.faults += await _left_behind((node / "run",), root / "node")
+            outcome.faults += await left_behind((node / "run",), root / "node")
             outcome.faults += [f"left in Slurm: {job}" for job in await _left_in(slurm)]
     outcome.faults += [f"left of Slurm: {pid} {_line(pid)}" for pid in slurm.left()]
     return outcome
@@ -174,7 +175,7 @@ async def _let_loose(
     most: int = 0,
 ) -> Outcome:
     began, doubles, done = time.monotonic(), list[str](), Counter[str]()
-    async with loaded(cluster, count, pause=0.002) as load:
+    async with loaded(cluster, count, pause=0.002, expect=lambda *_: (0, KILLED)) as load:
         tasks = [
             asyncio.create_task(watch(doubles, registers)),
             *(asyncio.create_task(guest.keep()) for guest in guests),
@@ -186,8 +187,8 @@ async def _let_loose(
         raging.cancel()
         await asyncio.gather(raging, return_exceptions=True)
         await asyncio.to_thread(_mend, strikes)
-        faults = await load.check(rows, doubles, codes=(0, 137))
-        await _settle(registers)
+        faults = await load.check(rows, doubles)
+        await settle(registers)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -235,7 +236,7 @@ def _mend(strikes: Mapping[str, Callable[[], str | None]]) -> None:
             strike.mend()
 
 
-async def _settle(registers: Sequence[Path]) -> None:
+async def settle(registers: Sequence[Path]) -> None:
     """Give the last supervisors time to tidy up, and dispatchers to clean up after dead ones."""
     for _ in range(300):
         if not any(list(register.glob("*-dz642-*")) for register in registers):
@@ -243,7 +244,7 @@ async def _settle(registers: Sequence[Path]) -> None:
         await asyncio.sleep(0.1)
 
 
-async def _left_behind(runs: Sequence[Path], root: Path) -> list[str]:
+async def left_behind(runs: Sequence[Path], root: Path) -> list[str]:
     left = [f"left in {run}: {path.name}" for run in runs for path in run.glob("*-dz642-*")]
     left += [f"left running: {line}" for line in marks()]
     for _ in range(50):
