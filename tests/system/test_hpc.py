@@ -49,7 +49,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         flags = ["-O2", "-ffp-contract=off", "-o", programs[-1], str(EXAMPLES / f"{name}.c")]
         subprocess.run(["mpicc", *flags], check=True)
     with running_cluster(folder / "data", CONFIG) as running:
-        running.lading("image", "hpc", *programs)
+        # By relative paths, as the documentation has it.
+        named = [f"./{Path(one).name}" for one in programs]
+        subprocess.run([LADING, "image", "hpc", *named], cwd=folder, env=running.environment, check=True, timeout=120)
         yield running
     assert left_processes(folder / "data") == []
     assert left_mounts(folder / "data") == set()
@@ -103,7 +105,7 @@ def test_the_wheel_alone_brings_the_daemon(tmp_path: Path) -> None:
     rig.up()
     try:
         rig.code("echo hello")
-        rig.command("start")
+        rig.start()
         assert rig.reach(codeStatus="Stopped", resultStatus="Stopped")["codeExitStatus"] == 0
     finally:
         rig.down()

@@ -107,6 +107,16 @@ def test_every_image_can_be_lived_in(host: Host, tmp_path: Path) -> None:
     assert environment[1] == "LD_LIBRARY_PATH=/opt/lib"
 
 
+def test_relative_paths_begin_in_the_working_directory(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert this_host({}).path("./own.sh") == f"{tmp_path}/own.sh"
+    parts = [from_host([name], tmp_path, host=replace(host, directory="/opt")) for name in ("./own.sh", "/opt/own.sh")]
+    assert parts[0].config == parts[1].config
+    assert "/opt/own.sh" in _names(parts[0])
+
+
 def test_the_same_programs_give_the_same_image(host: Host, tmp_path: Path) -> None:
     first, again = tmp_path / "first", tmp_path / "again"
     first.mkdir()
@@ -124,7 +134,7 @@ def test_a_script_of_no_package(host: Host, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["nosuch", "/opt/nosuch", "./relative", "/opt"])
 def test_what_is_no_program_is_named(host: Host, tmp_path: Path, name: str) -> None:
-    with pytest.raises(Invalid, match=f"--from-host {name}: is n"):
+    with pytest.raises(Invalid, match=f"--from-host {host.path(name)}: is n"):
         from_host([name], tmp_path, host=host)
 
 

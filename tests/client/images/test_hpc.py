@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,28 @@ def test_the_image_starts_sshd_and_the_daemon(host: Host, tmp_path: Path) -> Non
         assert not [name for name in layer.getnames() if "key" in name]
     with tarfile.open(tmp_path / "layer.tar") as layer:
         assert "usr/bin/ring" in layer.getnames()
+
+
+def test_programs_are_named_by_relative_paths(host: Host, tmp_path: Path) -> None:
+    here = replace(host, directory="/home/me/work")
+    for name in ("work/heat", "ring"):
+        path = host.root / "home/me" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("#!/usr/bin/sh\n")
+        path.chmod(0o755)
+    build_hpc(["./heat", "../ring"], tmp_path, host=here, daemon=b"")
+    with tarfile.open(tmp_path / "layer.tar") as layer:
+        assert {"home/me/work/heat", "home/me/ring"} <= set(layer.getnames())
+        links = {name: layer.getmember(f"usr/local/bin/{name}").linkname for name in ("heat", "ring")}
+    assert links == {"heat": "/home/me/work/heat", "ring": "/home/me/ring"}
+    with pytest.raises(Invalid, match="/home/me/work/sum: is no program on this machine"):
+        build_hpc(["./sum"], tmp_path, host=here, daemon=b"")
+
+
+def test_the_code_may_leave_results_as_any_user(host: Host, tmp_path: Path) -> None:
+    build_hpc([], tmp_path, host=host, daemon=b"")
+    with tarfile.open(tmp_path / "cluster.tar") as layer:
+        assert layer.getmember("hpcaas/results").mode == 0o1777
 
 
 def test_what_the_machine_lacks_is_named(host: Host, tmp_path: Path) -> None:

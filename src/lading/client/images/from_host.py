@@ -6,7 +6,7 @@ What a program needs is found like this:
 - a program of a Debian package brings that package's files, and those of the packages it needs; plain library
   packages are left out unless scripts are involved, whose modules nothing else names
 - a script brings its interpreter; one of a virtual environment brings that environment, compiled (`pythons`)
-- a program that is named by its path can be called by its name, too
+- a program that is named by its path, absolute or relative, can be called by its name, too
 - every ELF file brings the libraries that its own loader finds for it
 - a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are always there
 
@@ -73,6 +73,12 @@ class Host:
     linker: Callable[[str, Path], elf.Linkage]
     architecture: str
     compiler: Compiler | None = None
+    directory: str = "/"
+    """Relative paths of programs begin here."""
+
+    def path(self, name: str) -> str:
+        """The absolute path that `name` stands for; a name without a slash stays, as PATH finds it."""
+        return posixpath.normpath(posixpath.join(self.directory, name)) if "/" in name else name
 
 
 def this_host(environ: Mapping[str, str]) -> Host:
@@ -82,7 +88,16 @@ def this_host(environ: Mapping[str, str]) -> Host:
         linker=lambda loader, path: elf.list_libraries(loader, path, environ=environ),
         architecture=goarch(platform.machine()),
         compiler=compile_modules,
+        directory=_working_directory(),
     )
+
+
+def _working_directory() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        # It was removed, so that no relative path leads anywhere.
+        return "/"
 
 
 def goarch(machine: str) -> str:
@@ -107,7 +122,8 @@ def from_host(
     if not programs:
         raise Invalid("--from-host: no program is named; write for example --from-host sh awk sort gzip")
     gathering = _Gathering(host, without)
-    for name in sorted({*programs, *_basics(host)}):
+    wanted = {host.path(name) for name in programs}
+    for name in sorted({*wanted, *_basics(host)}):
         gathering.program(name)
         gathering.offer(name)
     for name in packages:
@@ -122,7 +138,7 @@ def from_host(
     config = make_config(
         [layer],
         architecture=host.architecture,
-        created_by=f"lading image add --from-host {' '.join(sorted(set(programs)))}",
+        created_by=f"lading image add --from-host {' '.join(sorted(wanted))}",
         environment=environment,
     )
     return Parts(config=config, layers=(layer,), notes=tuple(gathering.notes))

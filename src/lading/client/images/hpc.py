@@ -83,7 +83,9 @@ def build_hpc(programs: Sequence[str], folder: Path, *, host: Host, daemon: byte
 def _entries(daemon: bytes) -> list[Entry]:
     programs = {INIT: _INIT.encode(), DAEMON: daemon}
     texts = {"/etc/ssh/hpc_sshd_config": _SSHD, "/etc/passwd": _PASSWD, "/etc/shells": "/bin/sh\n/bin/bash\n"}
-    folders = {"/root": 0o700, "/run": 0o755, "/hpcaas": 0o755, "/hpcaas/results": 0o755, "/hpcaas/shared": 0o777}
+    folders = {"/root": 0o700, "/run": 0o755, "/hpcaas": 0o755}
+    # The code may run as any user.
+    folders |= {"/hpcaas/results": 0o1777, "/hpcaas/shared": 0o777}
     return [
         *(Entry(path=path, mode=stat.S_IFREG | 0o755, content=content) for path, content in programs.items()),
         *(Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode()) for path, text in texts.items()),
