@@ -156,9 +156,10 @@ class Room:
         done.stderr = "".join(line for line in lines if not line.startswith("lading: waiting: "))
         return done
 
-    def proxy(self) -> list[str]:
+    def proxy(self, user: str = "") -> list[str]:
         """The options with which ssh and scp get there."""
-        command = self.cluster.lading("shell", "--wait", "--print", self.uuid).stdout.strip()
+        target = f"{user}@{self.uuid}" if user else self.uuid
+        command = self.cluster.lading("shell", "--wait", "--print", target).stdout.strip()
         given = (
             f"ProxyCommand={command}",
             "StrictHostKeyChecking=no",
@@ -209,6 +210,26 @@ async def test_a_command_scp_and_what_is_written_down(cluster: Cluster, desk: De
     user = await desk.client.get("users", "current")
     assert {row["properties"]["user_uuid"] for row in rows} == {user["uuid"]}
     assert room.cluster.environment["ARVADOS_API_TOKEN"] not in str(rows)
+    await desk.cancel(room.uuid)
+
+
+async def test_plain_ssh_enters_as_the_user_that_is_named(cluster: Cluster, desk: Desk) -> None:
+    room = await enter(cluster, desk)
+    for printed, named, shown in (
+        ("nobody", [], "65534"), ("nobody", ["-l", "root"], "65534"), ("", ["-l", "nobody"], "65534"),
+        ("", ["-l", "root"], "0"),
+    ):  # fmt: skip
+        options = await asyncio.to_thread(room.proxy, printed)
+        command = ["ssh", *options, *named, "x", "grep ^Uid /proc/self/status"]
+        done = await asyncio.to_thread(_run, command, cluster)
+        assert done.split()[1:] == [shown] * 4, (printed, named)
+    options = await asyncio.to_thread(room.proxy)
+    refused = subprocess.run(
+        ["ssh", *options, "stranger@x", "true"], env=cluster.environment, capture_output=True, text=True,
+        timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert refused.returncode != 0
+    assert "stranger" in refused.stderr
     await desk.cancel(room.uuid)
 
 
@@ -396,11 +417,12 @@ def _command_lines() -> list[str]:
     return found
 
 
-def _run(command: list[str], cluster: Cluster) -> None:
+def _run(command: list[str], cluster: Cluster) -> str:
     done = subprocess.run(
         command, env=cluster.environment, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def _digest(path: Path) -> str:

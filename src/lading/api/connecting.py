@@ -189,7 +189,8 @@ async def _begin(call: Call, container: Container, login: str) -> None:
             ledger = Ledger(tx, services, user_uuid=services.system_user)
             row = await ledger.change_container(row, lifecycle.enter(Container.from_record(row)))
             await ledger.settle()
-        await _note(tx, call, row, "shell", {"login_username": login or "root"})
+        # Without a name in the form the SSH client names the user, in bytes that pass unread.
+        await _note(tx, call, row, "shell", {"login_username": login} if login else {})
 
 
 async def _attend(call: Call, container: Container, gateway: Gateway, pipe: Pipe) -> None:

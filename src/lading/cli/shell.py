@@ -30,6 +30,7 @@ from lading.wiring.directory import default_data_directory
 
 _TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9-]*)")
 _KEYS = re.compile(r"ctrl-[a-z@\[\]^_\\](,ctrl-[a-z@\[\]^_\\])*|[a-z](,[a-z])*")
+_USER = "root"
 _WAIT = 1.0
 
 
@@ -72,6 +73,8 @@ def shell(
     command = command[1:] if command[:1] == ("--",) else command
     if detach_keys and not _KEYS.fullmatch(detach_keys):
         raise Invalid(f"--detach-keys {detach_keys}: write for example ctrl-p,ctrl-q")
+    if not printing and not connect:
+        login = login or _USER
     form = {"login_username": login, "detach_keys": detach_keys}
     if connect:
         sys.exit(asyncio.run(_connect(_server(), name, form)))
@@ -112,7 +115,7 @@ def ssh_arguments(
     if forwards:
         arguments += ["-o", "ExitOnForwardFailure=yes"]
     arguments += ["-N"] * only_forward + ["-t"] * terminal
-    arguments += ["-l", login or "root", "--", uuid]
+    arguments += ["-l", login or _USER, "--", uuid]
     # As with ssh, what is one argument may be a line for a shell.
     line = command[0] if len(command) == 1 else shlex.join(command)
     return [*arguments, line] if command else arguments

@@ -32,6 +32,8 @@ class StubEngine:
     ) -> None:
         self.settings = settings
         self.calls: list[str] = []
+        self.users: list[str] = []
+        """Whom each command of a session was to run as."""
         self.notes: list[str] = []
         self.started = asyncio.Event()
         self.spec: Spec | None = None
@@ -108,6 +110,7 @@ class StubEngine:
     async def execute(self, order: Exec) -> ProcessExecution:
         """Run it as a plain process, with a terminal of this machine."""
         self._called("execute")
+        self.users.append(order.user)
         command = [self._mapped(one) for one in order.command]
         ours = theirs = -1
         if order.terminal is not None:

@@ -65,7 +65,7 @@ class Gateway:
         return pipe, httphead.parse_answer(await read_head(pipe, timeout=PATIENCE)), proof.encode()
 
     @asynccontextmanager
-    async def ssh(self, form: str = "") -> AsyncIterator[asyncssh.SSHClientConnection]:
+    async def ssh(self, form: str = "", *, user: str = "root") -> AsyncIterator[asyncssh.SSHClientConnection]:
         """An SSH connection to it."""
         pipe, answer, _ = await self.ask(form=form)
         assert answer.status == 101, answer
@@ -74,7 +74,7 @@ class Gateway:
         try:
             async with asyncio.timeout(PATIENCE):
                 async with asyncssh.connect(
-                    "gateway", sock=ours, known_hosts=None, username="root", client_keys=None, config=None
+                    "gateway", sock=ours, known_hosts=None, username=user, client_keys=None, config=None
                 ) as connection:
                     yield connection
         finally:

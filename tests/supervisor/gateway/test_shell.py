@@ -111,10 +111,33 @@ async def test_a_command_without_a_terminal_has_no_detach_keys(tmp_path: Path) -
 
 
 def test_the_form_of_a_session() -> None:
-    assert parse_form(b"") == ("root", "")
+    assert parse_form(b"") == ("", "")
     assert parse_form(b"login_username=nobody&detach_keys=x") == ("nobody", "x")
     with pytest.raises(Invalid, match="detach_keys: 'meta-x'"):
         parse_form(b"detach_keys=meta-x")
+
+
+@pytest.mark.parametrize(
+    ("form", "named", "user"),
+    [
+        ("", "nobody", "nobody"),
+        ("", "root", "root"),
+        ("", "_", "root"),
+        ("login_username=nobody", "root", "nobody"),
+        ("login_username=nobody", "me", "nobody"),
+        ("login_username=root", "me", "root"),
+    ],
+)
+async def test_a_session_is_the_form_s_user_s_else_that_of_ssh(
+    tmp_path: Path, form: str, named: str, user: str
+) -> None:
+    async with (
+        stub_running(tmp_path) as engine,
+        gateway_of(engine) as gateway,
+        gateway.ssh(form, user=named) as ssh,
+    ):
+        await ssh.run("true")
+        assert engine.users == [user]
 
 
 async def test_something_else_than_ssh_is_let_go(tmp_path: Path) -> None:
