@@ -78,7 +78,7 @@ def _start(root: Path, command: tuple[str, ...]) -> float:
 def _beside(rig: Rig, seconds: float) -> tuple[float, float]:
     """Percent of a core, and MiB resident, while code runs, followed all the time as a conductor does it."""
     rig.code("exec sleep 1000")
-    rig.command("start")
+    rig.start()
     caller = Caller("127.0.0.1", rig.identity, rig.port)
     return asyncio.run(_follow(rig, caller, seconds)), statistics.mean([_resident(rig), _resident(rig)])
 
@@ -108,7 +108,7 @@ def _end_all(root: Path, command: tuple[str, ...]) -> tuple[float, int]:
     )
     rig.configure(childFailurePolicy="direct")
     try:
-        rig.command("start")
+        rig.start()
         until((root / "all").exists, patience=120)
         began = time.monotonic()
         rig.command("kill")

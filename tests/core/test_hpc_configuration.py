@@ -102,7 +102,7 @@ def test_the_rest_of_the_settings_stays() -> None:
         ("sshAddresses", {"x": "a"}), ("sshAddresses", "{"), ("sshAddresses", [1]), ("sshPrivateKey", "secret"),
         ("sshPublicKey", "two\nlines"), ("resultsDirectory", "here"), ("resultsDirectory", "/a/../b"),
         ("resultsUrl", "ftp://x"), ("resultsUrl", "http://plain/x"), ("codeName", ".."), ("codeArguments", {}),
-        ("codeArguments", ["\ud800"]), ("childFailurePolicy", "some"), ("sharedFileSystem", 3), ("extraPorts", {}),
+        ("codeArguments", ["\ud800"]), ("codeArguments", ["é" * 65_536]), ("childFailurePolicy", "some"), ("sharedFileSystem", 3), ("extraPorts", {}),
         ("extraPorts", [1]), ("extraPorts", [{"Name": "a b"}]), ("codeName", 3),
     ],
 )  # fmt: skip
@@ -126,6 +126,24 @@ def test_after_the_start_only_where_results_go_may_change() -> None:
     assert apply(Settings(), {"resultsDirectory": "/"}, started=True).settings.results_directory == "/"
     with pytest.raises(Invalid, match="started"):
         apply(Settings(), {"worldRank": 1}, started=True)
+
+
+def test_what_is_missing_before_a_start_is_named() -> None:
+    assert configuration.missing(Settings(), ()) == configuration.REQUIRED
+    one, two = Settings(world_size=1), Settings(world_size=2)
+    assert configuration.missing(one, configuration.REQUIRED) == ()
+    assert configuration.missing(two, configuration.REQUIRED) == ("sshAddresses",)
+    assert configuration.missing(two, ()) == configuration.REQUIRED
+
+
+def test_parameters_fit_into_an_environment() -> None:
+    configuration.check_parameters({"A": "x" * (131_071 - len("PARAM_A="))})
+    assert configuration.fits_a_variable("A", "x" * 131_069)
+    assert not configuration.fits_a_variable("A", "x" * 131_070)
+    with pytest.raises(Invalid, match="parameter A has 131064 bytes in its value, .* holds 131063; send it as a file"):
+        configuration.check_parameters({"B": 1, "A": "é" * 65_532})
+    with pytest.raises(Invalid, match="1048576 is the most; send large ones as files"):
+        configuration.check_parameters({f"P{number}": "x" * 90_000 for number in range(6)})
 
 
 def test_ranks_fit_the_size() -> None:

@@ -46,6 +46,16 @@ def test_the_code_sees_its_parameters_and_its_place() -> None:
     assert hpc_files.environment(Settings(), {}) == {}
 
 
+def test_lists_of_a_huge_cluster_are_in_the_files_only() -> None:
+    """No program starts with a variable of more than 128 KiB in its environment."""
+    settings = Settings(addresses={rank: Address(f"10.77.{rank // 250}.{rank % 250 + 1}") for rank in range(8_000)})
+    found = hpc_files.environment(settings, {})
+    assert max(map(len, found.values())) < 1 << 17
+    assert found.keys().isdisjoint({"CLUSTER_SSH_ADDRESSES"})
+    assert "OMPI_MCA_orte_default_hostfile" in found
+    assert "7999=10.77.31.250:22" in hpc_files.runtime_lines(settings)
+
+
 @given(st.dictionaries(st.from_regex("[A-Z_]{1,5}", fullmatch=True), st.text(st.characters(exclude_categories=["C"]))))
 def test_a_shell_reads_what_was_exported(variables: dict[str, str]) -> None:
     words = shlex.split(hpc_files.exports(variables))

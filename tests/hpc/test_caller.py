@@ -21,10 +21,11 @@ from lading.testing.hpc import Rig, until
 async def test_everything_a_conductor_needs(rig: Rig) -> None:
     caller = Caller("127.0.0.1", rig.identity, rig.port)
     assert (await caller.ask("/v1/query"))["codeStatus"] == "Waiting"
-    await caller.tell("/v1/daemon-configuration", {"daemonParameters": {"worldRank": 1}})
+    await caller.tell("/v1/daemon-configuration", {"daemonParameters": {"worldRank": 0}})
     sent = await caller.send_files({"a": b"1\r\n", "b": b""})
     assert [one["size"] for one in sent["files"]] == [3, 0]
     rig.code("printf 0123")
+    rig.prepare()
     await caller.command("start")
     rig.reach(codeStatus="Stopped")
     assert (await caller.log("stdout", 2), await caller.log("stdout", 9)) == (b"23", b"")
@@ -49,6 +50,7 @@ async def test_who_follows_is_told_when_there_is_something_new(rig: Rig) -> None
     rig.code(f"while ! [ -e {rig.root}/go ]; do sleep 0.02; done; echo news; read x < {rig.root}/pipe")
     os.mkfifo(rig.root / "pipe")
     rig.configure(childFailurePolicy="direct")
+    rig.prepare()
     await caller.command("start")
     known, said = await caller.follow("", wait=30)
     assert (said["codeStatus"], said["logs"]["stdout"]) == ("Running", 0)
@@ -93,6 +95,7 @@ async def test_beside_code_that_runs_the_daemon_does_nothing(rig: Rig) -> None:
     """
     caller = Caller("127.0.0.1", rig.identity, rig.port)
     rig.code("exec sleep 120")
+    rig.prepare()
     await caller.command("start")
     known, _ = await caller.follow("", wait=0)
     following = asyncio.create_task(caller.follow(known, wait=60))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lading.hpc.credentials import make_ssh_keys
 from lading.testing.hpc import Rig, until
 
 
@@ -27,7 +30,7 @@ def _pids(rig: Rig) -> list[int]:
 
 def test_runs_to_stopped_with_its_output_kept(rig: Rig) -> None:
     rig.code("echo hello; echo oops >&2")
-    assert rig.command("Start").data == {"message": "code started"}
+    assert rig.start().data == {"message": "code started"}
     seen = rig.reach(codeStatus="Stopped", resultStatus="Stopped")
     assert (seen["codeExitStatus"], seen["percentComplete"], seen["startedBy"]) == (0, 100.0, "daemon")
     assert rig.call("GET", "/v1/logs/stdout").body == b"hello\n"
@@ -36,8 +39,8 @@ def test_runs_to_stopped_with_its_output_kept(rig: Rig) -> None:
 
 def test_a_second_start_is_ignored(rig: Rig) -> None:
     rig.code("read x < /dev/null; sleep 60")
-    rig.command("start")
-    again = rig.command("start")
+    rig.start()
+    again = rig.start()
     assert (again.status, again.said, again.data["message"]) == (200, "fail", "Code already started")
     assert rig.query()["codeStatus"] == "Running"
 
@@ -58,7 +61,7 @@ def test_a_second_start_is_ignored(rig: Rig) -> None:
 def test_whose_exit_code_counts(rig: Rig, policy: str, script: str, status: str) -> None:
     rig.code(f"cd {rig.root}; {script}")
     rig.configure(childFailurePolicy=policy)
-    rig.command("start")
+    rig.start()
     seen = rig.reach(codeStatus=status)
     assert bool(seen["reason"]) == (status == "Error")
     assert (rig.root / "late").exists() == (policy == "none")
@@ -67,7 +70,7 @@ def test_whose_exit_code_counts(rig: Rig, policy: str, script: str, status: str)
 def test_threads_and_stops_do_not_disturb_what_is_followed(rig: Rig) -> None:
     program = "import threading, os; [t.start() or t.join() for t in [threading.Thread(target=os.getpid)] * 1]"
     rig.code(f"{sys.executable} -c '{program}'; sleep 0.3 & kill -STOP $!; kill -CONT $!; wait; echo done")
-    rig.command("start")
+    rig.start()
     rig.reach(codeStatus="Stopped")
     assert rig.call("GET", "/v1/logs/stdout").body == b"done\n"
 
@@ -75,7 +78,7 @@ def test_threads_and_stops_do_not_disturb_what_is_followed(rig: Rig) -> None:
 def test_kill_ends_every_descendant(rig: Rig) -> None:
     """1.15: upstream's kill hit one process."""
     rig.code("trap '' TERM; for i in 1 2 3 4 5; do (setsid sh -c 'trap \"\" TERM; echo $$; sleep 60') & done; wait")
-    rig.command("start")
+    rig.start()
     until(lambda: len(_pids(rig)) == 5)
     assert rig.command("Kill").data == {"message": "code killed"}
     assert rig.query()["codeStatus"] == "Killed"
@@ -90,32 +93,91 @@ def test_kill_of_nothing_changes_nothing(rig: Rig) -> None:
 @pytest.mark.parametrize(
     ("mode", "content", "reason"),
     [
-        (0o755, None, "Code executable is missing"),
-        (0o644, "#!/bin/sh\n", "The code has failed to start: it is not executable"),
-        (0o755, "#!/no/such/program\n", "The code has failed to start: No such file or directory"),
+        (
+            0o755,
+            None,
+            "Code executable is missing: there is no /code; copy the program there in the image, or set codeName",
+        ),
+        (0o644, "#!/bin/sh\n", "The code has failed to start: /code is not executable; set its mode to 755"),
+        (
+            0o755,
+            "#!/no/such/program\n",
+            "The code has failed to start: /code cannot be run: No such file or directory "
+            "(the program that its first line names, or the loader that it needs)",
+        ),
+        (
+            0o755,
+            "echo no script\n",
+            "The code has failed to start: /code cannot be run: Exec format error "
+            "(neither a program for this machine nor a script that begins with #!)",
+        ),
     ],
 )
 def test_what_cannot_be_started_is_an_error(rig: Rig, mode: int, content: str | None, reason: str) -> None:
     if content is not None:
         (rig.root / "code").write_text(content)
         (rig.root / "code").chmod(mode)
-    assert rig.command("start").data["message"] == reason
+    assert rig.start().data["message"] == reason
     assert rig.reach(codeStatus="Error")["reason"] == reason
+
+
+def test_a_directory_is_no_executable(rig: Rig) -> None:
+    (rig.root / "code").mkdir()
+    assert rig.start().data["message"] == "The code has failed to start: /code is not a file"
+
+
+def test_a_missing_home_directory_is_told(rig: Rig) -> None:
+    rig.code("exit 0")
+    rig.prepare()
+    shutil.rmtree(rig.root / "root")
+    assert rig.command("start").data["message"] == (
+        "The code has failed to start: it begins in the home directory /root, which cannot be entered: "
+        "No such file or directory"
+    )
+
+
+def test_arguments_that_are_too_long_together_are_told(rig: Rig) -> None:
+    rig.code("exit 0")
+    rig.prepare()
+    assert rig.process
+    # The limit is a quarter of that of the stack, as of now.
+    resource.prlimit(rig.process.pid, resource.RLIMIT_STACK, (1 << 20, 1 << 20))
+    rig.configure(codeArguments=["x" * 100_000] * 5)
+    assert rig.command("start").data["message"] == (
+        "The code has failed to start: /code cannot be run: Argument list too long "
+        "(arguments and parameters together; send large parameters as files)"
+    )
+
+
+def test_nothing_is_started_before_the_cluster_is_set_up(rig: Rig) -> None:
+    rig.code("exit 0")
+    refused = rig.command("start")
+    assert (refused.status, refused.said) == (200, "fail")
+    assert refused.data["message"] == (
+        "the code cannot be started without worldRank, worldSize, sshAddresses, sshPrivateKey, sshPublicKey: "
+        "send daemon-configuration"
+    )
+    keys = make_ssh_keys()
+    rig.configure(worldRank=0, worldSize=2, sshAddresses={}, sshPrivateKey=keys.private, sshPublicKey=keys.public)
+    assert "without sshAddresses: " in rig.command("start").data["message"]
+    assert rig.query()["codeStatus"] == "Waiting"
+    rig.configure(worldSize=1)
+    assert rig.command("start").said == "success"
 
 
 def test_starts_without_arguments_and_parameters(rig: Rig) -> None:
     """1.15: upstream wanted both to have been set."""
-    rig.code('echo "$# $WORLD_RANK"; env > env', name="hpcaas/code/ring")
+    rig.code('echo "$#"; env > env', name="hpcaas/code/ring")
     rig.configure(codeName="ring")
-    rig.command("start")
+    rig.start()
     rig.reach(codeStatus="Stopped")
-    assert rig.call("GET", "/v1/logs/stdout").body == b"0 \n"
+    assert rig.call("GET", "/v1/logs/stdout").body == b"0\n"
 
 
 def test_a_restarted_daemon_follows_the_code_on(rig: Rig) -> None:
     """1.15: upstream believed a Running of the day before."""
     rig.code(f"cd {rig.root}; while ! [ -e go ]; do sleep 0.05; done; echo end")
-    rig.command("start")
+    rig.start()
     rig.kill()
     rig.up()
     assert rig.query()["codeStatus"] == "Running"
@@ -126,7 +188,7 @@ def test_a_restarted_daemon_follows_the_code_on(rig: Rig) -> None:
 
 def test_code_that_ended_unseen_is_an_error(rig: Rig) -> None:
     rig.code("echo $$; sleep 60")
-    rig.command("start")
+    rig.start()
     until(lambda: len(_pids(rig)) == 1)
     rig.kill()
     os.killpg(_pids(rig)[0], signal.SIGKILL)
@@ -137,7 +199,7 @@ def test_code_that_ended_unseen_is_an_error(rig: Rig) -> None:
 
 def test_a_restarted_daemon_can_still_kill(rig: Rig) -> None:
     rig.code("echo $$; sleep 60 & echo $!; wait")
-    rig.command("start")
+    rig.start()
     until(lambda: len(_pids(rig)) == 2)
     rig.kill()
     rig.up()
@@ -171,7 +233,7 @@ def test_nothing_is_watched_when_the_code_has_ended(rig: Rig) -> None:
         return [one for one in found if "pidfd" in one]
 
     rig.code("echo $$; sleep 60")
-    rig.command("start")
+    rig.start()
     until(lambda: len(_pids(rig)) == 1)
     rig.kill()
     rig.up()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid
-from lading.hpc.daemon import read_options
+from lading.hpc.daemon import find_home, read_options
 from lading.testing.hpc import Rig, until
 from tests.reality import need_ipv6
 from tests.s3 import make_bucket
@@ -33,6 +33,14 @@ def test_options_come_from_the_environment() -> None:
 def test_without_secrets_or_port_it_does_not_start(environment: dict[str, str]) -> None:
     with pytest.raises(Invalid):
         read_options([], environment)
+
+
+def test_the_home_directory_is_that_of_the_user_or_of_the_environment() -> None:
+    assert find_home(0, {"HOME": "/elsewhere"}) == "/root"
+    assert find_home(54321, {"HOME": "/elsewhere"}) == "/elsewhere"
+    for wrong in ({}, {"HOME": "here"}):
+        with pytest.raises(Invalid, match="user 54321 has no home directory: name one in /etc/passwd or in HOME"):
+            find_home(54321, wrong)
 
 
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path) -> None:
@@ -60,7 +68,7 @@ def test_settings_and_parameters_survive_kill_9(rig: Rig) -> None:
     rig.up()
     assert rig.query()["ranks"] == {"worldRank": 1, "worldSize": 2}
     rig.code("sh -c 'exit 3'; echo $A")
-    rig.command("start")
+    rig.start()
     rig.reach(codeStatus="Stopped")
     assert rig.call("GET", "/v1/logs/stdout").body == b"1\n"
 
@@ -68,9 +76,10 @@ def test_settings_and_parameters_survive_kill_9(rig: Rig) -> None:
 def test_results_are_moved_when_the_code_has_ended(rig: Rig) -> None:
     rig.code(f"echo r > {rig.root}/hpcaas/results/r; exit 1")
     rig.configure(resultsDirectory="/mnt/out")
-    rig.command("start")
+    rig.start()
     assert rig.reach(resultStatus="Stopped")["results"] == [{"directory": "/mnt/out", "entries": 1}]
     assert (rig.root / "mnt/out/r").read_text() == "r\n"
+    assert [(rig.root / one).stat().st_mode & 0o777 for one in ("mnt", "mnt/out")] == [0o755, 0o755]
 
 
 def test_results_are_uploaded_and_the_address_stays_a_secret(idle: Rig) -> None:
@@ -82,7 +91,7 @@ def test_results_are_uploaded_and_the_address_stays_a_secret(idle: Rig) -> None:
     idle.up()
     idle.code(f"echo r > {idle.root}/hpcaas/results/r; env")
     idle.configure(resultsUrl=url)
-    idle.command("start")
+    idle.start()
     idle.reach(codeStatus="Stopped", resultStatus="Stopped")
     with tarfile.open(fileobj=io.BytesIO(client.get_object(**place)["Body"].read())) as archive:
         assert archive.getnames() == ["r"]
@@ -106,7 +115,7 @@ def test_a_delivery_that_fails_may_be_tried_again(rig: Rig) -> None:
     (rig.root / "blocked").touch()
     rig.code("exit 0")
     rig.configure(resultsDirectory="/blocked")
-    rig.command("start")
+    rig.start()
     assert "FileExistsError" in rig.reach(resultStatus="Error", codeStatus="Stopped")["results"][0]["error"]
     (rig.root / "blocked").unlink()
     rig.command("upload")
@@ -115,7 +124,7 @@ def test_a_delivery_that_fails_may_be_tried_again(rig: Rig) -> None:
 
 def test_a_delivery_that_was_interrupted_is_taken_up(rig: Rig) -> None:
     rig.code("exit 0")
-    rig.command("start")
+    rig.start()
     rig.reach(resultStatus="Stopped")
     rig.kill()
     state = rig.own / "state.json"
@@ -134,11 +143,20 @@ def test_a_file_system_that_fails_is_told(rig: Rig) -> None:
     rig.kill()
     rig.up()
     rig.reach(containerStatus="FSError")
+    rig.code("exit 0")
+    refused = rig.start()
+    assert refused.said == "error"
+    told = f"the code cannot be started in the state FSError: {rig.root}/shared: No such file or directory"
+    assert refused.data["message"] == told
+    assert rig.query()["codeStatus"] == "Waiting"
+    (rig.root / "shared").mkdir()
+    rig.reach(containerStatus="Running")
+    assert rig.start().said == "success"
 
 
 def test_it_ends_when_told_and_the_code_goes_on(rig: Rig) -> None:
     rig.code("echo $$; sleep 60")
-    rig.command("start")
+    rig.start()
     until(lambda: rig.call("GET", "/v1/logs/stdout").body != b"")
     pid = int((rig.own / "stdout.txt").read_text())
     assert rig.process

@@ -6,11 +6,14 @@ import hashlib
 import json
 import socket
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from lading.core.hpc_http import MOST_PARTS
 from lading.hpc.credentials import make_ssh_keys
 from lading.testing.hpc import Rig
+from tests.reality import need_root
 
 
 def _mode(path: Path) -> int:
@@ -31,7 +34,7 @@ def test_parameters_reach_variables_shells_and_code(rig: Rig) -> None:
     )
     assert shell.stdout == b"10 it's $HOME it's $HOME\n"
     rig.code('echo "$STEPS $NAME ${AUTHORIZATION:-none} ${TLS_PRIVATE_KEY:-none}"')
-    rig.command("start")
+    rig.start()
     rig.reach(codeStatus="Stopped")
     assert rig.call("GET", "/v1/logs/stdout").body == b"10 it's $HOME none none\n"
 
@@ -47,6 +50,79 @@ def test_files_are_stored_for_everybody(rig: Rig) -> None:
     }  # fmt: skip
     assert rig.upload("/v1/code-parameter-file", {"mesh.dat": b"new"}).said == "success"
     assert place.read_bytes() == b"new"
+
+
+def test_a_large_file_is_searched_piece_by_piece(rig: Rig) -> None:
+    """Boundaries stand across the ends of pieces of a MiB, of which the daemon has one in memory."""
+    files = {"long": bytes(5 << 20), "crossing": b"-" * ((1 << 20) - 150), "last": b"\r\n--=b\r\n" * 200_000}
+    assert rig.upload("/v1/code-configuration", files).said == "success"
+    for name, content in files.items():
+        assert (rig.root / "hpcaas/files" / name).read_bytes() == content
+
+
+def test_a_form_has_an_end(rig: Rig) -> None:
+    many = {f"f{number}": b"" for number in range(MOST_PARTS + 1)}
+    assert "more than" in rig.upload("/v1/code-configuration", many).data["message"]
+    assert list((rig.root / "hpcaas/files").iterdir()) == []
+    secret = rig.upload("/v1/daemon-configuration", {"sshPrivateKey": bytes(2 << 20)})
+    assert secret.data["message"] == "sshPrivateKey is longer than 1048576 bytes"
+
+
+_AS_NOBODY = """
+import os, sys
+os.chroot(sys.argv[1])
+os.chdir("/")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+for path in ("/hpcaas/variables", "/hpcaas/files/mesh", "/hpcaas/runtime/parameters", "/hpcaas/parameters/files/mesh"):
+    with open(path, "a+") as file:
+        file.write("nobody=1\\n")
+        file.seek(0)
+        print(path, len(file.read()))
+for path in ("/hpcaas/runtime/hostfile", "/hpcaas/runtime/config.json"):
+    with open(path) as file:
+        print(path, len(file.read()) > 0)
+with open("/hpcaas/results/of-nobody", "w") as file:
+    file.write("result")
+for path in ("/hpcaas/daemon/state.json", "/root/.ssh/private_key"):
+    try:
+        open(path)
+    except PermissionError:
+        print(path, "is private")
+for path in ("/hpcaas/files/mesh", "/hpcaas/results/of-root"):
+    try:
+        os.unlink(path)
+    except PermissionError:
+        print(path, "stays")
+"""
+
+
+def test_another_user_reads_and_writes_what_is_open_to_all(rig: Rig) -> None:
+    """The daemon's own umask closed the directories that these files are in."""
+    need_root()
+    rig.root.chmod(0o755)
+    rig.prepare()
+    rig.post("/v1/code-configuration", {"codeParameters": {"A": 1}})
+    rig.upload("/v1/code-configuration", {"mesh": b"m"})
+    (rig.root / "hpcaas/results/of-root").touch()
+    done = subprocess.run([sys.executable, "-c", _AS_NOBODY, rig.root], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout.splitlines()) == (
+        "",
+        [
+            "/hpcaas/variables 13",
+            "/hpcaas/files/mesh 10",
+            "/hpcaas/runtime/parameters 13",
+            "/hpcaas/parameters/files/mesh 19",
+            "/hpcaas/runtime/hostfile True",
+            "/hpcaas/runtime/config.json True",
+            "/hpcaas/daemon/state.json is private",
+            "/root/.ssh/private_key is private",
+            "/hpcaas/files/mesh stays",
+            "/hpcaas/results/of-root stays",
+        ],
+    )
+    assert (rig.root / "hpcaas/results/of-nobody").read_text() == "result"
 
 
 def test_files_stay_where_they_belong(rig: Rig) -> None:
@@ -115,7 +191,7 @@ def test_the_names_that_others_gave_are_taken(rig: Rig) -> None:
     assert rig.post("/v1/code-name/", {"codeName": "solver"}).data == {"message": "name accepted"}
     for wrong in ({}, {"codeName": 3}, {"codeName": "../x"}, [1]):
         assert rig.post("/v1/code-name", wrong).said == "fail"
-    rig.command("start")
+    rig.start()
     rig.reach(codeStatus="Stopped")
     assert rig.call("GET", "/v1/logs/stdout").body == b"named\n"
     assert rig.post("/v1/code-name", {"codeName": "other"}).said == "fail"
@@ -154,8 +230,27 @@ def test_one_wrong_value_and_none_is_taken(rig: Rig) -> None:
     assert rig.query()["ranks"]["worldSize"] is None
 
 
+def test_a_parameter_that_no_program_can_be_started_with_is_refused(rig: Rig) -> None:
+    long = rig.post("/v1/code-configuration", {"codeParameters": {"A": 1, "MESH": "x" * 200_000}})
+    assert (long.said, long.data["message"]) == (
+        "fail",
+        "parameter MESH has 200000 bytes in its value, but an environment variable holds 131060; "
+        "send it as a file, by multipart/form-data",
+    )
+    several = {f"P{number}": "x" * 100_000 for number in range(6)}
+    assert "send large ones as files" in rig.post("/v1/code-configuration", {"codeParameters": several}).data["message"]
+    assert not (rig.root / "hpcaas/variables").exists()
+    assert rig.post("/v1/code-configuration", {"codeParameters": {"MESH": "x" * 131_060}}).said == "success"
+    assert "200000 bytes" in rig.configure(codeArguments=["x" * 200_000]).data["message"]
+    rig.code("echo ${#MESH} ${#PARAM_MESH}")
+    assert rig.start().said == "success"
+    rig.reach(codeStatus="Stopped")
+    assert rig.call("GET", "/v1/logs/stdout").body == b"131060 131060\n"
+
+
 def test_commands_may_be_spelled_both_ways(rig: Rig) -> None:
     rig.code("exit 0")
+    rig.prepare()
     assert rig.post("/v1/command", {"command": {"value": "START"}}).said == "success"
     rig.reach(codeStatus="Stopped", resultStatus="Stopped")
     assert rig.command("dance").data["message"] == "need one of start, kill, upload"
@@ -169,7 +264,7 @@ def test_progress_comes_from_the_code(rig: Rig) -> None:
     rig.code(f"echo 40 > {rig.root}/hpcaas/updates/percentComplete; read x < {rig.root}/go")
     subprocess.run(["mkfifo", rig.root / "go"], check=True)
     assert rig.query()["percentComplete"] is None
-    rig.command("start")
+    rig.start()
     rig.reach(percentComplete=40.0)
     (rig.root / "go").write_text("\n")
     rig.reach(percentComplete=100.0)
@@ -189,7 +284,7 @@ def test_progress_may_come_by_a_socket(rig: Rig) -> None:
 
 def test_logs_are_read_by_range(rig: Rig) -> None:
     rig.code("printf 0123456789")
-    rig.command("start")
+    rig.start()
     rig.reach(codeStatus="Stopped")
     auth = {"Authorization": rig.identity.authorization}
     some = rig.call("GET", "/v1/logs/stdout", headers={**auth, "Range": "bytes=4-"})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.hpc.layout import OPEN, PRIVATE, Layout, append, read_text, write
+from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_text, write
 
 
 def test_code_is_where_the_seed_and_the_template_put_it(tmp_path: Path) -> None:
@@ -24,6 +24,35 @@ def test_the_daemon_s_own_is_nobody_else_s(tmp_path: Path) -> None:
     layout.make()
     assert layout.own.stat().st_mode & 0o777 == 0o700
     assert (layout.base / "updates").stat().st_mode & 0o777 == 0o777
+
+
+def test_others_reach_what_is_for_them_whatever_the_umask(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, "/root")
+    # Left by a daemon that closed them.
+    (layout.base / "files").mkdir(parents=True, mode=0o700)
+    before = os.umask(0o077)
+    try:
+        layout.make()
+    finally:
+        os.umask(before)
+    modes = {one.name: one.stat().st_mode & 0o7777 for one in (layout.base, *layout.base.iterdir())}
+    assert modes == {
+        "hpcaas": 0o755, "files": 0o755, "runtime": 0o755, "parameters": 0o755, "code": 0o755, "results": 0o1777,
+        "updates": 0o777, "daemon": 0o700,
+    }  # fmt: skip
+
+
+def test_a_directory_that_exists_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "volume").chmod(0o770)
+    before = os.umask(0o077)
+    try:
+        make_folder(tmp_path / "volume" / "deep" / "own", mode=0o700)
+        make_folder(tmp_path / "volume")
+    finally:
+        os.umask(before)
+    found = [(tmp_path / "volume" / one).stat().st_mode & 0o777 for one in ("", "deep", "deep/own")]
+    assert found == [0o770, 0o755, 0o700]
 
 
 def test_files_are_where_the_template_puts_them_too(tmp_path: Path) -> None:

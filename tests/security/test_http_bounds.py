@@ -322,7 +322,7 @@ def test_the_key_of_a_daemon_is_in_no_environment(daemon: Rig) -> None:
     assert b"PRIVATE KEY" not in shown
     assert daemon.identity.authorization.encode() not in shown
     daemon.code("env; cat /proc/$PPID/environ; exit 0")
-    daemon.command("start")
+    daemon.start()
     until(lambda: daemon.query()["codeStatus"] != "Running")
     said = daemon.call("GET", "/v1/logs/stdout").body
     assert b"PATH=" in said

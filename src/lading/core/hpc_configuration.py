@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +26,12 @@ SHARED = "/hpcaas/shared"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
 _PUBLIC_KEY = re.compile(r"(?:ssh|ecdsa|sk)-[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+(?: [^\n\0]*)?\n?")
 _MOST_RANKS = 100_000
+_MOST_VARIABLE = (1 << 17) - 1
+"""Bytes of one argument or variable with its name: the limit of Linux (MAX_ARG_STRLEN)."""
+_MOST_VARIABLES = 1 << 20
+"""Bytes of all parameters as variables: half of the limit for arguments and environment."""
+REQUIRED = ("worldRank", "worldSize", "sshAddresses", "sshPrivateKey", "sshPublicKey")
+"""What must be set before the code is started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +113,47 @@ def code_parameters(body: object) -> dict[str, Any]:
         if any(char in parameter_text(value) for char in "\0\n\r"):
             raise Invalid(f"parameter {name} has a line break or NUL in its value")
     return found
+
+
+def check_parameters(parameters: Mapping[str, Any]) -> None:
+    """Check that a program can be started with these parameters. Raises Invalid naming the long one."""
+    total = 0
+    for name, value in parameters.items():
+        text = parameter_text(value)
+        size = len(text.encode())
+        most = _MOST_VARIABLE - len(variable_names(name)[-1]) - 1
+        if size > most:
+            raise Invalid(
+                f"parameter {name} has {size} bytes in its value, but an environment variable "
+                f"holds {most}; send it as a file, by multipart/form-data"
+            )
+        total += sum(len(one) + 1 + size + 1 for one in variable_names(name))
+    if total > _MOST_VARIABLES:
+        raise Invalid(
+            f"the parameters have {total} bytes as environment variables, of two names each, "
+            f"but {_MOST_VARIABLES} is the most; send large ones as files, by multipart/form-data"
+        )
+
+
+def variable_names(parameter: str) -> tuple[str, str]:
+    """The environment variables that a parameter of the code is in."""
+    return parameter, f"PARAM_{parameter}"
+
+
+def fits_a_variable(name: str, value: str) -> bool:
+    """Whether Linux starts programs with this variable in their environment."""
+    return len(name) + 1 + len(value.encode()) <= _MOST_VARIABLE
+
+
+def missing(settings: Settings, given: Collection[str]) -> tuple[str, ...]:
+    """The keys without which the code is not started. `given`: the keys that were set.
+
+    A container that is alone in its cluster may have an empty list of addresses.
+    """
+    absent = [key for key in REQUIRED if key not in given]
+    if not settings.addresses and settings.world_size != 1 and "sshAddresses" not in absent:
+        absent.append("sshAddresses")
+    return tuple(absent)
 
 
 def parameter_text(value: Any) -> str:
@@ -244,7 +291,12 @@ def _arguments(key: str, value: Any) -> tuple[str, ...]:
     value = _from_json(key, value)
     if not isinstance(value, list):
         raise Invalid(f"{key} is not a list of texts")
-    return tuple(_text(key, one) for one in value)
+    texts = tuple(_text(key, one) for one in value)
+    for one in texts:
+        if len(one.encode()) > _MOST_VARIABLE:
+            size = len(one.encode())
+            raise Invalid(f"{key} has an argument of {size} bytes; {_MOST_VARIABLE} is the most")
+    return texts
 
 
 def _policy(key: str, value: Any) -> ChildPolicy:

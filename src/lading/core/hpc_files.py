@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lading.core.hpc_addresses import Address
-from lading.core.hpc_configuration import Settings, parameter_text
+from lading.core.hpc_configuration import Settings, fits_a_variable, parameter_text, variable_names
 
 HOSTFILE = "/hpcaas/runtime/hostfile"
 _BLOCK = "# {edge} lading hpc: {name} {edge}"
@@ -58,11 +58,13 @@ def environment(settings: Settings, parameters: Mapping[str, Any]) -> dict[str, 
     """What the code finds in its environment: its parameters, bare and as PARAM_name, and its place in the cluster."""
     found: dict[str, str] = {}
     for name, value in parameters.items():
-        found[f"PARAM_{name}"] = parameter_text(value)
+        found[variable_names(name)[-1]] = parameter_text(value)
     found |= {name: parameter_text(value) for name, value in parameters.items()}
     if settings.addresses:
-        found["CLUSTER_CONTAINER_NAMES"] = ",".join(map(host_name, sorted(settings.addresses)))
-        found |= _addresses(settings)
+        names = {"CLUSTER_CONTAINER_NAMES": ",".join(map(host_name, sorted(settings.addresses)))}
+        # With a longer one no program could be started; the files of the cluster have them all.
+        lists = {**names, **_addresses(settings)}.items()
+        found |= {name: value for name, value in lists if fits_a_variable(name, value)}
         # So that a bare `mpirun program` runs on every container, as root, as containers do.
         found |= {
             "OMPI_MCA_orte_default_hostfile": HOSTFILE,

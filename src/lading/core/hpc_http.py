@@ -14,6 +14,8 @@ from typing import Protocol
 from lading.core.errors import Invalid, Malformed
 
 MOST_HEAD = 16 << 10
+MOST_PARTS = 10_000
+"""Parts of one form."""
 _LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,4000}) HTTP/1\.([01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*?)[ \t]*")
 _PARAMETER = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))')
@@ -81,7 +83,7 @@ def _unescape(text: str) -> str:
 
 
 class Searchable(Protocol):
-    """Bytes, or a file mapped into memory."""
+    """Bytes, in memory or in a file."""
 
     def find(self, sub: bytes, start: int = ..., /) -> int:
         """Where `sub` stands next, or -1."""
@@ -119,7 +121,7 @@ def form_parts(body: Searchable, boundary: str) -> list[Part]:
             raise Invalid("the form does not have the boundary that its type names")
         at += len(mark) + 2
     found: list[Part] = []
-    while body[at : at + 2] != b"--":
+    while len(found) <= MOST_PARTS and body[at : at + 2] != b"--":
         if body[at : at + 2] != b"\r\n":
             raise Invalid("the form has a boundary that is not a line of its own")
         headed = body.find(b"\r\n\r\n", at)
@@ -128,6 +130,8 @@ def form_parts(body: Searchable, boundary: str) -> list[Part]:
             raise Invalid("the form has a part that does not end, or is no part")
         found.append(_part(body[at + 2 : headed], headed + 4, end))
         at = end + 2 + len(mark)
+    if len(found) > MOST_PARTS:
+        raise Invalid(f"the form has more than {MOST_PARTS} parts")
     return found
 
 

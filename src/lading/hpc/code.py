@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -21,9 +22,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lading.core import hpc_states
+from lading.core import hpc_configuration, hpc_states
 from lading.core.errors import Invalid, LadingError, Unavailable
-from lading.core.hpc_states import ENDED, ChildPolicy, CodeStatus, StartedBy
+from lading.core.hpc_states import ENDED, ChildPolicy, CodeStatus, ContainerStatus, StartedBy
 from lading.hpc import processes
 from lading.hpc.layout import Layout
 from lading.hpc.record import Record
@@ -32,6 +33,12 @@ from lading.hpc.tracing import WAIT_ALL, Tracer
 KILL_GRACE = 2.0
 _KILL_TIME = 20.0
 _LOOK_PERIOD = 1.0
+_FAILED = "The code has failed to start"
+_EXEC_HINTS = {
+    errno.ENOENT: " (the program that its first line names, or the loader that it needs)",
+    errno.ENOEXEC: " (neither a program for this machine nor a script that begins with #!)",
+    errno.E2BIG: " (arguments and parameters together; send large parameters as files)",
+}
 _UNTRACED = "processes cannot be traced here: of those that the code's own processes wait for, no exit code is seen"
 _UNKNOWN = "the daemon was started again while the code ran, and could not see its exit code"
 _logger = logging.getLogger("lading.hpc")
@@ -49,15 +56,18 @@ class Code:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, environment: Mapping[str, str], *, mark: str) -> None:
-        """Start the executable. Raises Invalid when it cannot be: then the code is in Error, or as it was."""
+        """Start the executable.
+
+        Raises Invalid and Unavailable before the cluster is set up and while a file system has
+        failed: the code stays in Waiting. Raises Invalid for an executable that cannot be
+        started: the code is in Error.
+        """
         record = self._record
         if record.code is not CodeStatus.WAITING:
             raise Invalid("Code already started")
+        self._check_startable()
         path = self._layout.code(record.settings.code_name)
-        if not path.is_file():
-            self._fail_to_start("Code executable is missing")
-        if not os.access(path, os.X_OK):
-            self._fail_to_start("The code has failed to start: it is not executable")
+        self._check_executable(path)
         arguments = [str(path), *record.settings.code_arguments]
         gate, opener = os.pipe()
         faults, telling = os.pipe()
@@ -73,10 +83,30 @@ class Code:
         with open(faults, "rb") as told:
             fault = told.read().decode()
         if fault:
-            self._fail_to_start(f"The code has failed to start: {fault}")
+            self._fail_to_start(f"{_FAILED}: {fault}")
         self._ended.clear()
         record.started_by = StartedBy.DAEMON
         record.enter(CodeStatus.RUNNING, reason=self._without_tracing())
+
+    def _check_startable(self) -> None:
+        record = self._record
+        if record.container is ContainerStatus.FS_ERROR:
+            fault = record.fault or "the daemon looks again every few seconds"
+            raise Unavailable(f"the code cannot be started in the state FSError: {fault}")
+        absent = hpc_configuration.missing(record.settings, record.given)
+        if absent:
+            names = ", ".join(absent)
+            raise Invalid(f"the code cannot be started without {names}: send daemon-configuration")
+
+    def _check_executable(self, path: Path) -> None:
+        shown = self._layout.outside(path)
+        if not path.exists():
+            advice = "copy the program there in the image, or set codeName"
+            self._fail_to_start(f"Code executable is missing: there is no {shown}; {advice}")
+        if not path.is_file():
+            self._fail_to_start(f"{_FAILED}: {shown} is not a file")
+        if not os.access(path, os.X_OK):
+            self._fail_to_start(f"{_FAILED}: {shown} is not executable; set its mode to 755")
 
     def _fail_to_start(self, reason: str) -> NoReturn:
         self._record.enter(CodeStatus.ERROR, reason=reason)
@@ -85,6 +115,8 @@ class Code:
 
     def _become(self, arguments: list[str], environment: Mapping[str, str], *, gate: int, telling: int) -> NoReturn:
         """In the child: be the code, once the parent says so by closing the gate."""
+        home = self._layout.home
+        doing, hints = "its output cannot be kept", dict[int, str]()
         try:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
@@ -93,12 +125,15 @@ class Code:
             streams = [os.open(os.devnull, os.O_RDONLY), *(self._open_log(name) for name in ("stdout", "stderr"))]
             for descriptor, stream in enumerate(streams):
                 os.dup2(stream, descriptor)
-            os.chdir(self._layout.inside(self._layout.home))
+            doing = f"it begins in the home directory {home}, which cannot be entered"
+            os.chdir(self._layout.inside(home))
             os.umask(0o022)
             os.read(gate, 1)
+            doing, hints = f"{self._layout.outside(Path(arguments[0]))} cannot be run", _EXEC_HINTS
             os.execve(arguments[0], arguments, dict(environment))  # noqa: S606 - the code is the user's own
         except OSError as error:
-            os.write(telling, (error.strerror or "unknown").encode())
+            told = f"{doing}: {error.strerror or 'unknown'}{hints.get(error.errno or 0, '')}"
+            os.write(telling, told.encode("utf-8", "surrogateescape"))
         finally:
             os._exit(127)
 

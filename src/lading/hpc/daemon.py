@@ -61,7 +61,7 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Op
     parser.add_argument("--host", default="", help="the address to listen on (all)")
     parser.add_argument("--root", type=Path, default=Path("/"), help="the directory that its paths are below (/)")
     given = parser.parse_args(arguments)
-    root, home = given.root.resolve(), pwd.getpwuid(os.geteuid()).pw_dir
+    root, home = given.root.resolve(), find_home(os.geteuid(), environment)
     found = read_identity(Layout(root, home).own, environment)
     if not given.port.isdigit() or int(given.port) > 65535:
         raise Invalid(f"port {given.port!r} is not a number up to 65535")
@@ -75,6 +75,20 @@ def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Op
         home=home,
         allow_http=environment.get("HPCAAS_ALLOW_HTTP") == "1",
     )
+
+
+def find_home(uid: int, environment: Mapping[str, str]) -> str:
+    """The home directory of the user: the one in /etc/passwd, which sshd takes too, else HOME.
+
+    Raises Invalid without either.
+    """
+    try:
+        home = pwd.getpwuid(uid).pw_dir
+    except KeyError:
+        home = environment.get("HOME", "")
+    if not home.startswith("/"):
+        raise Invalid(f"user {uid} has no home directory: name one in /etc/passwd or in HOME")
+    return home
 
 
 class Daemon:
@@ -178,7 +192,8 @@ class Daemon:
     def _judge(self, fault: str) -> None:
         if fault and self.record.container is ContainerStatus.RUNNING:
             _logger.error("%s", fault)
-        self.record.judge(ContainerStatus.FS_ERROR if fault else ContainerStatus.RUNNING)
+        status = ContainerStatus.FS_ERROR if fault else ContainerStatus.RUNNING
+        self.record.judge(status, fault=fault)
 
     async def _trim(self) -> None:
         while True:

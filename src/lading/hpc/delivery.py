@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 from lading import confined
 from lading.core.errors import Invalid, LadingError, Unavailable
 from lading.core.hpc_configuration import RESULTS, Settings
-from lading.hpc.layout import Layout
+from lading.hpc.layout import Layout, make_folder
 
 ATTEMPTS = 6
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
@@ -58,7 +58,7 @@ class Delivery:
 
     def _move(self, source: Path) -> dict[str, Any]:
         target = self.layout.inside(self.settings.results_directory)
-        target.mkdir(parents=True, exist_ok=True)
+        make_folder(target)
         names = sorted(one.name for one in source.iterdir())
         for name in names:
             aside = target / f".{name}.{os.getpid()}"

@@ -25,10 +25,10 @@ from lading.core.hpc_document import COMMANDS, LOGS, ROUTES, Call, openapi
 from lading.core.hpc_http import Head, Part, Searchable, byte_range, form_parts, media_type, waiting_time
 from lading.core.hpc_states import CodeStatus, ResultStatus
 from lading.hpc.code import Code
-from lading.hpc.layout import OPEN, PRIVATE, Layout, append, read_text, write
+from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_text, write
 from lading.hpc.notices import Notices
 from lading.hpc.record import Record
-from lading.hpc.service import Answer, success
+from lading.hpc.service import MOST_JSON, Answer, success
 
 _CHUNK = 1 << 20
 _MOST_LOG = 4 << 20
@@ -68,7 +68,7 @@ class Endpoints:
             raise MethodNotAllowed(f"{path} takes {route.method} only")
         match route.call:
             case Call.CODE_CONFIGURATION:
-                return self._configure_code(head, body)
+                return await self._configure_code(head, body)
             case Call.DAEMON_CONFIGURATION:
                 return self._configure_daemon(head, body)
             case Call.CODE_NAME:
@@ -86,21 +86,25 @@ class Endpoints:
 
     # Configuration.
 
-    def _configure_code(self, head: Head, body: Searchable) -> Answer:
+    async def _configure_code(self, head: Head, body: Searchable) -> Answer:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
-            return self._take_files(form_parts(body, parameters.get("boundary", "")), body)
+            # Beside the loop: the code's processes are followed meanwhile, and others are answered.
+            return await asyncio.to_thread(self._take_files, body, parameters.get("boundary", ""))
         read = _json(kind, body)
         if hpc_configuration.is_for_daemon(read):
             return self._set_up(hpc_configuration.daemon_parameters(read))
         given = hpc_configuration.code_parameters(read)
-        self._record.parameters = {**self._record.parameters, **given}
+        parameters = {**self._record.parameters, **given}
+        hpc_configuration.check_parameters(parameters)
+        self._record.parameters = parameters
         append(self._layout.base / "variables", hpc_files.variable_lines(given), mode=OPEN)
         self._write_parameters()
         self._record.save()
         return success({"message": "parameter accepted", "parameters": list(given)})
 
-    def _take_files(self, parts: list[Part], body: Searchable) -> Answer:
+    def _take_files(self, body: Searchable, boundary: str) -> Answer:
+        parts = form_parts(body, boundary)
         if not parts:
             raise Invalid("the form has no files")
         names = [hpc_configuration.file_name(part.filename or part.name) for part in parts]
@@ -166,7 +170,7 @@ class Endpoints:
     def _write_bashrc(self) -> None:
         place = self._layout.bashrc
         exports = hpc_files.exports(hpc_files.environment(self._record.settings, self._record.parameters))
-        place.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(place.parent, mode=0o700)
         write(place, hpc_files.with_block(read_text(place), "environment", exports), mode=0o644)
 
     def _write_cluster(self) -> None:
@@ -175,7 +179,8 @@ class Endpoints:
         write(runtime / "config.json", hpc_files.json_text(hpc_files.runtime_config(settings)), mode=0o644)
         write(runtime / "config", hpc_files.runtime_lines(settings), mode=0o644)
         write(runtime / "hostfile", hpc_files.host_file(settings.addresses, slots=settings.slots), mode=0o644)
-        ssh.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(ssh.parent, mode=0o700)
+        make_folder(ssh, mode=0o700)
         ssh.chmod(0o700)
         identity = f"{layout.outside(ssh)}/private_key"
         write(ssh / "config", hpc_files.ssh_config(settings.addresses, identity=identity), mode=PRIVATE)
@@ -313,6 +318,8 @@ def _size(path: Path) -> int:
 def _texts(parts: list[Part], body: Searchable) -> dict[str, str]:
     found = {}
     for part in parts:
+        if part.end - part.start > MOST_JSON:
+            raise Invalid(f"{part.name[:60]} is longer than {MOST_JSON} bytes")
         try:
             found[part.name] = body[part.start : part.end].decode()
         except UnicodeDecodeError as error:

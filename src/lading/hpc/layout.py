@@ -7,11 +7,17 @@ is for root alone (`hpc-daemon-contract.md` 1.3, 1.15).
 from __future__ import annotations
 
 import contextlib
+import errno
+import logging
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+_logger = logging.getLogger("lading.hpc")
 OPEN, PRIVATE = 0o666, 0o600
+REACHABLE, WRITABLE = 0o755, 0o1777
+"""Modes of directories: others list the first kind, and also write to the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +70,48 @@ class Layout:
         """Make the directories. Raises OSError."""
         self.own.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.own.chmod(0o700)
-        for name in ("files", "results", "runtime", "updates", "parameters", "code"):
-            (self.base / name).mkdir(parents=True, exist_ok=True)
-        (self.base / "updates").chmod(0o777)
+        # A file that anybody may read and write is of use only where anybody reaches its directory.
+        open_folder(self.base, mode=REACHABLE)
+        for name in ("files", "runtime", "parameters", "code"):
+            open_folder(self.base / name, mode=REACHABLE)
+        # The code may run as another user than the daemon.
+        open_folder(self.base / "results", mode=WRITABLE)
+        open_folder(self.base / "updates", mode=0o777)
         with contextlib.suppress(FileExistsError):
             # Where the template for such containers has them (contract 1.3).
             (self.base / "parameters" / "files").symlink_to("../files")
+
+
+def make_folder(path: Path, *, mode: int = REACHABLE) -> None:
+    """Make a directory with this mode, and the missing ones above it reachable. Raises OSError.
+
+    The umask does not narrow the modes. A directory that exists keeps its mode.
+    """
+    missing = []
+    above = path
+    while not above.exists():
+        missing.append(above)
+        above = above.parent
+    for one in reversed(missing):
+        one.mkdir()
+        one.chmod(mode if one is path else REACHABLE)
+    if not path.is_dir():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+
+
+def open_folder(path: Path, *, mode: int) -> None:
+    """Make a directory, or add these permissions to the one that exists. Raises OSError.
+
+    A volume that is mounted there may not allow the change: then its mode stays.
+    """
+    make_folder(path, mode=mode)
+    present = stat.S_IMODE(path.stat().st_mode)
+    if present & mode != mode:
+        try:
+            path.chmod(present | mode)
+        except OSError as error:
+            told = "%s keeps its mode %o, and other users need %o: %s"
+            _logger.warning(told, path, present, mode, error.strerror)
 
 
 def write(path: Path, content: str | bytes, *, mode: int) -> None:

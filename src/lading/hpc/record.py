@@ -44,6 +44,8 @@ class Record:
     killed: bool = False
     failed: bool = False
     results: list[dict[str, Any]] = field(default_factory=list)
+    fault: str = ""
+    """The reason of FSError. It is not on disk: a new daemon asks the file systems itself."""
     _waiting: set[asyncio.Event] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def enter(self, status: CodeStatus, *, reason: str = "") -> None:
@@ -59,8 +61,9 @@ class Record:
         self.save()
         _logger.info("results are %s", status)
 
-    def judge(self, status: ContainerStatus) -> None:
-        """The container is in this state from now on. Raises OSError."""
+    def judge(self, status: ContainerStatus, *, fault: str = "") -> None:
+        """The container is in this state from now on, for this fault. Raises OSError."""
+        self.fault = fault
         if status is not self.container:
             self.container = hpc_states.change(hpc_states.CONTAINER_TRANSITIONS, self.container, status)
             self.save()

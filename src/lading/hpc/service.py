@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import hmac
 import logging
-import mmap
 import socket
 import ssl
 import tempfile
@@ -21,7 +20,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from lading.client.acceptor import StreamServer
 from lading.core.connections import Connection, HttpLimits
@@ -34,6 +33,8 @@ MOST_FORM = 16 << 30
 _BODY_TIME = 600.0
 _LINGER_PAUSE = 3.0
 _CHUNK = 1 << 16
+_PIECE, _OVERLAP = 1 << 20, 1 << 8
+"""Bytes that are searched at a time, and their overlap: more than the longest thing searched for."""
 LIMITS = HttpLimits(
     head_bytes=MOST_HEAD,
     idle_seconds=75.0,
@@ -141,8 +142,9 @@ class Service:
             except LadingError as error:
                 return refusal(error), head.keep_alive
             except OSError as error:
-                _logger.error("%s %s: %s", head.method, head.path, error.strerror)
-                return Answer(200, jsend(Status.ERROR, {"message": f"{error.strerror}"})), head.keep_alive
+                told = f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+                _logger.error("%s %s: %s", head.method, head.path, told)
+                return Answer(200, jsend(Status.ERROR, {"message": told})), head.keep_alive
             except Exception:
                 # One call that goes wrong must not end the daemon, or the code's supervision with it.
                 _logger.exception("%s %s", head.method, head.path)
@@ -162,11 +164,44 @@ class Service:
                     raise TooLarge(f"the body is longer than {most} bytes")
                 file.write(chunk)
             file.seek(0)
-            if size <= MOST_JSON:
-                yield file.read()
-                return
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                yield mapped
+            yield file.read() if size <= MOST_JSON else FileBody(cast(IO[bytes], file), size)
+
+
+class FileBody:
+    """A body on disk that is read in pieces: a mapped file would count as memory of the daemon.
+
+    The file object is read and not its descriptor: a read after its end raises ValueError and does
+    not give the bytes of another file.
+    """
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file, self._size = file, size
+        self._base, self._data = -1, b""
+
+    def __len__(self) -> int:
+        """Bytes of the body."""
+        return self._size
+
+    def __getitem__(self, index: slice, /) -> bytes:
+        """Some of the bytes. Raises OSError, ValueError after the file's end."""
+        start, stop, _ = index.indices(self._size)
+        self._file.seek(start)
+        return self._file.read(max(0, stop - start))
+
+    def find(self, sub: bytes, start: int = 0, /) -> int:
+        """Where `sub` stands next, or -1. Raises OSError, ValueError after the file's end."""
+        for base in range(start // _PIECE * _PIECE, self._size, _PIECE):
+            found = self._piece(base).find(sub, max(0, start - base))
+            if found >= 0:
+                return base + found
+        return -1
+
+    def _piece(self, base: int) -> bytes:
+        """The bytes from there on; kept, since the next search mostly begins in the same piece."""
+        if base != self._base:
+            self._data = self[base : base + _PIECE + _OVERLAP]
+            self._base = base
+        return self._data
 
 
 async def _chunks(head: Head, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:

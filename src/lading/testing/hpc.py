@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lading.hpc.credentials import Identity, make_identity
+from lading.hpc.credentials import Identity, make_identity, make_ssh_keys
 
 _PATIENCE = 180.0
 
@@ -52,6 +52,8 @@ class Rig:
     host: str = "127.0.0.1"
     process: subprocess.Popen[bytes] | None = None
     port: int = 0
+    given: set[str] = field(default_factory=set)
+    """Parameters of the daemon that were set."""
 
     def up(self) -> None:
         """Start it, and wait until it listens."""
@@ -98,13 +100,17 @@ class Rig:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    def call(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
-        """One request, authorized unless the headers say otherwise."""
+    def context(self) -> ssl.SSLContext:
+        """A context that trusts this daemon alone."""
         context = ssl.create_default_context(cadata=self.identity.certificate)
         # Whoever has this certificate's key is the one, whatever the name.
         context.check_hostname = False
+        return context
+
+    def call(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
+        """One request, authorized unless the headers say otherwise."""
         given = {"Authorization": self.identity.authorization} if headers is None else dict(headers)
-        connection = http.client.HTTPSConnection(self.host, self.port, context=context, timeout=_PATIENCE)
+        connection = http.client.HTTPSConnection(self.host, self.port, context=self.context(), timeout=_PATIENCE)
         try:
             connection.request(method, path, body, given)
             answer = connection.getresponse()
@@ -133,8 +139,23 @@ class Rig:
         """Start, kill or upload."""
         return self.post("/v1/command", {"command": word})
 
+    def prepare(self) -> None:
+        """Set those parameters without which no code is started, as far as they are not set yet."""
+        keys = make_ssh_keys()
+        values: dict[str, Any] = {
+            "worldRank": 0, "worldSize": 1, "sshAddresses": {"0": "127.0.0.1:22"}, "sshPrivateKey": keys.private,
+            "sshPublicKey": keys.public,
+        }  # fmt: skip
+        self.configure(**{name: value for name, value in values.items() if name not in self.given})
+
+    def start(self) -> Reply:
+        """Set what is missing, and start the code."""
+        self.prepare()
+        return self.command("start")
+
     def configure(self, **parameters: Any) -> Reply:
         """Set parameters of the daemon."""
+        self.given |= set(parameters)
         return self.post("/v1/daemon-configuration", {"daemonParameters": parameters})
 
     def query(self) -> dict[str, Any]:
