@@ -17,6 +17,7 @@ from lading.client.piping import Pipe
 from lading.client.switching import LIMIT
 from lading.client.tunnel import Tunnel
 from lading.core import sessions
+from lading.core.container import Container
 from lading.testing.world import World, world
 from tests.supervisor.gateway.entering import gateway_of, stub_running
 
@@ -266,6 +267,20 @@ async def test_only_the_supervisor_with_the_key_may_bring_a_tunnel(it: World) ->
         assert got[0] == status, (token, secret)
     gone = "containers/zzzzz-dz642-000000000000000/gateway_tunnel"
     assert (await call(it, gone, {"auth_secret": key}, upgrade="tunnel"))[0] == 404
+
+
+async def test_a_dispatcher_of_arvados_brings_a_tunnel_with_a_key_of_its_own_token(it: World) -> None:
+    _, uuid, _ = await running(it, "tunnel")
+    key = sessions.container_key(it.dispatcher, uuid)
+    caller, path = Caller(), f"containers/{uuid}/gateway_tunnel"
+    serving = asyncio.create_task(caller.call(it, path, {"auth_secret": key}, token=it.dispatcher, upgrade="tunnel"))
+    await asyncio.wait_for(caller.taken.wait(), PATIENCE)
+    assert (caller.status, caller.pipe is not None) == (101, True)
+    container = Container.from_record(await it.ok("GET", f"containers/{uuid}"))
+    assert it.app.services.gateway_keys(container) == (key, it.app.services.gateway_key(uuid))
+    assert caller.pipe is not None
+    await caller.pipe.close()
+    await asyncio.wait_for(serving, PATIENCE)
 
 
 async def test_only_the_supervisor_is_told_the_key(it: World) -> None:

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
-import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from lading.api.reaching import Gateway, reach
-from lading.client.certificates import make_certificate
 from lading.client.piping import Pipe, read_head
-from lading.core import httphead, sessions
+from lading.core import httphead
 from lading.core.container import Container
 from lading.core.errors import Corrupt, Unavailable
 from lading.core.httphead import Head
 from lading.testing.world import World, world
+from tests.api.listening import Answer, arvados, listening
 
 UUID = "zzzzz-dz642-000000000000001"
-Answer = Callable[[Head, bytes], str]
 
 
 @pytest.fixture
@@ -44,60 +38,6 @@ async def test_only_the_expected_answer_is_believed() -> None:
                 gateway.check(Head("HTTP/1.1 101 x", (("X-Arvados-Authorization-Response", said),)))
         assert gateway.headers["X-Arvados-Authorization"] == "proof"
         await pipe.close()
-
-
-@dataclass
-class Listener:
-    """Somebody with a certificate for a key of his own, who keeps what he hears."""
-
-    port: int = 0
-    heard: list[Head] = field(default_factory=list)
-    once: bool = False
-    """Whether it goes away after one answer."""
-
-
-@asynccontextmanager
-async def listening(directory: Path, answer: Answer) -> AsyncIterator[Listener]:
-    """A listener that gives this answer to each request on a connection; an empty one ends it."""
-    certificate, key = make_certificate("anybody", now=datetime.now(UTC))
-    (directory / "pem").write_text(certificate + key)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "pem")
-    der = ssl.PEM_cert_to_DER_cert(certificate)
-    made = Listener()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        pipe = Pipe(reader, writer)
-        with contextlib.suppress(OSError, Unavailable):
-            while said := await read_head(pipe, timeout=60):
-                made.heard.append(httphead.parse_request(said))
-                text = answer(made.heard[-1], der)
-                if not text:
-                    break
-                writer.write(text.encode())
-                if made.once:
-                    break
-        await pipe.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    made.port = server.sockets[0].getsockname()[1]
-    try:
-        yield made
-    finally:
-        server.close()
-
-
-def arvados(key: str, *, more: str = "Content-Length: 3\r\n\r\nno\n") -> Answer:
-    """As the gateway of Arvados' crunch-run answers to a server that proves itself."""
-
-    def answer(request: Head, certificate: bytes) -> str:
-        proof = sessions.request_proof(key, certificate)
-        if request.get(sessions.AUTHORIZATION) != proof:
-            return "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
-        said = sessions.response_proof(key, proof)
-        return f"HTTP/1.1 404 Not Found\r\nX-Arvados-Authorization-Response: {said}\r\n{more}"
-
-    return answer
 
 
 def container(port: int) -> Container:

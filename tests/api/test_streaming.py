@@ -11,6 +11,7 @@ import pytest
 
 from lading.api import streaming
 from lading.testing.world import World, world
+from tests.api.listening import crunch_run, running
 
 PATIENCE = 180.0
 
@@ -122,3 +123,15 @@ async def test_what_is_not_there(it: World) -> None:
         reader = Reader(it, f"container_requests/{request}/log/{path}")
         await asyncio.wait_for(reader.task, PATIENCE)
         assert reader.status == 404
+
+
+async def test_a_log_that_is_at_the_gateway_of_its_supervisor(it: World, tmp_path: Path) -> None:
+    files = {"stdout.txt": "one\ntwo\n"}
+    async with running(it, tmp_path, lambda key: crunch_run(key, files)) as (path, uuid, _):
+        reader = Reader(it, f"{path}/stdout.txt")
+        assert (await reader.until("two")).endswith(f"id: {uuid}:8\ndata: two\n\n")
+        files["stdout.txt"] += "three\n"
+        await reader.until("three")
+        await it.ok("PUT", f"containers/{uuid}", {"state": "Complete", "exit_code": 0}, token=it.dispatcher)
+        assert (await reader.until("event: end")).endswith("data: Complete\n\n")
+        await asyncio.wait_for(reader.task, PATIENCE)

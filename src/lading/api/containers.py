@@ -102,6 +102,9 @@ async def update_container(call: Call) -> Answer:
             assigned = await sites.assign(tx, services, container)
             change = replace(change, changed={**change.changed, "published_ports": assigned})
         row = await carry_out(tx, call, row, change)
+    if "gateway_address" in change.changed:
+        role = writers.role_of(container, caller_of(call))
+        services.supervisors.note_writer(container, role, call.caller.token)
     return Answer(body=show(CONTAINERS, row, select))
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from lading.api import dispatching, guard, saved, streaming
+from lading.api import dispatching, gateway_logs, guard, saved, streaming
 from lading.api.exchange import Answer, Call
+from lading.api.forwarding import read_claim
 from lading.api.ledger import Ledger
 from lading.api.requests import find_parent, look_up_given
 from lading.api.resolving import UNSATISFIABLE, check_image, decide, find_nearest
 from lading.api.services import Services
 from lading.api.statuses import believed_since
 from lading.core import access, explain, recipe, request
-from lading.core.container import HIDDEN, LIVE, Container, State
+from lading.core.container import HELD, HIDDEN, LIVE, Container, State
 from lading.core.delays import Said, Scene, delays
-from lading.core.errors import Invalid, Unavailable
+from lading.core.errors import Invalid, Unavailable, from_status
+from lading.core.forwarding import Claim, Purpose, check_container
 from lading.core.ids import Infix, is_uuid
 from lading.core.recipe import Recipe
 from lading.core.records import CONTAINERS, LOGS, REQUESTS
@@ -174,10 +176,40 @@ async def get_log(call: Call) -> Answer:
     """A file of the log of one of the request's containers, or the files that there are; or events as it grows."""
     if streaming.is_wanted(call):
         return streaming.stream(call)
-    async with call.services.database.reading() as tx:
-        row = await guard.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
-        container = await _container(tx, row)
+    services, fault = call.services, None
+    claim = read_claim(services, call.headers, Purpose.LOG)
+    async with services.database.reading() as tx:
+        row, container = await _logged(tx, call)
+        if claim is not None:
+            check_container(claim, container.uuid if container is not None else "")
+        if container is None or not gateway_logs.is_source(services, container, call.rest.partition("/")[0]):
+            _check_claim(claim)
+            return await saved.serve(tx, call, row, container)
+    try:
+        answer = await gateway_logs.serve(call, container)
+        if answer is not None:
+            return answer
+    except Unavailable as error:
+        fault = error
+    _check_claim(claim)
+    async with services.database.reading() as tx:
+        row, container = await _logged(tx, call)
+        if fault is not None and container is not None and container.state in HELD:
+            raise fault
+        # The container ended while its gateway was asked, or its supervisor posts its log.
         return await saved.serve(tx, call, row, container)
+
+
+def _check_claim(claim: Claim | None) -> None:
+    """Tell a server that passed a call on that the log is not at a gateway. Raises RequestError."""
+    if claim is not None:
+        raise from_status(gateway_logs.MISDIRECTED, "the supervisor of this container posts its log")
+
+
+async def _logged(tx: Transaction, call: Call) -> tuple[Record, Container | None]:
+    """A request whose log is read, and its container."""
+    row = await guard.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+    return row, await _container(tx, row)
 
 
 async def _container(tx: Transaction, row: Record) -> Container | None:

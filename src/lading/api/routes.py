@@ -88,6 +88,7 @@ HANDLERS: Final[dict[str, Handler]] = {
 _ANYONE: Final = frozenset({"users.current", "users.activate", "api_client_authorizations.current"})
 _OPEN: Final = frozenset({"users.authenticate", "keep_services.accessible"})
 _RAW: Final = frozenset({"containers.live"})
+_CLAIMS: Final = {"container_requests.log": Purpose.LOG}
 _FIXED: Final[dict[str, dict[str, Route]]] = {
     "/discovery/v1/apis/arvados/v1/rest": {"GET": Route(handler=discovery.get_document, open=True)},
     "/arvados/v1/openapi.json": {"GET": Route(handler=openapi.get_document, open=True)},
@@ -178,6 +179,7 @@ def _route(kind: RecordType, action: Action) -> Route:
         anyone=name in _ANYONE,
         raw=name in _RAW,
         open=name in _OPEN,
+        claims=_CLAIMS.get(name),
         shows=kind if action.answer == "" else None,
     )
 

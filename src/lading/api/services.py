@@ -18,11 +18,13 @@ from lading.api.bus import Bus
 from lading.api.gitcache import GitCache
 from lading.api.live import Spool
 from lading.api.statuses import Statuses
+from lading.api.supervisors import Supervisors
 from lading.api.trees import Trees
 from lading.api.tunnels import Tunnels
 from lading.client.piping import Turns
 from lading.config import Config
 from lading.core import ids, sessions
+from lading.core.container import Container
 from lading.core.errors import Failure, Invalid
 from lading.core.policy import RETRY_LIMITS, Policy
 from lading.core.timestamps import format_time
@@ -84,6 +86,7 @@ class Services:
     upkeep: Upkeep = field(default_factory=Upkeep)
     trees: Trees = field(default_factory=Trees)
     tunnels: Tunnels = field(default_factory=Tunnels)
+    supervisors: Supervisors = field(default_factory=Supervisors)
     turns: Turns = field(default_factory=Turns)
     """For the bytes of all sessions, so that calls are answered beside them."""
     lines: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -112,6 +115,12 @@ class Services:
     def gateway_key(self, container_uuid: str) -> str:
         """What the gateway of a container shares with the servers, and with nobody else."""
         return sessions.container_key(self.config.SystemRootToken, container_uuid)
+
+    def gateway_keys(self, container: Container) -> tuple[str, ...]:
+        """The keys that the gateway of a container may share with the servers, the most likely one first."""
+        known = self.supervisors.find(container)
+        own = (known.key,) if known is not None and known.key else ()
+        return tuple(dict.fromkeys((*own, self.gateway_key(container.uuid))))
 
     @property
     def forward_key(self) -> bytes:

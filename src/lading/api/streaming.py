@@ -16,10 +16,10 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
 
-from lading.api import guard, saved
+from lading.api import gateway_logs, guard, saved
 from lading.api.exchange import Answer, Call
-from lading.core.container import FINAL
-from lading.core.errors import NotFound
+from lading.core.container import FINAL, Container
+from lading.core.errors import NotFound, Unavailable
 from lading.core.records import CONTAINERS, REQUESTS
 from lading.core.request import State
 from lading.core.schema import Record
@@ -60,8 +60,9 @@ async def _events(call: Call, uuid: str, name: str, offset: int, period: float) 
     while True:
         row = await _request(call)
         attempts = _attempts(row)
-        state = await _state(call, uuid)
-        data = await saved.read_part(call.services, row, uuid, name, offset + len(rest))
+        container = await _container(call, uuid)
+        state = container.state if container is not None else None
+        data = await _read(call, row, container, uuid, name, offset + len(rest))
         *lines, rest = (rest + data).split(b"\n")
         if len(rest) > _LONGEST or (rest and not data and state in FINAL):
             lines, rest = [*lines, rest], b""
@@ -104,10 +105,22 @@ async def _request(call: Call) -> Record:
         return await guard.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
 
 
-async def _state(call: Call, uuid: str) -> str | None:
+async def _container(call: Call, uuid: str) -> Container | None:
     async with call.services.database.reading() as tx:
         found = await records.get(tx, CONTAINERS, uuid)
-    return str(found["state"]) if found else None
+    return Container.from_record(found) if found else None
+
+
+async def _read(call: Call, row: Record, container: Container | None, uuid: str, name: str, start: int) -> bytes:
+    """What a log has from `start`, as far as it can be had now."""
+    if container is not None and gateway_logs.is_source(call.services, container, uuid):
+        try:
+            data = await gateway_logs.read_part(call, container, name, start, saved.PART)
+        except Unavailable:
+            return b""
+        if data is not None:
+            return data
+    return await saved.read_part(call.services, row, uuid, name, start)
 
 
 def _attempts(row: Record) -> list[str]:

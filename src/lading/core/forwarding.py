@@ -26,6 +26,7 @@ class Purpose(StrEnum):
 
     SHELL = "shell"
     PORT = "port"
+    LOG = "log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
