@@ -108,3 +108,45 @@ async def test_a_dispatcher_cannot_write_what_another_one_has_locked(it: World) 
         if state == "Running":
             await it.ok("PUT", f"containers/{uuid}", {"state": state}, token=supervisor)
     assert (await it.ok("GET", f"containers/{uuid}"))["state"] == "Running"
+
+
+async def arvados_dispatcher(it: World) -> str:
+    """The token of a dispatcher of Arvados."""
+    scopes = list(access.ARVADOS_DISPATCHER_SCOPES)
+    made = await it.ok("POST", "api_client_authorizations", {"scopes": scopes})
+    return f"v2/{made['uuid']}/{made['api_token']}"
+
+
+async def test_a_dispatcher_of_arvados_stores_logs_of_its_containers_and_nothing_else(it: World) -> None:
+    """crunch-run makes, renews and ends the collection of its log with the token of its dispatcher."""
+    token, other = await arvados_dispatcher(it), await arvados_dispatcher(it)
+    uuid = (await it.submit())["container_uuid"]
+    name = f"logs for {uuid}"
+    assert (await it.request("POST", "collections", {"name": name}, token=token)).status == 403, "not locked yet"
+    await it.ok("POST", f"containers/{uuid}/lock", token=token)
+    for wrong in (
+        {"name": "data"},
+        {"name": f"{name} x"},
+        {},
+        {"name": name, "owner_uuid": it.app.services.system_user},
+    ):
+        reply = await it.request("POST", "collections", wrong, token=token)
+        assert (reply.status, "and nothing else" in reply.error) == (403, True)
+    assert (await it.request("POST", "collections", {"name": name}, token=other)).status == 403
+    block = it.blocks.put(b"x")
+    unsigned = {"name": name, "manifest_text": f". {block} 0:1:a\n"}
+    assert (await it.request("POST", "collections", unsigned, token=token)).status == 403, "it could not read the block"
+    text = f". {it.signed(block, token)} 0:1:crunch-run.txt\n"
+    body = {"collection": {"name": name, "manifest_text": text}, "ensure_unique_name": True}
+    for _ in range(2):
+        made = await it.ok("POST", "collections", body, token=token)
+    assert made["name"].startswith(f"{name} (")
+    log, path = made["portable_data_hash"], f"collections/{made['uuid']}"
+    running = {"state": "Running", "log": log}
+    await it.ok("PUT", f"containers/{uuid}", running, token=token)
+    assert (await it.request("PUT", path, {"name": "mine"}, token=token)).status == 403
+    assert (await it.request("PUT", path, {"is_trashed": True}, token=other)).status == 403
+    assert (await it.request("GET", path, token=token)).status == 403
+    await it.ok("PUT", path, {"is_trashed": True}, token=token)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Complete", "exit_code": 0, "log": log}, token=token)
+    assert (await it.request("POST", "collections", {"name": name}, token=token)).status == 403, "it has ended"

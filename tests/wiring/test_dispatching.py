@@ -54,13 +54,20 @@ def test_an_invitation_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     directory.prepare()
     directory.write_env(directory.secrets(entropy=os.urandom(400)), address="h:1")
 
-    async def make(_: DataDirectory, api: str) -> Membership:
+    asked = []
+
+    async def make(_: DataDirectory, api: str, scopes: tuple[str, ...]) -> Membership:
+        asked.append(scopes)
         return Membership(api=api, token=TOKEN)
 
     monkeypatch.setattr(dispatching, "_make", make)
     assert invite(directory, tmp_path / "join").api == "https://h:1"
     assert (tmp_path / "join").stat().st_mode & 0o777 == 0o600
     assert read_membership(tmp_path / "join").token == TOKEN
+    invite(directory, tmp_path / "arvados", for_arvados=True)
+    assert set(asked[1]) - set(asked[0]) == {
+        "POST /arvados/v1/collections", "PUT /arvados/v1/collections/", "POST /arvados/v1/connect/",
+    }  # fmt: skip
     with pytest.raises(Invalid, match="cannot be written"):
         invite(directory, tmp_path / "no" / "join")
 

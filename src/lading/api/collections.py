@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from lading.api import generic, guard, versions
+from lading.api import dispatching, generic, guard, versions
 from lading.api.exchange import Answer, Call
 from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
 from lading.api.services import Services
@@ -96,6 +96,7 @@ async def create_collection(call: Call) -> Answer:
     record |= trash_times(call.services, {**COLLECTIONS.defaults}, given)
     async with call.services.database.writing() as tx:
         await guard.check_owner(tx, call, record["owner_uuid"])
+        await dispatching.check_log(tx, call, record)
         await settle_name(tx, record, ensure=bool(call.params.get("ensure_unique_name")))
         await generic.insert(tx, call, COLLECTIONS, record)
     return await _shown(call, record, select)
@@ -136,6 +137,7 @@ async def _update(call: Call) -> Record:
         new |= trash_times(services, old, given)
         new |= {name: value for name, value in confirmation.after_change(old, new).items() if name not in given}
         _check_values(services, new, given)
+        await dispatching.check_log(tx, call, old, new)
         if new["owner_uuid"] != old["owner_uuid"]:
             await guard.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
         await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))

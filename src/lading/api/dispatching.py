@@ -7,14 +7,15 @@ listeners are not told of them: they explain what the record's own rows have sai
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Final
 
 from lading.api.exchange import Call
 from lading.api.statuses import believed_since
-from lading.core import ids
+from lading.core import access, ids
 from lading.core.decisions import Decision
-from lading.core.errors import Conflict, Invalid
+from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix
 from lading.core.jsonvalue import Json
 from lading.core.records import CONTAINERS, LOGS
@@ -27,6 +28,7 @@ from lading.store.database import Transaction
 _MOST: Final = 1000
 _LONGEST: Final = 4000
 _OLDEST: Final = 30 * 86400
+_LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]{15}\))?")
 EVENT_TYPES: Final = frozenset(one.value for one in Decision)
 
 
@@ -50,6 +52,24 @@ async def write(call: Call) -> int:
                 await records.insert(tx, LOGS, row | {"object_owner_uuid": owners[uuid]})
                 written += 1
     return written
+
+
+async def check_log(tx: Transaction, call: Call, *collections: Record) -> None:
+    """Refuse a dispatcher's token that stores anything but the log of a container that it has locked.
+
+    Arvados' crunch-run stores its log with the token of its dispatcher, as "logs for UUID". Raises Forbidden.
+    """
+    caller = call.caller
+    if not access.is_dispatcher(caller):
+        return
+    for one in collections:
+        match = _LOG.fullmatch(one["name"] or "")
+        row = await records.get(tx, CONTAINERS, match[1]) if match else None
+        if row is None or row["locked_by_uuid"] != caller.token_uuid or one["owner_uuid"] != caller.user_uuid:
+            raise Forbidden(
+                "Forbidden: the token of a dispatcher stores logs of containers that it has locked, each in a "
+                "collection called 'logs for UUID' of its own user, and nothing else"
+            )
 
 
 async def hold_lease(call: Call) -> None:

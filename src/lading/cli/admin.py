@@ -70,16 +70,18 @@ def restore(file: Path, data: Path, as_json: bool) -> None:
 @admin.command(name="dispatcher-token")
 @_file
 @storage.DATA
+@click.option("--for-arvados", is_flag=True, help="For a dispatcher of Arvados, whose crunch-run stores its own logs.")
 @display.json_option
-def dispatcher_token(file: Path, data: Path | None, as_json: bool) -> None:
+def dispatcher_token(file: Path, data: Path | None, for_arvados: bool, as_json: bool) -> None:
     """Make a token for one more dispatcher; write it with the server's address and certificate to FILE.
 
-    The server must be running. Carry FILE to the other machine and start 'lading dispatch --join FILE' there.
+    The server must be running. Carry FILE to the other machine and start 'lading dispatch --join FILE' there. With
+    --for-arvados the token in FILE is for the SystemRootToken of Arvados' crunch-dispatch-local or -slurm.
     """
     from lading.wiring.dispatching import invite
 
     directory = DataDirectory((data or default_data_directory()).absolute())
-    made = invite(directory, file.absolute())
+    made = invite(directory, file.absolute(), for_arvados=for_arvados)
     if as_json:
         display.emit_json({"file": str(file), "token_uuid": made.token.split("/")[1], "api": made.api})
     else:

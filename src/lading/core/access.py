@@ -29,6 +29,16 @@ DISPATCHER_SCOPES: Final = (
     "GET /websocket",
 )
 """All that a dispatcher may call: the queue and its events, lock and unlock, reports about what it did."""
+ARVADOS_DISPATCHER_SCOPES: Final = (
+    *DISPATCHER_SCOPES,
+    "POST /arvados/v1/collections",
+    "PUT /arvados/v1/collections/",
+    "POST /arvados/v1/connect/",
+)
+"""Also what Arvados' crunch-run does with the token of its dispatcher: it stores its log and brings its tunnel.
+
+Of collections such a token stores the logs of the containers that it has locked (`dispatching.check_log`).
+"""
 _ALWAYS: Final = "/arvados/v1/api_client_authorizations/current"
 _COLLECTIONS: Final = "/arvados/v1/collections"
 _APART: Final = (USERS, TOKENS, LOGS)
@@ -95,6 +105,11 @@ def covers(principal: Principal, method: str, path: str) -> bool:
         if verb == method and (path.startswith(target) if target.endswith("/") else path == target):
             return True
     return False
+
+
+def is_dispatcher(principal: Principal) -> bool:
+    """Whether the token was made for a dispatcher: it reports about waiting containers, and may not do everything."""
+    return is_limited(principal) and covers(principal, "POST", "/arvados/v1/dispatch/statuses")
 
 
 def is_limited(principal: Principal) -> bool:

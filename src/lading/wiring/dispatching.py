@@ -53,14 +53,17 @@ class Ready:
     data: Path
 
 
-def invite(directory: DataDirectory, file: Path) -> Membership:
+def invite(directory: DataDirectory, file: Path, *, for_arvados: bool = False) -> Membership:
     """Make a token for one more dispatcher of the server that keeps this data directory; write a membership to `file`.
+
+    `for_arvados`: a token that Arvados' own dispatchers can work with, and their crunch-run.
 
     Raises Invalid when there is no server or the file cannot be written, what the client raises.
     """
     if file.exists():
         raise Invalid(f"{file}: is there already; choose another name")
-    membership = asyncio.run(_make(directory, _address(directory)))
+    scopes = access.ARVADOS_DISPATCHER_SCOPES if for_arvados else access.DISPATCHER_SCOPES
+    membership = asyncio.run(_make(directory, _address(directory), scopes))
     try:
         write_private(file, msgspec.json.format(msgspec.json.encode(membership)) + b"\n")
     except OSError as error:
@@ -68,10 +71,10 @@ def invite(directory: DataDirectory, file: Path) -> Membership:
     return membership
 
 
-async def _make(directory: DataDirectory, api: str) -> Membership:
+async def _make(directory: DataDirectory, api: str, scopes: tuple[str, ...]) -> Membership:
     async with HttpTransport(api, verify=directory.certificate) as transport:
         client = ApiClient(transport, directory.secrets().admin_token)
-        made = await client.create("api_client_authorizations", {"scopes": list(access.DISPATCHER_SCOPES)})
+        made = await client.create("api_client_authorizations", {"scopes": list(scopes)})
     token = f"v2/{made['uuid']}/{made['api_token']}"
     return Membership(api=api, token=token, certificate=directory.certificate.read_text())
 
