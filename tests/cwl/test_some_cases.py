@@ -19,6 +19,9 @@ SOME = (
     "ext-secrets",
     "exit-failure",
     "flow-scatter-flat",
+    "image-default-shell",
+    "image-default-python",
+    "symlink-outside",
 )
 
 

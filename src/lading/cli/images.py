@@ -111,25 +111,26 @@ def pull(
 @click.option("--version", default=DEFAULT_VERSION, show_default=True, help="Of arvados-cwl-runner.")
 @display.json_option
 def runner(version: str, as_json: bool) -> None:
-    """Add the image that `arvados-cwl-runner --submit` runs workflows in.
+    """Add the image that `arvados-cwl-runner --submit` runs workflows in, and tools that name no image.
 
-    It is made from packages of the Python package index and from Node.js of this machine, and named as that program
-    looks for it: arvados/jobs:VERSION. The packages are fetched once and kept in ~/.cache/lading.
+    It is named as that program looks for it: arvados/jobs:VERSION. It holds a root file system made by mmdebstrap from
+    the package sources of this machine (Debian or Ubuntu), and packages of the Python package index. It takes some
+    minutes; the image is kept in ~/.cache/lading.
     """
 
     async def action(session: Session) -> tuple[Registration, tuple[str, ...]]:
         from lading.client.environment import cache_directory
-        from lading.client.images.from_host import this_host
-        from lading.client.images.runner import build_runner, image_name, run_program
+        from lading.client.images.runner import BuildHost, build_runner, image_name, make_run
 
+        def tell(text: str) -> None:
+            if not as_json:
+                display.note(text)
+
+        host = BuildHost(environ=os.environ, architecture=_architecture())
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
             normal = await asyncio.to_thread(
                 lambda: build_runner(
-                    Path(folder),
-                    version=version,
-                    cache=cache_directory(os.environ),
-                    host=this_host(os.environ),
-                    run=run_program,
+                    Path(folder), version=version, cache=cache_directory(os.environ), host=host, run=make_run(tell)
                 )
             )
             return await _register(session, normal, (image_name(version),), is_quiet=as_json)

@@ -1,134 +1,167 @@
-"""The image of submitted workflows, with a package index and a machine of our own."""
+"""The image of submitted workflows, with programs of our own in place of apt, pip and mmdebstrap."""
 
 from __future__ import annotations
 
-import subprocess
+import io
 import sys
 import tarfile
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from lading.client.environment import cache_directory
-from lading.client.images.elf import Linkage
-from lading.client.images.from_host import Host
+from lading.client.images.archive import NormalImage
 from lading.client.images.runner import (
     DEFAULT_VERSION,
+    BuildHost,
     build_runner,
-    environment,
     image_name,
-    run_program,
+    make_run,
+    package_sources,
 )
 from lading.core.errors import Invalid, Unavailable
 
+TARGETS = """Debian|http://mirror.test/debian/|trixie|main
+Debian|http://mirror.test/debian/|trixie-updates|main
+Debian|http://mirror.test/debian/|trixie|main
+Others|http://mirror.test/others/|stable|main
+|http://mirror.test/unknown/|nodistro|main
+"""
+LINES = "deb http://mirror.test/debian/ trixie main\ndeb http://mirror.test/debian/ trixie-updates main\n"
+
 
 @pytest.fixture
-def host(tmp_path: Path) -> Host:
-    """This machine, with a `node` of its own and a linker that finds nothing to add."""
+def host(tmp_path: Path) -> BuildHost:
+    """A Debian machine with the programs that make the image."""
+    (tmp_path / "root/etc").mkdir(parents=True)
+    (tmp_path / "root/etc/os-release").write_text('PRETTY_NAME="Debian 13"\nNAME="Debian GNU/Linux"\n')
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("node", "sh"):
+    for name in ("mmdebstrap", "apt-get"):
         (programs / name).write_text("#!/bin/sh\n")
         (programs / name).chmod(0o755)
-    return Host(search=(str(programs), "/bin"), linker=lambda _loader, _path: Linkage(), architecture="amd64")
+    environ = {"PATH": str(programs), "HTTP_PROXY": "http://proxy.test", "PYTHONPATH": "/mine"}
+    return BuildHost(root=tmp_path / "root", environ=environ, architecture="amd64")
 
 
-class Installer:
-    """Makes what `venv` and `pip` would, and remembers what was asked of them."""
+class Programs:
+    """Answers as the programs do, and remembers what was asked of mmdebstrap."""
 
-    def __init__(self) -> None:
-        self.commands: list[list[str]] = []
-        self.requirements = ""
+    def __init__(self, *, settings: str = "", targets: str = TARGETS) -> None:
+        self.settings, self.targets = settings, targets
+        self.made: list[list[str]] = []
+        self.given = self.pins = ""
+        self.environ: Mapping[str, str] = {}
 
-    def __call__(self, command: list[str]) -> None:
-        self.commands.append(command)
-        if "venv" in command:
-            place = Path(command[-1])
-            (place / "bin").mkdir(parents=True)
-            for name in ("arvados-cwl-runner", "cwltool", "arv-get", "arv-put"):
-                (place / "bin" / name).write_text("#!/bin/sh\n")
-                (place / "bin" / name).chmod(0o755)
-        else:
-            self.requirements = Path(command[-1]).read_text()
+    def __call__(self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
+        if command[0] == "apt-get":
+            return self.targets
+        if command[0] == sys.executable:
+            return self.settings
+        self.made.append(list(command))
+        self.given, self.environ = given, environ
+        pins = next(one for one in command if one.endswith("/tmp/pins.txt"))
+        self.pins = Path(pins.split(" ")[1]).read_text()
+        with tarfile.open(command[-2], "w") as root:
+            root.addfile(tarfile.TarInfo("bin"), io.BytesIO())
+        return ""
 
 
-def test_an_image_that_the_program_finds_and_can_start(host: Host, tmp_path: Path) -> None:
-    (tmp_path / "image").mkdir()
-    installer = Installer()
-    image = build_runner(
-        tmp_path / "image", version=DEFAULT_VERSION, cache=tmp_path / "cache", host=host, run=installer
-    )
-    with tarfile.open(tmp_path / "image/layer.tar") as layer:
-        link = layer.getmember("usr/local/bin/arvados-cwl-runner")
-        assert layer.getmember(link.linkname.lstrip("/")).isreg()
-    assert image.path.exists()
+def build(host: BuildHost, tmp_path: Path, run: Programs, version: str = DEFAULT_VERSION) -> NormalImage:
+    folder = tmp_path / f"build-{len(list(tmp_path.iterdir()))}"
+    folder.mkdir()
+    return build_runner(folder, version=version, cache=tmp_path / "cache", host=host, run=run)
+
+
+def test_an_image_of_a_root_and_an_environment(host: BuildHost, tmp_path: Path) -> None:
+    run = Programs(settings="global.index-url='http://index.test'\n:env:.cert='/a.pem'\nglobal.quiet='1'\n")
+    image = build(host, tmp_path, run)
+    assert run.given == LINES
+    assert "arvados-cwl-runner==3.2.1" in run.pins
+    (command,) = run.made
+    assert any(one.startswith("--include=bash,bsdextrautils,") for one in command)
+    assert "--customize-hook=upload /a.pem /tmp/certificates.pem" in command
+    given = {name: value for name, value in run.environ.items() if name.startswith(("PIP", "HTTP", "PYTHON"))}
+    assert given == {
+        "PIP_INDEX_URL": "http://index.test", "PIP_CERT": "/tmp/certificates.pem", "PIP_REQUIRE_HASHES": "1",
+        "HTTP_PROXY": "http://proxy.test",
+    }  # fmt: skip
+    with tarfile.open(image.path) as archive:
+        config = archive.extractfile(f"{image.digest.removeprefix('sha256:')}.json")
+        assert config is not None
+        environment = msgspec.json.decode(config.read())["config"]["Env"]
+    assert environment[0].startswith("PATH=/opt/arvados/bin:/usr/local/sbin:")
     assert image_name(DEFAULT_VERSION) == "arvados/jobs:3.2.1"
-    assert "--require-hashes" in installer.commands[1]
-    assert "arvados-cwl-runner==3.2.1" in installer.requirements
 
 
-def test_an_image_is_kept_until_the_machine_changes(host: Host, tmp_path: Path) -> None:
-    images = []
-    for number in range(2):
-        (tmp_path / str(number)).mkdir()
-        images.append(
-            build_runner(tmp_path / str(number), version="3.2.1", cache=tmp_path / "cache", host=host, run=Installer())
-        )
+def test_an_image_is_kept_until_what_it_is_made_of_changes(host: BuildHost, tmp_path: Path) -> None:
+    run = Programs()
+    images = [build(host, tmp_path, run) for _ in range(2)]
     assert images[0] == images[1]
     assert images[0].path.stat().st_size == images[0].size
-    assert not (tmp_path / "1/layer.tar").exists()
-    (old,) = (tmp_path / "cache").glob("*/image-*")
-    changed = replace(host, root=tmp_path / "root")
-    (tmp_path / "root").symlink_to("/")
-    old.rename(old.with_name("image-of-before"))
-    (tmp_path / "2").mkdir()
-    build_runner(tmp_path / "2", version="3.2.1", cache=tmp_path / "cache", host=changed, run=Installer())
-    assert [one.name for one in (tmp_path / "cache").glob("*/image-*")] == [old.name]
+    assert len(run.made) == 1
+    for suite in ("forky", "duke", "sid"):
+        run.targets = TARGETS.replace("trixie", suite)
+        build(host, tmp_path, run)
+    assert len(run.made) == 4
+    assert len(list((tmp_path / "cache").glob("runner-*/"))) == 2, "older ones are removed"
+    build(host, tmp_path, run, "3.1.2")
+    assert run.pins == "arvados-cwl-runner==3.1.2\n"
+    assert "PIP_REQUIRE_HASHES" not in run.environ
 
 
-def test_an_environment_is_made_once(tmp_path: Path) -> None:
-    installer = Installer()
-    places = {environment("3.1.2", cache=tmp_path, run=installer) for _ in range(2)}
-    assert len(places) == 1
-    assert len(installer.commands) == 2
-    assert installer.requirements == "arvados-cwl-runner==3.1.2\n"
-    assert "--require-hashes" not in installer.commands[1]
+def test_one_that_was_not_made_is_made_anew(host: BuildHost, tmp_path: Path) -> None:
+    class Failing(Programs):
+        def __call__(self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
+            super().__call__(command, given=given, environ=environ)
+            if self.made:
+                raise Unavailable("no packages")
+            return self.targets
+
+    with pytest.raises(Unavailable, match="no packages"):
+        build(host, tmp_path, Failing())
+    assert build(host, tmp_path, Programs()).path.exists()
 
 
-def test_one_that_was_left_half_made_is_made_anew(tmp_path: Path) -> None:
-    def fail(command: list[str]) -> None:
-        Installer()(command)
-        raise Unavailable("no index")
-
-    with pytest.raises(Unavailable, match="no index"):
-        environment("3.1.2", cache=tmp_path, run=fail)
-    assert (environment("3.1.2", cache=tmp_path, run=Installer()) / "complete").exists()
-
-
-def test_what_cannot_be_made_is_refused(host: Host, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="--version ../x: not a version; write for example 3.2.1"):
-        build_runner(tmp_path, version="../x", cache=tmp_path, host=host, run=Installer())
-    bare = replace(host, search=("/nowhere",))
-    with pytest.raises(Invalid, match="node is not on PATH, .* apt install nodejs"):
-        build_runner(tmp_path, version="3.2.1", cache=tmp_path, host=bare, run=Installer())
+def test_a_machine_that_cannot_make_it(host: BuildHost, tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=r"--version \.\./x: not a version; write for example 3\.2\.1"):
+        build(host, tmp_path, Programs(), "../x")
+    with pytest.raises(Invalid, match="mmdebstrap is not on PATH, .* apt install mmdebstrap"):
+        build(replace(host, environ={"PATH": "/nowhere"}), tmp_path, Programs())
+    (tmp_path / "programs/apt-get").unlink()
+    with pytest.raises(Invalid, match="apt-get is not on PATH; the image is made on Debian or Ubuntu"):
+        build(host, tmp_path, Programs())
 
 
-def test_a_program_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    run_program([sys.executable, "-c", ""])
-    with pytest.raises(Unavailable, match="was not made: no such version; try again"):
-        run_program([sys.executable, "-c", "import sys; sys.exit('first\\nno such version')"])
+def test_the_sources_are_those_of_the_distribution(host: BuildHost) -> None:
+    keyring = host.root / "usr/share/keyrings/debian-archive-keyring.gpg"
+    keyring.parent.mkdir(parents=True)
+    keyring.touch()
+    assert package_sources(host, Programs()).startswith(f"deb [signed-by={keyring}] http://mirror.test/debian/ trixie")
+    with pytest.raises(Invalid, match="run 'apt-get update' first"):
+        package_sources(host, Programs(targets="Others|http://mirror.test/others/|stable|main\n"))
+    (host.root / "etc/os-release").unlink()
+    with pytest.raises(Invalid, match="run 'apt-get update' first"):
+        package_sources(host, Programs())
+
+
+def test_a_program_tells_of_its_progress_and_why_it_fails() -> None:
+    told: list[str] = []
+    run = make_run(told.append)
+    environ = {"WORD": "seen"}
+    script = "import os, sys; print(input() + os.environ['WORD']); print('I: half way', file=sys.stderr)"
+    assert run([sys.executable, "-c", script], given="line\n", environ=environ) == "lineseen\n"
+    assert told == ["half way"]
+    for said, shown in (("E: no such package\nlater", "E: no such package"), ("first\nlast\n", "last")):
+        with pytest.raises(Unavailable, match=f"was not made: {shown}; try again"):
+            run([sys.executable, "-c", f"import sys; sys.exit({said!r})"], environ={})
     with pytest.raises(Unavailable, match="exit code 3"):
-        run_program([sys.executable, "-c", "import sys; sys.exit(3)"])
-
-    def hang(*_: object, **__: object) -> None:
-        raise subprocess.TimeoutExpired("pip", 1)
-
-    monkeypatch.setattr(subprocess, "run", hang)
-    with pytest.raises(Unavailable, match="took longer than"):
-        run_program(["pip"])
+        run([sys.executable, "-c", "import sys; sys.exit(3)"], environ={})
 
 
-def test_where_environments_are_kept() -> None:
+def test_where_images_are_kept() -> None:
     assert cache_directory({"HOME": "/home/a"}) == Path("/home/a/.cache/lading")
     assert cache_directory({"HOME": "/home/a", "XDG_CACHE_HOME": "/c"}) == Path("/c/lading")

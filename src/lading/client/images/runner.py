@@ -1,9 +1,9 @@
 """The image in which `arvados-cwl-runner --submit` runs a workflow: `arvados/jobs:VERSION`, without a registry.
 
-It holds `arvados-cwl-runner` in a Python environment made from the package index, and Node.js of this machine for the
-expressions of CWL. The environment is made once for each machine, in the user's cache directory, named by what is in
-it; packages of the default version are pinned with their hashes in `runner.txt`. The image is kept beside it, until
-the packages of this machine change.
+It is also the image of every tool of a workflow that names none: a Debian or Ubuntu root with the programs that such
+tools expect, made by mmdebstrap from the package sources of this machine, and a Python environment, first on PATH, that
+holds `arvados-cwl-runner`. Packages of the default version are pinned with their hashes in `runner.txt`. The image is
+kept in the user's cache directory, named by what it is made of.
 """
 
 from __future__ import annotations
@@ -15,31 +15,58 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
 import msgspec
 
-from lading.client.images.archive import NormalImage, write_archive
-from lading.client.images.from_host import Host, from_host
+from lading.client.images.archive import PATH, NormalImage, Parts, make_config, write_archive
+from lading.client.images.members import Slice, plain_layer
 from lading.core.errors import Invalid, Unavailable
 
-DEFAULT_VERSION = "3.2.1"
-_VERSION = re.compile(r"\d+\.\d+[0-9A-Za-z.]*")
-_PROGRAM = "arvados-cwl-runner"
-# cwltool runs the steps of a workflow that is to stay in a single container.
-_COMPANIONS = ("cwltool", "arv-get", "arv-put")
-# Descriptions of Google's own services, and what is needed to install and to test, not to run.
-_WITHOUT = re.compile(
-    r".*/(site|dist)-packages/(googleapiclient/discovery_cache/documents|pip|pip-[^/]*|(.*/)?tests?)(/|$)"
-    r"|/usr/lib/node_modules/|/usr/share/nodejs/(npm|corepack)/"
-)
+DEFAULT_VERSION: Final = "3.2.1"
+PACKAGES: Final = (
+    "bash", "bsdextrautils", "ca-certificates", "curl", "debianutils", "git", "nodejs", "procps", "python3",
+    "python3-venv",
+)  # fmt: skip
+"""Beside the essential ones: `rev`, `ps` and `which` are in bsdextrautils, procps and debianutils."""
+_VERSION: Final = re.compile(r"\d+\.\d+[0-9A-Za-z.]*")
+_PROGRAM: Final = "arvados-cwl-runner"
+_ENVIRONMENT: Final = (f"PATH=/opt/arvados/bin:{PATH}", "LANG=C.UTF-8")
+_EPOCH: Final = "1704067200"
+"""2024-01-01: no file of the image is younger, so that the same packages give the same image."""
+_LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
 _ARCHIVE, _DESCRIPTION = "image.tar", "image.json"
-_TIMEOUT = 900.0
-Run = Callable[[list[str]], None]
+_PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
+_PIP: Final = ("index-url", "extra-index-url", "trusted-host", "cert", "proxy", "timeout", "default-timeout")
+_KEYRING: Final = "usr/share/keyrings/{}-archive-keyring.gpg"
+_CERTIFICATES: Final = "/tmp/certificates.pem"  # noqa: S108 - inside the root that is being made
+_KEPT: Final = 2
+_TIMEOUT: Final = 1800.0
+_LAST_WORDS: Final = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildHost:
+    """The machine that makes the image: where its files are, its environment and its processor (as images name it)."""
+
+    root: Path = Path("/")
+    environ: Mapping[str, str]
+    architecture: str
+
+
+class RunCommand(Protocol):
+    """Runs a program to its end; what it wrote to standard output. Raises Unavailable when it fails."""
+
+    def __call__(self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
+        """`given` is its standard input, `environ` its environment."""
+        ...
 
 
 def image_name(version: str) -> str:
@@ -47,73 +74,175 @@ def image_name(version: str) -> str:
     return f"arvados/jobs:{version}"
 
 
-def build_runner(folder: Path, *, version: str, cache: Path, host: Host, run: Run) -> NormalImage:
+def build_runner(folder: Path, *, version: str, cache: Path, host: BuildHost, run: RunCommand) -> NormalImage:
     """The image of that version, made below the empty directory `folder` unless it was kept.
 
-    Raises Invalid for what is no version and on a machine that lacks a program, Unavailable when the package index
-    does not give what is needed.
+    Raises Invalid for what is no version and on a machine that cannot make the image, Unavailable when packages cannot
+    be had.
     """
     if not _VERSION.fullmatch(version):
         raise Invalid(f"--version {version}: not a version; write for example {DEFAULT_VERSION}")
-    if not any((host.root / one.lstrip("/") / "node").exists() for one in host.search):
-        raise Invalid("node is not on PATH, and expressions of CWL need it; install it: apt install nodejs")
-    place = environment(version, cache=cache, run=run)
-    names = [*(str(place / "bin" / name) for name in (_PROGRAM, *_COMPANIONS)), "node"]
-    kept = place / f"image-{_machine(host)}"
-    if not kept.exists():
-        image = write_archive(from_host(names, folder, host=host, without=_WITHOUT), folder / "image.tar")
-        _keep(image, kept)
+    if shutil.which("mmdebstrap", path=host.environ.get("PATH")) is None:
+        raise Invalid(
+            "mmdebstrap is not on PATH, and makes the root file system of the image; install it: apt install mmdebstrap"
+        )
+    pins = resources.files("lading.client.images").joinpath("runner.txt").read_text()
+    wanted = pins if version == DEFAULT_VERSION else f"{_PROGRAM}=={version}\n"
+    script = resources.files("lading.client.images").joinpath("runner.sh").read_text()
+    sources = package_sources(host, run)
+    recipe = (wanted, script, sources, host.architecture, _EPOCH, *PACKAGES, *_ENVIRONMENT, *_LEFT_OUT)
+    kept = cache / f"runner-{version}-{sha256(msgspec.json.encode(recipe)).hexdigest()[:16]}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / f"{kept.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (kept / _DESCRIPTION).exists():
+            root = _make_root(folder, wanted, script, sources, host, run)
+            _keep(_as_image(root, folder, version, host.architecture), kept)
+            _forget_old(cache, version)
     described = msgspec.json.decode((kept / _DESCRIPTION).read_bytes(), type=dict[str, Any])
-    return NormalImage(path=kept / _ARCHIVE, **described)
+    return NormalImage(path=kept / _ARCHIVE, **{**described, "cuts": tuple(described["cuts"])})
 
 
-def _machine(host: Host) -> str:
-    """Names what an image depends on beside the environment: the packages of the machine, and how images are made."""
-    status = host.root / "var/lib/dpkg/status"
-    recipe = resources.files("lading.client.images").joinpath("from_host.py").read_bytes()
-    return sha256((status.read_bytes() if status.exists() else b"") + recipe).hexdigest()[:16]
+def package_sources(host: BuildHost, run: RunCommand) -> str:
+    """The sources of this machine's own distribution, as lines of apt's sources.list. Raises Invalid without any."""
+    if shutil.which("apt-get", path=host.environ.get("PATH")) is None:
+        raise Invalid("apt-get is not on PATH; the image is made on Debian or Ubuntu, and can be copied from there")
+    described = (host.root / "etc/os-release").read_text() if (host.root / "etc/os-release").exists() else ""
+    name = re.search(r'^NAME="?([A-Za-z]+)', described, re.MULTILINE)
+    form = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
+    environ = {"PATH": host.environ.get("PATH", PATH), "LC_ALL": "C"}
+    found = run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"], environ=environ)
+    lines = []
+    for line in dict.fromkeys(found.splitlines()):
+        origin, _, rest = line.partition("|")
+        if name is None or origin != name[1]:
+            continue
+        keyring = host.root / _KEYRING.format(origin.lower())
+        signed = f" [signed-by={keyring}]" if keyring.exists() else ""
+        lines.append(f"deb{signed} {' '.join(rest.split('|'))}\n")
+    if not lines:
+        raise Invalid(
+            "apt has no packages of this machine's distribution, of which the image is made; run 'apt-get update' first"
+        )
+    return "".join(lines)
+
+
+def _make_root(folder: Path, wanted: str, script: str, sources: str, host: BuildHost, run: RunCommand) -> Path:
+    """The root file system, as a tar below `folder`."""
+    # A user who is not root makes it in a user namespace, from where these must be readable.
+    folder.chmod(0o755)
+    pins, root = folder / "pins.txt", folder / "root.tar"
+    pins.write_text(wanted)
+    pip = _pip_settings(host, run)
+    certificates = pip.get("PIP_CERT", "")
+    upload = [f"--customize-hook=upload {pins} /tmp/pins.txt"]
+    if certificates:
+        upload.append(f"--customize-hook=upload {certificates} {_CERTIFICATES}")
+        pip["PIP_CERT"] = _CERTIFICATES
+    proxies = {name: value for name, value in host.environ.items() if name.lower() in _PROXIES}
+    environ = {"PATH": f"{host.environ.get('PATH', PATH)}:/usr/sbin:/sbin", "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C"}
+    if "--hash=" in wanted:
+        environ["PIP_REQUIRE_HASHES"] = "1"
+    run(
+        [
+            "mmdebstrap",
+            "--mode=unshare",
+            "--variant=essential",
+            f"--include={','.join(PACKAGES)}",
+            *(f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in _LEFT_OUT),
+            "--skip=output/dev",
+            *upload,
+            f"--customize-hook={script}",
+            "--format=tar",
+            "",
+            str(root),
+            "-",
+        ],
+        given=sources,
+        environ={**environ, **proxies, **pip},
+    )
+    return root
+
+
+def _pip_settings(host: BuildHost, run: RunCommand) -> dict[str, str]:
+    """How pip of this machine reaches its package index, as variables of the environment."""
+    try:
+        listed = run([sys.executable, "-m", "pip", "config", "list"], environ=host.environ)
+    except Unavailable:
+        # This Python has no pip of its own, and nothing says how it would reach the index.
+        return {}
+    found = (re.fullmatch(r"(?:global|install|:env:)\.([a-z-]+)='(.*)'", line) for line in listed.splitlines())
+    given = {match[1]: match[2].replace("\\n", " ").strip() for match in found if match is not None}
+    return {f"PIP_{name.upper().replace('-', '_')}": value for name, value in given.items() if name in _PIP}
+
+
+def _as_image(root: Path, folder: Path, version: str, architecture: str) -> NormalImage:
+    layer = plain_layer(Slice(root, 0, root.stat().st_size), folder / "layer.tar", "the root of the runner")
+    config = make_config(
+        [layer], architecture=architecture, created_by=f"lading image runner --version {version}",
+        environment=_ENVIRONMENT, command=("/bin/bash",),
+    )  # fmt: skip
+    return write_archive(Parts(config=config, layers=(layer,)), folder / _ARCHIVE)
 
 
 def _keep(image: NormalImage, kept: Path) -> None:
-    for old in kept.parent.glob("image-*"):
-        shutil.rmtree(old, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
         making = Path(folder) / "image"
         making.mkdir()
         shutil.copyfile(image.path, making / _ARCHIVE)
-        described = {"digest": image.digest, "size": image.size, "created": image.created, "notes": image.notes}
+        described = {name: getattr(image, name) for name in ("digest", "size", "created", "notes", "cuts")}
         (making / _DESCRIPTION).write_bytes(msgspec.json.encode(described))
-        with contextlib.suppress(OSError):
-            # Somebody else may have made it meanwhile; either will do.
-            making.rename(kept)
+        shutil.rmtree(kept, ignore_errors=True)
+        making.rename(kept)
 
 
-def environment(version: str, *, cache: Path, run: Run) -> Path:
-    """The Python environment that holds that version, made unless it is there. Raises Unavailable."""
-    pinned = resources.files("lading.client.images").joinpath("runner.txt").read_text()
-    wanted = pinned if version == DEFAULT_VERSION else f"{_PROGRAM}=={version}\n"
-    name = sha256(f"{wanted}{sys.version}".encode()).hexdigest()[:16]
-    place = cache / f"{_PROGRAM}-{version}-{name}"
-    cache.mkdir(parents=True, exist_ok=True)
-    with (cache / f"{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (place / "complete").exists():
-            shutil.rmtree(place, ignore_errors=True)
-            run([sys.executable, "-m", "venv", str(place)])
-            requirements = place / "requirements.txt"
-            requirements.write_text(wanted)
-            pip = [str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-            run([*pip, *(["--require-hashes"] if wanted is pinned else []), "-r", str(requirements)])
-            (place / "complete").touch()
-    return place
+def _forget_old(cache: Path, version: str) -> None:
+    """Remove images of that version but for the latest ones, and the environments that images were made of before."""
+    with contextlib.suppress(OSError):
+        images = sorted(cache.glob(f"runner-{version}-*/"), key=lambda one: one.stat().st_mtime)
+        for old in (*images[:-_KEPT], *cache.glob(f"{_PROGRAM}-*/")):
+            shutil.rmtree(old, ignore_errors=True)
 
 
-def run_program(command: list[str]) -> None:
-    """Run a program to its end. Raises Unavailable with its last words when it fails."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"{' '.join(command[:4])}: took longer than {_TIMEOUT:.0f} s; try again") from None
-    if done.returncode != 0:
-        words = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise Unavailable(f"the Python environment of the runner was not made: {words}; try again")
+def make_run(tell: Callable[[str], None]) -> RunCommand:
+    """Runs programs; `tell` gets what they say about their progress."""
+
+    def run(command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
+        return run_program(command, given=given, environ=environ, tell=tell)
+
+    return run
+
+
+def run_program(command: Sequence[str], *, given: str, environ: Mapping[str, str], tell: Callable[[str], None]) -> str:
+    """As `RunCommand`; the lines of standard error that begin with "I: " are told. The program ends with this one."""
+    last: deque[str] = deque(maxlen=_LAST_WORDS)
+    with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as question:
+        question.write(given)
+        question.seek(0)
+        with subprocess.Popen(
+            list(command), stdin=question, stdout=answer, stderr=subprocess.PIPE, env=dict(environ), text=True
+        ) as process:
+            assert process.stderr is not None
+            timer = threading.Timer(_TIMEOUT, process.kill)
+            timer.start()
+            try:
+                for line in process.stderr:
+                    last.append(line.strip())
+                    if line.startswith("I: "):
+                        tell(line.removeprefix("I: ").strip())
+                code = process.wait()
+            except BaseException:
+                process.terminate()
+                raise
+            finally:
+                timer.cancel()
+        if code != 0:
+            raise Unavailable(f"{command[0]} failed, so the image was not made: {_words(last, code)}; try again")
+        answer.seek(0)
+        return answer.read()
+
+
+def _words(last: Sequence[str], code: int) -> str:
+    """Why a program failed, from what it wrote: its first error, or else its last line."""
+    errors = (line for line in last if re.match(r"(E|ERROR|error): ?", line))
+    return next(errors, "") or next((line for line in reversed(last) if line), f"exit code {code}")
