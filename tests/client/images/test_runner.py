@@ -152,7 +152,9 @@ def test_a_program_tells_of_its_progress_and_why_it_fails() -> None:
     told: list[str] = []
     run = make_run(told.append)
     environ = {"WORD": "seen"}
-    script = "import os, sys; print(input() + os.environ['WORD']); print('I: half way', file=sys.stderr)"
+    script = (
+        "import os, sys; print(input() + os.environ['WORD']); print('I: half way\\nI: using /tmp/x', file=sys.stderr)"
+    )
     assert run([sys.executable, "-c", script], given="line\n", environ=environ) == "lineseen\n"
     assert told == ["half way"]
     for said, shown in (("E: no such package\nlater", "E: no such package"), ("first\nlast\n", "last")):

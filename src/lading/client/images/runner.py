@@ -49,6 +49,9 @@ _KEYRING: Final = "usr/share/keyrings/{}-archive-keyring.gpg"
 _CERTIFICATES: Final = "/tmp/certificates.pem"  # noqa: S108 - inside the root that is being made
 _KEPT: Final = 2
 _TIMEOUT: Final = 1800.0
+_DETAILS: Final = re.compile(
+    r"I: (running|using|removing|skipping|reading|chroot|automatically|cleaning|done|success)\b"
+)
 _LAST_WORDS: Final = 40
 
 
@@ -228,7 +231,7 @@ def run_program(command: Sequence[str], *, given: str, environ: Mapping[str, str
             try:
                 for line in process.stderr:
                     last.append(line.strip())
-                    if line.startswith("I: "):
+                    if line.startswith("I: ") and not _DETAILS.match(line):
                         tell(line.removeprefix("I: ").strip())
                 code = process.wait()
             except BaseException:

@@ -9,7 +9,7 @@ say "installing arvados-cwl-runner and what it needs into /opt/arvados"
 inside python3 -m venv /opt/arvados
 inside /opt/arvados/bin/python -m pip install -q --disable-pip-version-check --no-cache-dir --no-compile -r /tmp/pins.txt
 
-say "removing what is needed to install and to test only, and compiling the rest"
+say "compiling Python modules, without what only installs and tests"
 cd "$root"/opt/arvados/lib/python3*/site-packages
 rm -rf pip pip-* googleapiclient/discovery_cache/documents
 find . -depth -type d \( -name tests -o -name test \) -exec rm -rf {} +
@@ -19,4 +19,5 @@ find usr/lib/python3* opt/arvados -depth -name __pycache__ -exec rm -rf {} +
 inside /opt/arvados/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash \
     /opt/arvados/lib /usr/lib/python3* >/dev/null || true
 find opt/arvados/bin -type f -name 'pip*' -delete
+rm -rf var/lib/apt/lists/* var/cache/apt/*.bin var/cache/apt/archives/*.deb
 rm -rf tmp/* etc/resolv.conf etc/hostname var/log/* var/cache/debconf/* var/lib/dpkg/*-old
