@@ -44,7 +44,7 @@ cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner
 	$(BIN)/pytest -q -m long tests/cwl tests/system/test_newcomer.py tests/system/test_workflows.py tests/system/test_second_run.py
 
 SEEDS ?= 10000
-simulate: ## Play SEEDS seeded dramas of 500 steps in a model of the whole, find three planted bugs; 4 times 1,000 Slurm jobs
+simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all planted bugs; 4 times 1,000 Slurm jobs
 	@scripts/setup.sh test
 	@$(BIN)/python -m lading.testing.simulation --seeds $(SEEDS)
 	@$(BIN)/python -m lading.testing.slurm_drama --seeds 4 --jobs 1000

@@ -1,7 +1,8 @@
-"""`python -m lading.testing.simulation --seeds N [--steps 500] [--first 0] [--processes 2] [--replay SEED]`.
+"""`python -m lading.testing.simulation [--seeds N] [--steps 500] [--first 0] [--bugs] [--replay SEED]`.
 
-Plays the seeds, all processors at work, with a bar; then the three planted bugs, each of which has to be found. The
-exit code is 1 when an invariant was broken, or a bug was not found; the last lines say how to play that seed again.
+Runs the seeds, all processors at work, with a bar; then plants each bug, which has to be found within 500 seeds. With
+`--bugs` only that: a table says for each bug by which seed, after how many steps and by which invariant it was found.
+The exit code is 1 when an invariant was broken, or a bug was not found; the last lines say how to run that seed again.
 """
 
 from __future__ import annotations
@@ -11,79 +12,102 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.progress import track
 
 from lading.testing.simulation.bugs import Bug, planted
-from lading.testing.simulation.drama import Violation, play
+from lading.testing.simulation.scenario import SHARE, Violation, run
 
 _CHUNK = 20
-_BUG_SEEDS = 400
+BUG_SEEDS = 500
 
 
 def main() -> int:
-    """Play; the exit code."""
+    """Run; the exit code."""
     options = _parse()
-    console = Console(stderr=True)
     if options.replay is not None:
-        return _replay(options.replay, options.steps)
-    began = time.monotonic()
-    count, failed = 0, []
-    seeds = range(options.first, options.first + options.seeds)
-    with multiprocessing.get_context("fork").Pool(options.processes) as pool:
-        jobs = [(part, options.steps) for part in _parts(seeds)]
-        results = pool.imap_unordered(_play_all, jobs)
-        for steps, faults in track(results, "playing", total=len(jobs), console=console):
-            count += steps
-            failed += faults
-    seconds = time.monotonic() - began
-    sys.stdout.write(
-        f"{len(seeds)} seeds of {options.steps} steps, {count} steps with their ends, in {seconds:.0f} s: "
-        f"{len(failed)} violations\n"
-    )
-    for line in failed[:10]:
-        sys.stdout.write(f"  {line}\n")
-    missed = _look_for_bugs(options.steps)
+        return _replay(options.replay, options.steps, options.bug)
+    failed = [] if options.bugs else _run_seeds(options)
+    missed = _look_for_bugs(options.steps, options.processes)
     return 1 if failed or missed else 0
 
 
-def find(bug: Bug, *, steps: int, seeds: int = _BUG_SEEDS) -> Violation | None:
-    """The first violation that a planted bug causes, None when there is none in so many seeds."""
-    with planted(bug) as fenced:
+def find(bug: Bug, *, steps: int, seeds: int = BUG_SEEDS) -> Violation | None:
+    """The first violation that a planted bug causes in the model, None when there is none in so many seeds."""
+    with planted(bug) as rules:
         for seed in range(seeds):
             try:
-                play(seed, steps=steps, fenced=fenced)
+                run(seed, steps=steps, rules=rules, compares=False)
             except Violation as violation:
                 return violation
     return None
 
 
-def _look_for_bugs(steps: int) -> int:
+def _run_seeds(options: argparse.Namespace) -> list[str]:
+    console = Console(stderr=True)
+    began = time.monotonic()
+    count, failed = 0, list[str]()
+    seeds = range(options.first, options.first + options.seeds)
+    with multiprocessing.get_context("fork").Pool(options.processes) as pool:
+        jobs = [(part, options.steps) for part in _parts(seeds)]
+        results = pool.imap_unordered(_run_all, jobs)
+        for steps, faults in track(results, "running", total=len(jobs), console=console):
+            count += steps
+            failed += faults
+    compared = sum(seed % SHARE == 0 for seed in seeds)
+    sys.stdout.write(
+        f"{len(seeds)} seeds of {options.steps} steps, {compared} of them on the real handlers too, {count} steps with "
+        f"their ends, in {time.monotonic() - began:.0f} s: {len(failed)} violations\n"
+    )
+    for line in failed[:10]:
+        sys.stdout.write(f"  {line}\n")
+    return failed
+
+
+def _look_for_bugs(steps: int, processes: int) -> int:
+    """How many planted bugs are not found; prints a table of all."""
+    _print_row("planted bug", "seed", "step", "invariant")
     missed = 0
-    for bug in Bug:
-        found = find(bug, steps=steps)
-        missed += found is None
-        sys.stdout.write(f"planted bug, {bug}: {f'found by {found}' if found else 'NOT FOUND'}\n")
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        for bug, found in pool.imap(_find, [(bug, steps) for bug in Bug]):
+            missed += not found
+            _print_row(bug, *(found or ("NOT FOUND", "-", "-")))
+    sys.stdout.write(f"{len(Bug) - missed} of {len(Bug)} planted bugs found within {BUG_SEEDS} seeds\n")
     return missed
 
 
-def _replay(seed: int, steps: int) -> int:
+def _find(job: tuple[Bug, int]) -> tuple[Bug, tuple[str, str, str] | None]:
+    bug, steps = job
+    found = find(bug, steps=steps)
+    return bug, None if found is None else (str(found.seed), str(found.step), found.invariant)
+
+
+def _print_row(*columns: str) -> None:
+    widths: Sequence[int] = (24, 10, 6, 14)
+    cells = (column.ljust(width) for column, width in zip(columns, widths, strict=True))
+    sys.stdout.write(f"{' '.join(cells).rstrip()}\n")
+    sys.stdout.flush()
+
+
+def _replay(seed: int, steps: int, bug: Bug | None) -> int:
     try:
-        sys.stdout.write(f"seed {seed}: quiet after {play(seed, steps=steps)} steps\n")
+        with planted(bug) as rules:
+            count = run(seed, steps=steps, rules=rules, compares=False if bug else None)
+        sys.stdout.write(f"seed {seed}: quiet after {count} steps\n")
     except Violation as violation:
         sys.stdout.write("\n".join((*violation.trail, str(violation), "")))
         return 1
     return 0
 
 
-def _play_all(job: tuple[range, int]) -> tuple[int, list[str]]:
+def _run_all(job: tuple[range, int]) -> tuple[int, list[str]]:
     seeds, steps = job
     count, faults = 0, []
     for seed in seeds:
         try:
-            count += play(seed, steps=steps)
+            count += run(seed, steps=steps)
         except Violation as violation:
             faults.append(f"{violation} (again: --replay {seed} --steps {steps})")
     return count, faults
@@ -100,7 +124,13 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--steps", type=int, default=500, help="steps of trouble in each")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--replay", type=int, help="play this seed and show what happened")
+    parser.add_argument(
+        "--bugs",
+        action="store_true",
+        help="only plant the bugs, and show which invariant found each",
+    )
+    parser.add_argument("--replay", type=int, help="run this seed and show what happened")
+    parser.add_argument("--bug", type=Bug, choices=list(Bug), help="with --replay: plant this bug")
     return parser.parse_args()
 
 

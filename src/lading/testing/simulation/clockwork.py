@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from heapq import heappop
-from typing import Any
+from typing import Any, TypeVar
+
+_Result = TypeVar("_Result")
 
 
 class _Blind(selectors.BaseSelector):
@@ -69,6 +71,12 @@ class Clockwork(asyncio.SelectorEventLoop):
             asyncio._set_running_loop(None)
         if self.faults:
             raise self.faults[0]
+
+    def complete(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Run a coroutine that waits for nothing outside, to its end; call it while nothing runs."""
+        task = self.create_task(work)
+        self.settle()
+        return task.result()
 
     def _note(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from signal import Signals
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
 
 from lading.client.api import ApiClient
 from lading.client.events import Event, Reconnected
@@ -18,7 +21,8 @@ from lading.dispatch.run import run
 from lading.dispatch.settings import Settings
 from lading.testing.exchanges import ExchangesOnly
 from lading.testing.simulation.host import Host
-from lading.testing.simulation.server import Server, fault
+from lading.testing.simulation.server import ModelServer, refusal
+from lading.testing.simulation.tables import token_text
 from lading.testing.simulation.traffic import Stream, Traffic
 
 SETTINGS = Settings(kill_patience=60.0, min_retry=1.0, refusal_pause=60.0)
@@ -28,7 +32,7 @@ CAPACITY = Resources(4, GIB)
 class Line(ExchangesOnly):
     """Implements `Transport` and the events of one dispatcher."""
 
-    def __init__(self, name: str, token: str, server: Server, traffic: Traffic) -> None:
+    def __init__(self, name: str, token: str, server: ModelServer, traffic: Traffic) -> None:
         self._name = name
         self._token = token
         self._server = server
@@ -47,18 +51,22 @@ class Line(ExchangesOnly):
     ) -> Response:
         """One exchange."""
         del timeout
-        content = bytes(body)
+        url, content = urlsplit(path), bytes(body)
+        query = url.query
         if headers.get("X-Http-Method-Override") == "GET":
-            method, path, content = "GET", f"{path}?{content.decode()}", b""
-        label = f"api {self._name} {method} {path.partition('?')[0][12:]}"
+            method, query, content = "GET", content.decode(), b""
+        where = url.path.removeprefix("/arvados/v1/")
+        sent = msgspec.json.decode(content) if content else None
+        params = dict(parse_qsl(query, keep_blank_values=True))
         try:
             answer = await self._traffic.exchange(
-                label, lambda: self._server.answer(self._token, method, path, content)
+                f"api {self._name} {method} {where}",
+                lambda: self._server.call(self._token, method, where, sent, params),
             )
         except LadingError as error:
-            status, said = fault(error)
+            status, said = refusal(error)
             return Response(status, {}, said)
-        return Response(200, {}, answer)
+        return Response(200, {}, msgspec.json.encode(answer))
 
     def connect(self) -> None:
         """Open the websocket (again): what was on its way is lost, and the dispatcher hears that it may be."""
@@ -122,8 +130,8 @@ class HostFleet:
 
     async def start(self, assignment: Assignment) -> None:
         """Begin a process."""
-        uuid, token = assignment.uuid, assignment.token
-        self._since[uuid] = await self._ask("start", uuid, lambda: self._host.start(uuid, token))
+        uuid, token, known = assignment.uuid, assignment.token, assignment.known
+        self._since[uuid] = await self._ask("start", uuid, lambda: self._host.start(uuid, token, known))
         if uuid not in self._shown:
             self._shown[uuid] = Process(self._host.name)
         self._change.set()
@@ -162,7 +170,7 @@ class HostFleet:
 class Dispatcher:
     """One dispatcher process, which can crash and come back with the same token."""
 
-    def __init__(self, name: str, token: str, host: Host, server: Server, traffic: Traffic) -> None:
+    def __init__(self, name: str, token: str, host: Host, server: ModelServer, traffic: Traffic) -> None:
         self.name = name
         self.token = token
         self.host = host
@@ -179,12 +187,13 @@ class Dispatcher:
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
         """Begin."""
-        self._line = Line(self.name, self.token, self._server, self._traffic)
+        self._line = Line(self.name, token_text(self.token), self._server, self._traffic)
         self.fleet = HostFleet(self.host, self._traffic, self.name)
-        client = ApiClient(self._line, self.token, retry=NO_RETRY)
+        client = ApiClient(self._line, token_text(self.token), retry=NO_RETRY)
         self._line.connect()
         self._task = loop.create_task(
-            run(client, self.fleet, SETTINGS, events=self._line.events(), clock=loop.time), name=self.name
+            run(client, self.fleet, SETTINGS, events=self._line.events(), clock=loop.time),
+            name=self.name,
         )
 
     def crash(self) -> None:

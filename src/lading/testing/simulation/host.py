@@ -3,61 +3,83 @@
 A host may also be taken for dead while it lives, as when Slurm loses sight of a node and gives its jobs to another one
 (`lose`): then a supervisor is left that nobody knows of.
 
-A supervisor goes the way of the real one (`supervisor.run`): read the record, be Running, only then start the command;
-be idle, save output and log, write the end, be gone. It tries again while the server cannot be reached. When it is
-killed, the command goes on until the host is told to clear away (`clean`), and the run directory stays.
+A supervisor goes the way of the real one (`supervisor.run`): take the record that came with the lock or read it, be
+Running, only then start the command; report now and then, and end the command when the container is lost; be idle,
+save output and log with the end in one call or step by step, be gone. It tries again while the server cannot be
+reached. When it is killed, the command goes on until the host is told to clear away (`clean`), and the run directory
+stays.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 
-from lading.core.container import Container, State
+from lading.core.container import State
 from lading.core.errors import Conflict, LadingError
+from lading.core.timestamps import format_time
 from lading.dispatch.fleet import Process
-from lading.testing.simulation.server import Server
+from lading.testing.simulation.server import START, ModelServer, content_of, request_body
 from lading.testing.simulation.traffic import Traffic
 
-PAUSE = 2.0
-LONGEST = 400.0
+PAUSE: Final = 2.0
+LONGEST: Final = 400.0
 """Seconds for which a supervisor tries to reach the server."""
-_LOSSES = frozenset({401, 403, 404, 422})
+CHECK_PERIOD: Final = 60.0
+"""Seconds between two reports of a running container."""
+ENDLESS: Final = 100_000.0
+PROBE: Final = "probe"
+"""The command of a container that runs for PROBE_SECONDS and does nothing else."""
+PROBE_SECONDS: Final = 120.0
+_LOSSES: Final = frozenset({401, 403, 404, 422})
 
 
 @dataclass(slots=True, eq=False)
 class Command:
-    """The command of a user: `done` when it ran to its end."""
+    """The command of a user, which takes so many `seconds`: `done` when it ran to its end, at `ended_at`."""
 
     uuid: str
     lock: int
     token: str
+    exit_code: int = 0
+    seconds: float = 0.0
     done: bool = False
+    ended_at: str = ""
+
+    @property
+    def output(self) -> str:
+        """The name of the file in its output."""
+        return f"output-of-{self.uuid}-{self.lock}"
 
 
 @dataclass(slots=True, eq=False)
 class Supervisor:
-    """One process."""
+    """One process. `record` and `own_token` are of its container, once they are known."""
 
     uuid: str
     token: str
+    record: Mapping[str, Any] = field(default_factory=dict)
+    own_token: str = ""
     alive: bool = True
     task: asyncio.Task[None] | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     command: Command | None = None
     gave_back: bool = False
     idle: bool = False
+    lost: bool = False
 
 
 @dataclass
 class Host:
-    """The machine. `begin` is told of each command before it starts, `ended` of each that is over or killed."""
+    """The machine. `begin` is told of each command before it starts."""
 
     name: str
-    server: Server
+    server: ModelServer
     traffic: Traffic
     random: Random
     clock: Callable[[], float]
@@ -70,14 +92,18 @@ class Host:
     watchers: list[Callable[[], None]] = field(default_factory=list)
     version: int = 0
     """Grows with each change of what `list` says."""
+    is_calm: bool = False
+    """Whether commands start at once, do not fail and do not go on for ever."""
     moments: int = 0
     """How many supervisors have been about to start their command."""
 
-    def start(self, uuid: str, token: str) -> int:
+    def start(self, uuid: str, token: str, known: Mapping[str, Any]) -> int:
         """Make a supervisor; the version with it. Raises Conflict when there is a run directory."""
         if uuid in self.runs:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")
         one = self.runs[uuid] = Supervisor(uuid, token)
+        if self.random.random() < 0.5:
+            self._take_record(one, known["container"], known["auth"])
         one.task = self.spawn(self._supervise(one))
         one.task.add_done_callback(_surface)
         self._changed()
@@ -130,16 +156,28 @@ class Host:
         """Whether a command of this container lives here."""
         return any(one.uuid == uuid and one.command is not None for one in (*self.runs.values(), *self.ghosts))
 
+    def commands(self) -> list[Command]:
+        """The living commands of supervisors that the host knows of."""
+        return [one.command for one in self.runs.values() if one.command is not None]
+
     def list(self) -> dict[str, Process]:
         """Containers with a run directory, and how their supervisors are."""
         return {
             uuid: Process(self.name, alive=one.alive, idle=one.alive and one.idle) for uuid, one in self.runs.items()
         }
 
+    def now(self) -> str:
+        """The time as the API writes it."""
+        return format_time(START + timedelta(seconds=self.clock()))
+
     def _changed(self) -> None:
         self.version += 1
         for watcher in self.watchers:
             watcher()
+
+    def _take_record(self, one: Supervisor, record: Mapping[str, Any], auth: Mapping[str, Any]) -> None:
+        one.record = record
+        one.own_token = f"v2/{auth['uuid']}/{auth['api_token']}/{one.uuid}"
 
     async def _supervise(self, one: Supervisor) -> None:
         try:
@@ -158,32 +196,115 @@ class Host:
                     self._changed()
 
     async def _live(self, one: Supervisor) -> None:
-        record = await self._ask(one, "read", lambda: self.server.read(one.uuid, one.token))
-        if record.state is not State.LOCKED:
+        if not one.record:
+            record = await self._ask(one, "read", "GET", "")
+            self._take_record(one, record, await self._ask(one, "auth", "GET", "/auth"))
+        if one.record["state"] != State.LOCKED:
             return
-        await self._or_stop(one, self.random.choice((0.0, 0.1, 30.0, 200.0)))
+        await self._or_stop(one, 0.1 if self.is_calm else self.random.choice((0.0, 0.1, 30.0, 200.0)))
         if one.stop.is_set():
             one.gave_back = True
             await self._report(one, {"state": State.QUEUED})
             return
-        # As the real one: the moment that each gives tells two with one token apart.
+        if not self.is_calm and self.random.random() < 0.04:
+            status = {"error": "the image could not be unpacked", "failure": "node"}
+            await self._report(one, {"state": State.CANCELLED, "runtime_status": status})
+            return
+        await self._report(one, {"state": State.RUNNING, "started_at": self._moment()})
+        command = await self._run(one)
+        if not one.lost:
+            await self._end(one, command)
+
+    def _moment(self) -> str:
+        """Now. As with the real one, the moment that each gives tells two with one token apart."""
         self.moments += 1
-        started = f"2026-01-02T03:04:05.{self.moments:06d}00{self.name[1:]}Z"
-        await self._report(one, {"state": State.RUNNING, "started_at": started})
-        command = Command(one.uuid, record.lock_count, one.token)
+        odd = int(self.name[-1]) + 2 * self.moments
+        return format_time(START + timedelta(seconds=self.clock(), microseconds=odd))
+
+    async def _run(self, one: Supervisor) -> Command:
+        command = Command(one.uuid, one.record["lock_count"], one.token, seconds=PROBE_SECONDS)
+        beside = [self._report_cost(one)]
+        if one.record["command"][0] != PROBE:
+            self._decide(command)
+            if one.record["runtime_constraints"].get("API") and not self.is_calm:
+                beside.append(self._ask_for_children(one, int(one.record["command"][-1])))
         self.begin(self, command)
         one.command = command
-        await self._or_stop(one, self.random.choice((0.0, 1.0, 5.0, 60.0)))
+        tasks = [self.spawn(work) for work in beside]
+        for task in tasks:
+            task.add_done_callback(_surface)
+        try:
+            await self._or_stop(one, command.seconds)
+        finally:
+            for task in tasks:
+                task.cancel()
         one.command = None
-        command.done = not one.stop.is_set()
+        command.done, command.ended_at = not one.stop.is_set(), self.now()
         one.idle = True
         self._changed()
-        end: dict[str, object] = {"state": State.CANCELLED, "log": _name("log", record)}
-        await self._ask(one, "save log", lambda: self.server.save(one.uuid, one.token, _name("log", record)))
+        return command
+
+    def _decide(self, command: Command) -> None:
+        """How long a command takes, and how it ends."""
+        command.seconds = self.random.choice((0.0, 1.0, 5.0, 60.0, 60.0))
+        if not self.is_calm:
+            command.exit_code = self.random.choice((0, 0, 0, 1))
+            if self.random.random() < 0.25:
+                command.seconds = ENDLESS
+
+    async def _report_cost(self, one: Supervisor) -> None:
+        """Report what it costs now and then; the command ends when the container is not its supervisor's any more."""
+        spent = 0.0
+        while True:
+            await asyncio.sleep(CHECK_PERIOD)
+            spent += 0.25
+            try:
+                await self._exchange(one, "cost", "PUT", "", {"container": {"cost": spent}})
+            except LadingError as error:
+                if error.status in _LOSSES:
+                    one.lost = True
+                    one.stop.set()
+                    return
+
+    async def _ask_for_children(self, one: Supervisor, depth: int) -> None:
+        """The command asks for further containers with the container's own token."""
+        for number in range(self.random.randint(1, 2)):
+            has_api = depth < 2 and self.random.random() < 0.4
+            body = request_body(
+                ("child", str(number), str(depth + 1)),
+                vcpus=1,
+                value=1,
+                most=self.random.randint(1, 3),
+                reuses=self.random.random() < 0.7,
+                has_api=has_api,
+            )
+            ask = partial(self.server.call, one.own_token, "POST", "container_requests", body)
+            try:
+                await self.traffic.exchange(f"api {self.name} {one.uuid[-3:]} asks for a child", ask)
+            except LadingError:
+                # The command gives up.
+                return
+
+    async def _end(self, one: Supervisor, command: Command) -> None:
+        """Save the results and report the end, in one call or step by step."""
+        changes: dict[str, Any] = {"state": State.CANCELLED, "finished_at": command.ended_at}
+        manifests = {"log": content_of(f"log-of-{one.uuid}-{command.lock}")}
         if command.done:
-            await self._ask(one, "save output", lambda: self.server.save(one.uuid, one.token, _name("out", record)))
-            end |= {"state": State.COMPLETE, "exit_code": 0, "output": _name("out", record)}
-        await self._report(one, end)
+            changes |= {"state": State.COMPLETE, "exit_code": command.exit_code}
+            manifests["output"] = content_of(command.output)
+        if self.random.random() < 0.6:
+            body = {"container": changes, "collections": manifests, "blocks": []}
+            try:
+                await self._exchange(one, "finish", "POST", "/finish", body)
+                return
+            except LadingError:
+                # Step by step it learns what is wrong.
+                pass
+        for name, text in manifests.items():
+            saved = {"collection": {"manifest_text": text, "is_trashed": True}}
+            save = partial(self.server.call, one.own_token, "POST", "collections", saved)
+            changes[name] = (await self._repeat(one, f"save {name}", save))["portable_data_hash"]
+        await self._report(one, changes)
 
     async def _or_stop(self, one: Supervisor, seconds: float) -> None:
         try:
@@ -193,22 +314,33 @@ class Host:
             return
 
     async def _report(self, one: Supervisor, changes: dict[str, Any]) -> None:
-        await self._ask(one, f"{changes['state']}", lambda: self.server.report(one.uuid, one.token, dict(changes)))
+        await self._ask(one, f"{changes['state']}", "PUT", "", {"container": changes})
 
-    async def _ask(self, one: Supervisor, what: str, act: Callable[[], Any]) -> Any:
+    async def _ask(
+        self,
+        one: Supervisor,
+        what: str,
+        method: str,
+        action: str,
+        body: dict[str, Any] | None = None,
+    ) -> Any:
+        path = f"containers/{one.uuid}{action}"
+        return await self._repeat(one, what, partial(self.server.call, one.token, method, path, body))
+
+    async def _exchange(self, one: Supervisor, what: str, method: str, action: str, body: Any) -> Any:
+        call = partial(self.server.call, one.token, method, f"containers/{one.uuid}{action}", body)
+        return await self.traffic.exchange(f"api {self.name} {one.uuid[-3:]} {what}", call)
+
+    async def _repeat(self, one: Supervisor, what: str, call: Callable[[], Any]) -> Any:
+        """The answer to a call, which is repeated while the server cannot be reached."""
         until = self.clock() + LONGEST
         while True:
             try:
-                return await self.traffic.exchange(f"api {self.name} {one.uuid[-3:]} {what}", act)
+                return await self.traffic.exchange(f"api {self.name} {one.uuid[-3:]} {what}", call)
             except LadingError as error:
                 if error.status in _LOSSES or self.clock() > until:
                     raise
             await asyncio.sleep(PAUSE * (0.5 + self.random.random()))
-
-
-def _name(kind: str, record: Container) -> str:
-    """A portable data hash that tells what it is of."""
-    return f"{int(record.uuid[-12:]):016x}{record.lock_count:015x}{0 if kind == 'log' else 1}+{10}"
 
 
 def _surface(task: asyncio.Task[None]) -> None:

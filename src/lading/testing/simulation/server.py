@@ -1,270 +1,530 @@
-"""The server's side: records in memory, changed by the rules of `core` in one atomic step for each request.
+"""A model of the API server: records in memory, changed by the rules of `core` in one atomic step for each call.
 
-Durable: a crash of the server loses connections and what was not answered, never a record.
+Durable: a crash of the server loses connections and what was not answered, never a record. Calls and answers are those
+of the real server as far as dispatchers, supervisors, commands and users of the simulation make them; `comparison`
+holds both against each other.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from typing import Any, Final
 
 import msgspec
 
+from lading.api.services import make_policy
 from lading.client.events import Event
-from lading.core import finalise, lifecycle, priority, request, retry
+from lading.config import load
+from lading.core import finalise, lifecycle, manifest, priority, recipe, request
 from lading.core.container import FINAL, LIVE, Container
-from lading.core.effects import CancelChildren, ContainerEffect, Finish, MintTokens, RevokeTokens
+from lading.core.effects import (
+    CancelChildren,
+    ContainerEffect,
+    Finish,
+    MintTokens,
+    ReprioritiseChildren,
+    Resolve,
+    RevokeTokens,
+)
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
-from lading.core.policy import Policy
-from lading.core.request import ContainerRequest
+from lading.core.finalise import Keeps
+from lading.core.ids import Infix
+from lading.core.recipe import Facts
+from lading.core.request import ContainerRequest, Parent
+from lading.core.reuse import Candidate, Reuse
 from lading.core.timestamps import format_time
 from lading.core.writers import Caller
+from lading.testing.simulation.rules import CORRECT, ServerRules
+from lading.testing.simulation.tables import (
+    ADMIN_TOKEN,
+    ADMIN_USER,
+    DISPATCHER_TOKENS,
+    ContainerWrite,
+    RecordTables,
+    token_text,
+    uuid_of,
+)
 from lading.testing.simulation.traffic import Stream
 
-SYSTEM = "zzzzz-tpzed-000000000000000"
-_START = datetime(2026, 1, 1, tzinfo=UTC)
-_POLICY = Policy(max_dispatch_attempts=20)
-_PARAMETERS = ("filters", "order", "select", "limit", "offset")
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+CONFIG: Final = load(
+    None,
+    {
+        "ClusterID": "zzzzz",
+        "SystemRootToken": "s" * 50,
+        "ManagementToken": "m" * 50,
+        "ExternalURL": "https://127.0.0.1:9440/",
+        "Collections": {"BlobSigningKey": "k" * 50},
+        "Containers": {"MaxDispatchAttempts": 20},
+    },
+)
+POLICY: Final = make_policy(CONFIG)
+_EMPTY_BLOCK: Final = "d41d8cd98f00b204e9800998ecf8427e+0"
+_LISTS: Final = ("filters", "order", "select", "limit", "offset")
+_SHOWN: Final = ("uuid", "state", "priority", "locked_by_uuid")
+_KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
 Fields = dict[str, Any]
 
 
-@dataclass
-class Server:
-    """Records, tokens and connections. `clock` is seconds."""
+def content_of(name: str) -> str:
+    """The manifest of a collection with one empty file of this name."""
+    return f". {_EMPTY_BLOCK} 0:0:{name}\n"
 
-    clock: Callable[[], float]
-    fenced: bool = True
-    containers: dict[str, Container] = field(default_factory=dict)
-    requests: dict[str, ContainerRequest] = field(default_factory=dict)
-    saved: dict[str, str] = field(default_factory=dict)
-    """Outputs and logs that were stored: what they are of."""
-    tokens: dict[str, str] = field(default_factory=dict)
-    """Supervisor tokens that are alive: the container of each."""
-    streams: list[Stream] = field(default_factory=list)
-    made: int = 0
 
-    # What users do.
+IMAGE_MANIFEST: Final = content_of("sha256:" + "0" * 64 + ".tar")
+IMAGE: Final = manifest.portable_data_hash(IMAGE_MANIFEST)
+_FACTS: Final = Facts(image_pdh=IMAGE, hashes={}, user_uuid=ADMIN_USER)
 
-    def submit(self, *, vcpus: int, value: int) -> str:
-        """A committed request with a container of its own; its uuid."""
-        container = Container(
-            uuid=self._uuid("dz642"),
-            created_at=self.now(),
-            command=["true"],
-            runtime_constraints={"vcpus": vcpus, "ram": 1 << 20, "keep_cache_ram": 0},
-            runtime_user_uuid=SYSTEM,
-        )
-        wanted = ContainerRequest(
-            uuid=self._uuid("xvhdp"),
-            state=request.State.COMMITTED,
-            priority=value,
-            container_uuid=container.uuid,
-            container_count=1,
-            container_count_max=4,
-            created_at=self.now(),
-        )
-        self.requests[wanted.uuid] = wanted
-        self.containers[container.uuid] = container
-        self._announce(container.uuid, "")
-        self._settle([container.uuid])
-        return wanted.uuid
 
-    def prioritise(self, uuid: str, value: int) -> None:
-        """A user changes the priority of a request; 0 cancels it."""
-        subject = self.requests[uuid]
-        if subject.state is not request.State.COMMITTED or subject.container_uuid is None:
-            return
-        if value == 0:
-            state = self.containers[subject.container_uuid].state
-            self.requests[uuid] = request.cancel(subject, container_state=state).request
-            self._abandon(subject.container_uuid)
-        else:
-            self.requests[uuid] = dataclasses.replace(subject, priority=value)
-        self._settle([subject.container_uuid])
+def request_body(
+    command: Sequence[str], *, vcpus: int, value: int, most: int, reuses: bool, has_api: bool
+) -> dict[str, Fields]:
+    """The body of a call that commits a request: `value` is its priority, `most` its container_count_max."""
+    sizes: Fields = {"vcpus": vcpus, "ram": 1 << 20, "keep_cache_ram": 0}
+    return {
+        "container_request": {
+            "state": "Committed",
+            "command": list(command),
+            "container_image": IMAGE,
+            "output_path": "/out",
+            "mounts": {"/out": {"kind": "tmp", "capacity": 1000}},
+            "runtime_constraints": sizes | ({"API": True} if has_api else {}),
+            "priority": value,
+            "container_count_max": most,
+            "use_existing": reuses,
+        }
+    }
 
-    # What programs ask.
 
-    def answer(self, token: str, method: str, path: str, body: bytes) -> bytes:
-        """One call with the token of a dispatcher, or of a supervisor. Raises what the real server answers."""
-        url = urlsplit(path)
-        where = url.path.removeprefix("/arvados/v1/").split("/")
-        content = msgspec.json.decode(body) if body and method != "GET" else {}
-        match method, where:
-            case "GET", ["api_client_authorizations", "current"]:
-                return msgspec.json.encode({"uuid": token})
-            case "GET", ["containers"]:
-                query = parse_qs(url.query)
-                asked = {name: msgspec.json.decode(query[name][0]) for name in _PARAMETERS if name in query}
-                return msgspec.json.encode({"items": self._list(asked)})
-            case "POST", ["containers", uuid, "lock"]:
-                return self._lock(uuid, token)
-            case "POST", ["containers", uuid, "unlock"]:
-                held = self._container(uuid)
-                change = lifecycle.unlock(
-                    held, caller=_dispatcher(token), now=self.now(), max_attempts=_POLICY.max_dispatch_attempts
-                )
-                return msgspec.json.encode(_brief(self._store(held, change)))
-            case "PUT", ["containers", uuid]:
-                return msgspec.json.encode(_brief(self.write(uuid, content["container"], _dispatcher(token))))
-            case "POST", ["dispatch", "statuses"]:
-                return b"{}"
-        raise NotFound(f"{method} {path}")
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sender:
+    """Who makes a call: `container` is the one whose own token calls, `supervises` the one of a supervisor."""
 
-    def read(self, uuid: str, token: str) -> Container:
-        """A supervisor reads its container. Raises Unauthenticated when its token is dead."""
-        self._check(uuid, token)
-        return self._container(uuid)
+    token_uuid: str
+    is_admin: bool = True
+    container: str | None = None
+    supervises: str | None = None
 
-    def save(self, uuid: str, token: str, name: str) -> None:
-        """A supervisor stores an output or a log. Raises Unauthenticated."""
-        self._check(uuid, token)
-        self.saved[name] = uuid
 
-    def report(self, uuid: str, token: str, changes: Fields) -> Container:
-        """A supervisor writes to its record. Raises Unauthenticated, Invalid."""
-        self._check(uuid, token)
-        if changes.get("output") is not None and changes["output"] not in self.saved:
-            raise Invalid("Output collection must exist and be readable by current user.")
-        return self.write(uuid, changes, Caller(token_uuid=_uuid_of(token)))
+class ModelServer:
+    """Records, tokens and connections. `clock` is seconds since START."""
 
-    def write(self, uuid: str, changes: Fields, caller: Caller) -> Container:
-        """PUT containers/{uuid}."""
-        before = self._container(uuid)
-        if not self.fenced and not caller.is_admin:
-            caller = Caller(token_uuid=before.supervisor_auth_uuid or "", is_admin=True)
-        change = lifecycle.update(
-            before, changes, caller=caller, now=self.now(), max_attempts=_POLICY.max_dispatch_attempts
-        )
-        return self._store(before, change)
+    def __init__(self, clock: Callable[[], float], rules: ServerRules = CORRECT) -> None:
+        self.clock = clock
+        self.rules = rules
+        self.records = RecordTables()
+        self.streams: list[Stream] = []
+        self._made: Counter[str] = Counter()
+        self._minted: dict[str, str] = {}
+        self._stale: dict[str, None] = {}
+        self._routes: dict[tuple[str, str, str], Callable[[Sender, str, Fields], Any]] = {
+            ("GET", "api_client_authorizations", ""): self._current_token,
+            ("GET", "containers", ""): self._get,
+            ("GET", "containers", "auth"): self._auth,
+            ("POST", "containers", "lock"): self._lock,
+            ("POST", "containers", "unlock"): self._unlock,
+            ("POST", "containers", "finish"): self._finish_call,
+            ("PUT", "containers", ""): self._update,
+            ("POST", "collections", ""): self._save,
+            ("POST", "container_requests", ""): self._submit,
+            ("PUT", "container_requests", ""): self._update_request,
+            ("POST", "container_requests", "cancel"): self._cancel_call,
+            ("POST", "dispatch", ""): self._statuses,
+        }
+
+    def call(
+        self,
+        token: str,
+        method: str,
+        path: str,
+        body: Fields | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The JSON that the server answers; `path` is below /arvados/v1/, `params` the query. Raises its refusal."""
+        sender = self._authenticate(token)
+        if (method, path) == ("GET", "containers"):
+            return {"items": self._list(params or {})}
+        kind, uuid, action = (*path.split("/"), "", "")[:3]
+        handler = self._routes.get((method, kind, action))
+        if handler is None:
+            raise NotFound(f"{method} {path}")
+        answer = handler(sender, uuid, body or {})
+        self._settle()
+        return answer
 
     def now(self) -> str:
         """The time as the API writes it."""
-        return format_time(_START + timedelta(seconds=self.clock()))
+        return format_time(START + timedelta(seconds=self.clock()))
 
-    # Within.
+    # Calls.
 
-    def _check(self, uuid: str, token: str) -> None:
-        if self.fenced and self.tokens.get(_uuid_of(token)) != uuid:
+    def _authenticate(self, token: str) -> Sender:
+        uuid = uuid_of(token)
+        if uuid == ADMIN_TOKEN or uuid in DISPATCHER_TOKENS:
+            return Sender(uuid)
+        alive = self.records.tokens if self.rules.fences else self._minted
+        container = self.records.containers.get(alive.get(uuid, ""))
+        if container is None:
             raise Unauthenticated
+        if uuid == container.auth_uuid:
+            return Sender(uuid, container=container.uuid)
+        return Sender(uuid, supervises=container.uuid)
 
-    def _container(self, uuid: str) -> Container:
-        if uuid not in self.containers:
-            raise NotFound(f"{uuid}: not found")
-        return self.containers[uuid]
+    def _current_token(self, sender: Sender, _uuid: str, _body: Fields) -> Fields:
+        return {"uuid": sender.token_uuid}
 
-    def _lock(self, uuid: str, token: str) -> bytes:
+    def _statuses(self, _sender: Sender, _uuid: str, _body: Fields) -> Fields:
+        return {}
+
+    def _get(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
+        return self._container(uuid).shown()
+
+    def _auth(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
+        container = self._container(uuid)
+        if sender.token_uuid not in (container.locked_by_uuid, container.supervisor_auth_uuid):
+            raise Forbidden("Not locked by your token")
+        return {"uuid": container.auth_uuid, "api_token": "x" * 50}
+
+    def _list(self, params: Mapping[str, str]) -> list[Fields]:
+        asked = {name: msgspec.json.decode(params[name]) for name in _LISTS if name in params}
+        found = [
+            one
+            for one in self.records.containers.values()
+            if all(_passes(getattr(one, name), operator, operand) for name, operator, operand in asked["filters"])
+        ]
+        for term in reversed(asked.get("order", [])):
+            name, _, direction = term.partition(" ")
+            found.sort(key=lambda one, name=name: getattr(one, name), reverse=direction == "desc")  # type: ignore[misc]
+        first = asked.get("offset", 0)
+        return [{name: getattr(one, name) for name in asked["select"]} for one in found[first : first + asked["limit"]]]
+
+    def _lock(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
         before = self._container(uuid)
-        tokens = lifecycle.NewTokens(auth_uuid=self._uuid("gj3su"), supervisor_uuid=self._uuid("gj3su"))
-        after = self._store(before, lifecycle.lock(before, caller=_dispatcher(token), tokens=tokens))
-        secret = f"v2/{tokens.supervisor_uuid}/secret"
-        return msgspec.json.encode({**_brief(after), "supervisor_token": secret})
+        tokens = lifecycle.NewTokens(auth_uuid=self._uuid(Infix.TOKEN), supervisor_uuid=self._uuid(Infix.TOKEN))
+        change = self.rules.lock(before, caller=_caller(sender, uuid), tokens=tokens)
+        after = self._write(sender, before, change)
+        known = {
+            "container": after.shown(),
+            "auth": {"uuid": after.auth_uuid, "api_token": "x" * 50},
+        }
+        return {
+            **_brief(after),
+            "supervisor_token": token_text(after.supervisor_auth_uuid or ""),
+            "known": known,
+        }
 
-    def _store(self, before: Container, change: lifecycle.Change) -> Container:
+    def _unlock(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
+        before = self._container(uuid)
+        change = self.rules.unlock(
+            before,
+            caller=_caller(sender, uuid),
+            now=self.now(),
+            max_attempts=POLICY.max_dispatch_attempts,
+        )
+        return _brief(self._write(sender, before, change))
+
+    def _update(self, sender: Sender, uuid: str, body: Fields) -> Fields:
+        before, given = self._container(uuid), body["container"]
+        if sender.supervises == uuid and given.get("log") is not None and given["log"] not in self.records.saved:
+            raise Invalid("log: is no collection that the container's user can read")
+        output = given.get("output")
+        change = self.rules.update(
+            before,
+            given,
+            caller=_caller(sender, uuid),
+            now=self.now(),
+            max_attempts=POLICY.max_dispatch_attempts,
+            output_readable=output is None or output in self.records.saved,
+        )
+        return _brief(self._write(sender, before, change))
+
+    def _finish_call(self, sender: Sender, uuid: str, body: Fields) -> Fields:
+        before = self._container(uuid)
+        if sender.token_uuid not in (before.locked_by_uuid, before.supervisor_auth_uuid):
+            raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
+        hashes = {name: manifest.portable_data_hash(text) for name, text in body["collections"].items()}
+        change = self.rules.update(
+            before, {**body["container"], **hashes}, caller=_caller(sender, uuid), now=self.now()
+        )
+        self.records.saved.update(hashes.values())
+        after = self._write(sender, before, change)
+        return {"uuid": uuid, "state": after.state}
+
+    def _save(self, _sender: Sender, _uuid: str, body: Fields) -> Fields:
+        pdh = manifest.portable_data_hash(body["collection"]["manifest_text"])
+        self.records.saved.add(pdh)
+        return {"portable_data_hash": pdh}
+
+    def _submit(self, sender: Sender, _uuid: str, body: Fields) -> Fields:
+        parent = None
+        if sender.container is not None:
+            made_by = self._container(sender.container)
+            values = [one.priority or 0 for one in self.records.requests.values() if one.container_uuid == made_by.uuid]
+            parent = Parent(container_uuid=made_by.uuid, state=made_by.state, priority=max(values, default=0))
+        change = request.create(
+            body["container_request"],
+            uuid=self._uuid(Infix.REQUEST),
+            owner_uuid=ADMIN_USER,
+            user_uuid=ADMIN_USER,
+            now=self.now(),
+            policy=POLICY,
+            parent=parent,
+        )
+        if any(isinstance(one, Resolve) for one in change.effects):
+            change = self._resolve(change)
+        self.records.requests[change.request.uuid] = change.request
+        return _brief_request(change.request)
+
+    def _update_request(self, _sender: Sender, uuid: str, body: Fields) -> Fields:
+        subject = self._request(uuid)
+        change = request.update(subject, body["container_request"], policy=POLICY, user_uuid=ADMIN_USER, admin=True)
+        return _brief_request(self._change_request(change))
+
+    def _cancel_call(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
+        return _brief_request(self._cancel_request(self._request(uuid)))
+
+    # Requests.
+
+    def _resolve(self, change: request.Change) -> request.Change:
+        subject = change.request
+        made_of = recipe.resolve(subject, _FACTS, policy=POLICY)
+        choice = self.rules.choose(
+            made_of,
+            self._candidates(made_of) if subject.use_existing else [],
+            policy=POLICY,
+            use_existing=subject.use_existing,
+            waiting=self._waiting(subject.requesting_container_uuid),
+        )
+        if isinstance(choice, Reuse):
+            container = choice.container
+            change = request.then(change, request.assign(subject, container.uuid))
+            if container.state in FINAL:
+                return request.then(change, self._finalise(change.request, container, reused=True))
+            self._stale[container.uuid] = None
+            return change
+        uuid = self._uuid(Infix.CONTAINER)
+        change = request.then(change, request.assign(subject, uuid))
+        parent = self.records.containers.get(subject.requesting_container_uuid or "")
+        worth = priority.container_priority([change.request], {parent.uuid: parent.priority} if parent else {})
+        self._add_container(recipe.new_container(made_of, uuid=uuid, now=self.now(), priority=worth))
+        return change
+
+    def _candidates(self, made_of: recipe.Recipe) -> list[Candidate]:
+        keys = {(one.broad, one.exact) for one in recipe.keys(made_of)}
+        return [
+            Candidate(one, one.log in self.records.saved, one.output in self.records.saved)
+            for one in self.records.containers.values()
+            if (one.broad_key, one.reuse_key) in keys
+        ]
+
+    def _waiting(self, uuid: str | None) -> set[str]:
+        """The container that makes a request, and those that wait for that one."""
+        seen: set[str] = set()
+        frontier = [uuid] if uuid else []
+        while frontier:
+            seen.update(frontier)
+            above = {
+                one.requesting_container_uuid
+                for one in self.records.requests.values()
+                if one.container_uuid in frontier and one.requesting_container_uuid
+            }
+            frontier = [one for one in above if one not in seen]
+        return seen
+
+    def _change_request(self, change: request.Change) -> ContainerRequest:
+        self.records.requests[change.request.uuid] = change.request
+        self._stale |= dict.fromkeys(self.rules.concerned(change))
+        return change.request
+
+    def _cancel_request(self, subject: ContainerRequest) -> ContainerRequest:
+        container = self.records.containers.get(subject.container_uuid or "")
+        state = container.state if container else None
+        after = self._change_request(request.cancel(subject, container_state=state))
+        if after.state is not subject.state:
+            self._charge_for(subject)
+        if container is not None and after.state is request.State.FINAL and state not in FINAL:
+            self._abandon(container.uuid)
+        return after
+
+    def _charge_for(self, subject: ContainerRequest) -> None:
+        """Charge the container that made a request, which ends before its container."""
+        parent = self.records.containers.get(subject.requesting_container_uuid or "")
+        if parent is not None and parent.state == "Running" and subject.cumulative_cost > 0:
+            self._alter(parent.uuid, subrequests_cost=parent.subrequests_cost + subject.cumulative_cost)
+
+    def _finalise(self, subject: ContainerRequest, container: Container, *, reused: bool) -> request.Change:
+        parent = self.records.containers.get(subject.requesting_container_uuid or "")
+        end = self.rules.finalise(subject, container, now=self.now(), parent=parent, reused=reused)
+        kept = {_KEPT_IN[one.keeps]: "kept" for one in end.collections if one.keeps in _KEPT_IN}
+        if end.parent_uuid is not None and parent is not None:
+            self._alter(parent.uuid, subrequests_cost=parent.subrequests_cost + end.parent_cost)
+        return request.with_values(end.change, kept) if kept else end.change
+
+    # Containers.
+
+    def _write(self, sender: Sender, before: Container, change: lifecycle.Change) -> Container:
+        self.records.writes.append(ContainerWrite(sender.token_uuid, before))
+        return self._change_container(before, change)
+
+    def _change_container(self, before: Container, change: lifecycle.Change) -> Container:
         after = change.container
-        self.containers[after.uuid] = after
-        if after.state is not before.state:
-            self._announce(after.uuid, before.state)
+        if change.changed:
+            self._store(after, before.state)
         for effect in change.effects:
-            self._carry_out(effect, after, before)
+            if self.rules.carries_out(effect):
+                self._carry_out(effect, after, before)
         return after
 
     def _carry_out(self, effect: ContainerEffect, after: Container, before: Container) -> None:
         match effect:
             case MintTokens():
-                self.tokens[effect.supervisor_uuid] = effect.container_uuid
+                for uuid in filter(None, (effect.auth_uuid, effect.supervisor_uuid)):
+                    self.records.tokens[uuid] = self._minted[uuid] = effect.container_uuid
             case RevokeTokens(uuids):
                 for uuid in uuids:
-                    self.tokens.pop(uuid, None)
+                    self.records.tokens.pop(uuid, None)
             case Finish():
                 self._finish(after, before)
-            case CancelChildren():
-                return
+            case CancelChildren(uuid):
+                self._cancel_children(uuid)
+            case ReprioritiseChildren():
+                self._stale |= dict.fromkeys(self._below([after.uuid]))
+            case _:
+                raise NotImplementedError(f"the model does not carry out {effect}")
 
     def _finish(self, after: Container, before: Container) -> None:
-        left = {one.uuid: one for one in self._wanting(after.uuid)}
-        again = retry.plan(
+        containers = self.records.containers
+        left = {one.uuid: one for one in self.records.wanting(after.uuid)}
+        parents = {one.requesting_container_uuid for one in left.values()}
+        again = self.rules.retry(
             after,
-            left.values(),
+            list(left.values()),
             before=before,
-            parents={},
-            earlier=self.containers,
-            uuid=self._uuid("dz642"),
+            parents={uuid: containers[uuid] for uuid in parents if uuid},
+            earlier={uuid: containers[uuid] for one in left.values() for uuid in one.attempted_container_uuids},
+            uuid=self._uuid(Infix.CONTAINER),
             now=self.now(),
-            policy=_POLICY,
+            policy=POLICY,
         )
         if again is not None:
-            self.containers[again.container.uuid] = again.container
+            self._add_container(again.container)
             for change in again.changes:
-                del left[change.request.uuid]
-                self.requests[change.request.uuid] = change.request
-            self._announce(again.container.uuid, "")
-            self._settle([again.container.uuid])
-        for one in left.values():
-            self.requests[one.uuid] = finalise.finalise(one, after, now=self.now()).change.request
+                subject = left.pop(change.request.uuid)
+                has_log = finalise.attempt_log(subject, after, now=self.now()) is not None
+                self._change_request(request.with_values(change, {"log_uuid": "kept"}) if has_log else change)
+        for subject in left.values():
+            self._change_request(self._finalise(subject, after, reused=False))
 
-    def _wanting(self, uuid: str) -> list[ContainerRequest]:
-        return [
-            one for one in self.requests.values() if one.container_uuid == uuid and one.state is request.State.COMMITTED
+    def _cancel_children(self, container_uuid: str) -> None:
+        made = [
+            one.uuid
+            for one in self.records.requests.values()
+            if one.requesting_container_uuid == container_uuid and one.state is request.State.COMMITTED
         ]
-
-    def _settle(self, uuids: list[str]) -> None:
-        live = [uuid for uuid in uuids if self.containers[uuid].state in LIVE]
-        wanting = [one for uuid in live for one in self._wanting(uuid)]
-        old = {uuid: self.containers[uuid].priority for uuid in live}
-        for uuid, value in priority.propagate(old, wanting, recompute=live).items():
-            self.containers[uuid] = dataclasses.replace(self.containers[uuid], priority=value)
-            self._announce(uuid, self.containers[uuid].state)
+        for uuid in made:
+            subject = self.records.requests[uuid]
+            if subject.state is request.State.COMMITTED:
+                self._cancel_request(subject)
 
     def _abandon(self, uuid: str) -> None:
-        held = self.containers[uuid]
-        if held.state not in FINAL and request.is_abandoned(held.state, self._wanting(uuid)):
-            self._store(held, lifecycle.cancel(held, now=self.now(), reason="No request wants it."))
+        container = self.records.containers[uuid]
+        if request.is_abandoned(container.state, self.records.wanting(uuid)):
+            reason = "No request wants this container any more."
+            self._change_container(container, lifecycle.cancel(container, now=self.now(), reason=reason))
 
-    def _list(self, asked: Mapping[str, Any]) -> list[Fields]:
-        found = [
-            one.to_record()
-            for one in self.containers.values()
-            if all(_passes(getattr(one, name), operator, operand) for name, operator, operand in asked["filters"])
+    def _settle(self) -> None:
+        """Bring the priorities that may be out of date, and those below them, up to date."""
+        containers = self.records.containers
+        while self._stale:
+            due, self._stale = self._stale, {}
+            frontier = list(due)
+            while frontier:
+                frontier = [uuid for uuid in self._below(frontier) if uuid not in due]
+                due |= dict.fromkeys(frontier)
+            live = [uuid for uuid in due if containers[uuid].state in LIVE]
+            wanting = [one for uuid in live for one in self.records.wanting(uuid)]
+            parents = {one.requesting_container_uuid for one in wanting if one.requesting_container_uuid}
+            known = {uuid: containers[uuid].priority for uuid in (*due, *parents)}
+            for uuid, value in self.rules.propagate(known, wanting, recompute=live).items():
+                self._alter(uuid, priority=value)
+
+    def _below(self, uuids: Sequence[str]) -> list[str]:
+        """Containers that have not ended of Committed requests that these containers made."""
+        containers = self.records.containers
+        return [
+            str(one.container_uuid)
+            for one in self.records.requests.values()
+            if one.state is request.State.COMMITTED
+            and containers[str(one.container_uuid)].state in LIVE
+            and any(self.rules.below(containers[uuid], one) for uuid in uuids)
         ]
-        for term in reversed(asked.get("order", [])):
-            name, _, direction = term.partition(" ")
-            found.sort(key=lambda one, name=name: one[name], reverse=direction == "desc")  # type: ignore[misc]
-        first = asked.get("offset", 0)
-        return [{name: one[name] for name in asked["select"]} for one in found[first : first + asked["limit"]]]
 
-    def _announce(self, uuid: str, old: str) -> None:
-        states = {"old_attributes": {"state": old}, "new_attributes": {"state": self.containers[uuid].state.value}}
-        kind = "update" if old else "create"
-        item = Event(event_type=kind, object_uuid=uuid, object_kind="arvados#container", properties=states)
+    def _alter(self, uuid: str, **values: Any) -> None:
+        before = self.records.containers[uuid]
+        self._store(dataclasses.replace(before, **values), before.state)
+
+    def _add_container(self, container: Container) -> None:
+        self._store(container, "")
+
+    def _store(self, container: Container, old: str) -> None:
+        self.records.containers[container.uuid] = container
+        if self.streams:
+            states = {
+                "old_attributes": {"state": old},
+                "new_attributes": {"state": container.state.value},
+            }
+            kind = "update" if old else "create"
+            self.publish(
+                Event(
+                    event_type=kind,
+                    object_uuid=container.uuid,
+                    object_kind="arvados#container",
+                    properties=states,
+                )
+            )
+
+    def publish(self, event: Event) -> None:
+        """Send an event to all who listen."""
         for stream in self.streams:
-            stream.send(item)
+            stream.send(event)
+
+    def _container(self, uuid: str) -> Container:
+        if uuid not in self.records.containers:
+            raise NotFound(f"{uuid}: not found")
+        return self.records.containers[uuid]
+
+    def _request(self, uuid: str) -> ContainerRequest:
+        if uuid not in self.records.requests:
+            raise NotFound(f"{uuid}: not found")
+        return self.records.requests[uuid]
 
     def _uuid(self, infix: str) -> str:
-        self.made += 1
-        return f"zzzzz-{infix}-{self.made:015d}"
+        self._made[infix] += 1
+        return f"zzzzz-{infix}-{self._made[infix]:015d}"
 
 
-def fault(error: LadingError) -> tuple[int, bytes]:
+def refusal(error: LadingError) -> tuple[int, bytes]:
     """The status and body of a refusal."""
     return error.status, msgspec.json.encode({"errors": [error.message]})
 
 
-def _dispatcher(token: str) -> Caller:
-    if not token.startswith("zzzzz-gj3su-dispatcher"):
-        raise Forbidden(f"{token}: not a dispatcher's token")
-    return Caller(token_uuid=token, is_admin=True)
-
-
-def _uuid_of(token: str) -> str:
-    return token.split("/")[1]
+def _caller(sender: Sender, container_uuid: str) -> Caller:
+    return Caller(
+        token_uuid=sender.token_uuid,
+        is_admin=sender.is_admin,
+        is_own=sender.container == container_uuid,
+    )
 
 
 def _brief(one: Container) -> Fields:
-    return {"uuid": one.uuid, "state": one.state, "priority": one.priority, "locked_by_uuid": one.locked_by_uuid}
+    return {name: getattr(one, name) for name in _SHOWN}
+
+
+def _brief_request(one: ContainerRequest) -> Fields:
+    return {name: getattr(one, name) for name in ("uuid", "state", "priority", "container_uuid")}
 
 
 def _passes(value: Any, operator: str, operand: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Messages on their way. Nothing arrives by itself: the scheduler of `drama` picks what is delivered, lost or doubled.
+"""Messages on their way. Nothing arrives by itself: `scenario` picks what is delivered, lost or doubled.
 
 A request is two messages, there and back. What is lost on either way is Unavailable for the one who asked, after it
 was done or before; a doubled request is done twice. Messages of one stream (a websocket) keep their order, all others

@@ -1,0 +1,53 @@
+"""The decisions of a simulated server: those of `core`, unless a planted bug puts another function in the place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lading.core import finalise, lifecycle, priority, request, retry, reuse
+from lading.core.container import Container
+from lading.core.effects import ContainerEffect, Reprioritise
+from lading.core.request import ContainerRequest
+
+ContainerChange: TypeAlias = lifecycle.Change
+
+
+def _every(_: ContainerEffect) -> bool:
+    return True
+
+
+def concerned(change: request.Change) -> tuple[str, ...]:
+    """The containers whose priority the change of a request may change."""
+    return tuple(uuid for one in change.effects if isinstance(one, Reprioritise) for uuid in one.container_uuids)
+
+
+def below(container: Container, made: ContainerRequest) -> bool:
+    """Whether the priority of a request's container follows that of the container that made the request."""
+    return made.requesting_container_uuid == container.uuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRules:
+    """What the model server decides with.
+
+    `carries_out` says which effects of a change it carries out, `concerned` which priorities it computes anew after
+    the change of a request, `below` which ones after the change of a container's priority. `fences`: tokens that have
+    ended are refused.
+    """
+
+    lock: Callable[..., ContainerChange] = lifecycle.lock
+    unlock: Callable[..., ContainerChange] = lifecycle.unlock
+    update: Callable[..., ContainerChange] = lifecycle.update
+    retry: Callable[..., retry.Retry | None] = retry.plan
+    choose: Callable[..., reuse.Choice] = reuse.choose
+    propagate: Callable[..., dict[str, int]] = priority.propagate
+    finalise: Callable[..., finalise.Finalisation] = finalise.finalise
+    carries_out: Callable[[ContainerEffect], bool] = _every
+    concerned: Callable[[request.Change], tuple[str, ...]] = concerned
+    below: Callable[[Container, ContainerRequest], bool] = below
+    fences: bool = True
+
+
+CORRECT = ServerRules()
