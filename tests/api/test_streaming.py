@@ -135,3 +135,25 @@ async def test_a_log_that_is_at_the_gateway_of_its_supervisor(it: World, tmp_pat
         await it.ok("PUT", f"containers/{uuid}", {"state": "Complete", "exit_code": 0}, token=it.dispatcher)
         assert (await reader.until("event: end")).endswith("data: Complete\n\n")
         await asyncio.wait_for(reader.task, PATIENCE)
+
+
+async def test_a_block_of_a_saved_log_is_read_once(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming.saved, "PART", 4)
+    request = await it.submit()
+    uuid, asked, get = request["container_uuid"], list[str](), it.blocks.get
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    text = it.manifest({"a.txt": b"one\ntwo\nthree\n" * 9})
+    log = await it.ok("POST", "collections", {"manifest_text": text})
+    end = {"state": "Complete", "exit_code": 0, "log": log["portable_data_hash"]}
+    await it.ok("PUT", f"containers/{uuid}", end, token=supervisor)
+
+    async def counting(locator: str, /) -> bytes:
+        asked.append(locator)
+        return await get(locator)
+
+    monkeypatch.setattr(it.blocks, "get", counting)
+    path = f"container_requests/{request['uuid']}/log/{uuid}/a.txt"
+    assert (await it.request("GET", path)).body == b"one\ntwo\nthree\n" * 9
+    assert (await Reader(it, path).until("event: end")).count("data: ") == 28
+    assert len(asked) == 2

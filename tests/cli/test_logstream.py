@@ -76,3 +76,33 @@ async def test_raw_keeps_the_stamps_and_faults_are_raised() -> None:
     server.is_broken = True
     with pytest.raises(Unavailable):
         await _read(log)
+
+
+async def test_a_log_that_breaks_off_goes_on_where_it_was() -> None:
+    server = _Breaking(_STAMP + b"one\n" + _STAMP + b"two\n", most=20)
+    log = LogFile(ApiClient(AsgiTransport(server), "t", retry=NO_RETRY), "r", "c", "x")  # type: ignore[arg-type]
+    assert await _read(log) == b"one\ntwo\n"
+    assert server.starts == [0, 20, 40, 60, 70]
+
+
+class _Breaking(_Log):
+    """A server whose answers break off."""
+
+    def __init__(self, text: bytes, *, most: int) -> None:
+        super().__init__()
+        self.text, self._most = text, most
+        self.starts: list[int] = []
+
+    def _answer(self, request: Request) -> Response:
+        answer = super()._answer(request)
+        self.starts.append(int(request.headers["range"].removeprefix("bytes=").rstrip("-")))
+        return _Short(answer.body[: self._most], 206) if answer.status_code == 206 else answer
+
+
+class _Short(Response):
+    """An answer that ends before it is whole."""
+
+    async def __call__(self, scope: object, receive: object, send: object) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": []})  # type: ignore[operator]
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})  # type: ignore[operator]
+        raise Unavailable("the connection broke")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from lading.cli.requests import describe, merge, state_of
+from lading.cli.requests import describe, state_of
 from tests.cli.site import Play, Site
 
 
@@ -106,13 +106,6 @@ def test_why_names_the_fields_that_differ(site: Site, image: str) -> None:
 )
 def test_requests_that_are_not_there(site: Site, image: str, text: str, said: str) -> None:
     assert said in site.lading("request", "show", text, code=1).stderr
-
-
-def test_streams_are_merged_by_time() -> None:
-    one = b"2026-01-02T03:04:05.000000001Z a\n2026-01-02T03:04:05.000000004Z d"
-    two = b"2026-01-02T03:04:05.000000003Z b\nc, without a stamp\n"
-    lines = merge({"stdout.txt": one, "stderr.txt": two}).decode().splitlines()
-    assert [line.split(" ", 1)[-1][:1] for line in lines] == ["a", "b", "w", "d"]
 
 
 def test_states_without_a_container() -> None:

@@ -11,7 +11,7 @@ import pytest
 from lading.client.api import ApiClient, encode_params, error_of
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import Response
-from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, RequestError, Unavailable
+from lading.core.errors import Forbidden, Full, Invalid, LadingError, NotFound, RequestError, Unavailable
 from lading.testing.asgi import AsgiTransport, FlakyTransport
 from lading.testing.containers import FakeContainers
 
@@ -239,3 +239,51 @@ async def test_it_knows_when_the_server_was_busy_and_when_overloaded() -> None:
         with pytest.raises(Unavailable):
             await client.get("api_client_authorizations", "current")
     assert client.overloaded_at == client.busy_at
+
+
+class _Large:
+    """A server of one path, which is busy at first, and keeps what it was sent."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+        self.calls: list[tuple[str, bytes, dict[bytes, bytes]]] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        sent, more = b"", True
+        while more:
+            message = await receive()
+            sent, more = sent + message.get("body", b""), message.get("more_body", False)
+        self.calls.append((scope["method"], sent, dict(scope["headers"])))
+        status = 503 if len(self.calls) == 1 else 200
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": self._body})
+
+    def client(self) -> ApiClient:
+        return ApiClient(AsgiTransport(self), "v2/a/b", retry=RetryPolicy(base=0.0))
+
+
+async def test_a_text_in_pieces_goes_as_any_attribute(tmp_path: Path) -> None:
+    server = _Large(b'{"uuid": "u"}')
+    pieces = (one for one in ('. a "quoted', "\\name\n", "é"))
+    made = await server.client().create_large(
+        "collections", {"name": "n"}, {"manifest_text": pieces}, tmp_path, select=["uuid"]
+    )
+    method, sent, headers = server.calls[-1]
+    assert (made, method, len(server.calls)) == ({"uuid": "u"}, "POST", 2)
+    fields = {"name": "n", "manifest_text": '. a "quoted\\name\né'}
+    assert json.loads(sent) == {"collection": fields, "select": ["uuid"]}
+    assert headers[b"content-length"] == b"%d" % len(sent)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_no_room_for_a_body(tmp_path: Path) -> None:
+    with pytest.raises(Full, match="the request cannot be written: No such file"):
+        await _Large(b"").client().create_large("collections", {"name": "n"}, {}, tmp_path / "none")
+
+
+async def test_an_answer_is_streamed_once_it_has_begun() -> None:
+    server = _Large(b"x" * 200_000)
+    async with server.client().stream("a/b", headers={"Range": "bytes=0-"}) as answer:
+        assert sum([len(one) async for one in answer.chunks]) == 200_000
+    method, _, headers = server.calls[-1]
+    assert (method, len(server.calls), headers[b"range"]) == ("GET", 2, b"bytes=0-")

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 from lading.api import webdav
 from lading.api.exchange import Answer, Call
-from lading.api.services import Services
+from lading.api.services import Blocks, Services
 from lading.core import filetree
 from lading.core.assemble import subtree
 from lading.core.container import HELD, Container
@@ -69,7 +69,23 @@ async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
     return _answer(stream, start, end, size, partial=partial)
 
 
-async def read_part(services: Services, row: Record, uuid: str, name: str, start: int) -> bytes:
+class LastBlock:
+    """The block that was read last, so that a reader of many small parts reads each block once."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._locator, self._data = "", b""
+
+    async def get(self, locator: str, /) -> bytes:
+        """The bytes of a block. Raises as `Blocks.get`."""
+        if locator != self._locator:
+            self._locator, self._data = "", b""
+            self._data = await self._blocks.get(locator)
+            self._locator = locator
+        return self._data
+
+
+async def read_part(services: Services, row: Record, uuid: str, name: str, start: int, *, blocks: LastBlock) -> bytes:
     """At most `PART` bytes of a file of the log of a request's container, from `start`; nothing when there are none."""
     file = services.spool.open(uuid, name)
     if file is not None:
@@ -82,7 +98,7 @@ async def read_part(services: Services, row: Record, uuid: str, name: str, start
     found = filetree.find(tree, name)
     if not isinstance(found, filetree.File):
         return b""
-    return b"".join([piece async for piece in _read_blocks(services, found, start, min(found.size, start + PART))])
+    return b"".join([piece async for piece in _read_blocks(blocks, found, start, min(found.size, start + PART))])
 
 
 def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
@@ -96,7 +112,7 @@ def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
     if call.method == webdav.METHOD:
         return webdav.describe(call, webdav.Entry(size=found.size))
     start, end, size, partial = _span(call, found.size)
-    return _answer(_read_blocks(call.services, found, start, end), start, end, size, partial=partial)
+    return _answer(_read_blocks(LastBlock(call.services.blocks), found, start, end), start, end, size, partial=partial)
 
 
 def _listing(call: Call, entries: Iterable[webdav.Entry]) -> Answer:
@@ -164,11 +180,12 @@ async def _read_file(file: BinaryIO, start: int, end: int) -> AsyncGenerator[byt
             start += len(data)
 
 
-async def _read_blocks(services: Services, file: filetree.File, start: int, end: int) -> AsyncGenerator[bytes]:
+async def _read_blocks(blocks: LastBlock, file: filetree.File, start: int, end: int) -> AsyncGenerator[bytes]:
+    """The bytes of a saved file from `start` up to `end`, in parts: of large blocks no copy is made."""
     at = 0
     for segment in file.segments:
         low, high = max(start, at), min(end, at + segment.length)
-        if low < high:
-            block = await services.blocks.get(segment.locator)
-            yield block[segment.offset + low - at : segment.offset + high - at]
+        for first in range(low, high, PART):
+            block, offset = await blocks.get(segment.locator), segment.offset + first - at
+            yield block[offset : offset + min(PART, high - first)]
         at += segment.length

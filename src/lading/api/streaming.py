@@ -56,13 +56,14 @@ async def _events(call: Call, uuid: str, name: str, offset: int, period: float) 
     if uuid not in _attempts(row):
         raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
     yield b": log\n\n"
-    silent, rest = 0, b""
+    silent, rest, blocks = 0, b"", saved.LastBlock(call.services.blocks)
     while True:
         row = await _request(call)
         attempts = _attempts(row)
         container = await _container(call, uuid)
         state = container.state if container is not None else None
-        data = await _read(call, row, container, uuid, name, offset + len(rest))
+        start = offset + len(rest)
+        data = await _read(call, row, container, uuid, name, start, blocks=blocks)
         *lines, rest = (rest + data).split(b"\n")
         if len(rest) > _LONGEST or (rest and not data and state in FINAL):
             lines, rest = [*lines, rest], b""
@@ -111,7 +112,16 @@ async def _container(call: Call, uuid: str) -> Container | None:
     return Container.from_record(found) if found else None
 
 
-async def _read(call: Call, row: Record, container: Container | None, uuid: str, name: str, start: int) -> bytes:
+async def _read(
+    call: Call,
+    row: Record,
+    container: Container | None,
+    uuid: str,
+    name: str,
+    start: int,
+    *,
+    blocks: saved.LastBlock,
+) -> bytes:
     """What a log has from `start`, as far as it can be had now."""
     if container is not None and gateway_logs.is_source(call.services, container, uuid):
         try:
@@ -120,7 +130,7 @@ async def _read(call: Call, row: Record, container: Container | None, uuid: str,
             return b""
         if data is not None:
             return data
-    return await saved.read_part(call.services, row, uuid, name, start)
+    return await saved.read_part(call.services, row, uuid, name, start, blocks=blocks)
 
 
 def _attempts(row: Record) -> list[str]:

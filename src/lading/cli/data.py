@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import click
+import msgspec
 
-from lading.cli import deposits, display, references
+from lading.cli import deposits, display, log_output, references
 from lading.cli.session import Session, with_session
 from lading.client.blocks import Keeping
 from lading.client.collections import download_file, read_file
@@ -134,25 +137,33 @@ def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: 
 
     With --json, one document with the path and the text of each.
     """
-    texts: list[dict[str, str]] = []
+    out = sys.stdout.buffer
 
     async def action(session: Session) -> None:
-        for source in sources:
+        for number, source in enumerate(sources):
             reference = references.need_reference(source)
             node = await references.find_node(session, reference)
             if not isinstance(node, File):
                 raise Invalid(f"{source}: is a directory; see 'lading ls {source}'")
             node = filetree.cut(node, span[0], span[1]) if span else node
-            if as_json:
-                data = b"".join([piece async for piece in read_file(session.blocks, node)])
-                texts.append({"path": source, "text": data.decode(errors="replace")})
-                continue
-            async for piece in read_file(session.blocks, node):
-                display.write_all(sys.stdout.buffer, piece)
+            async with aclosing(read_file(session.blocks, node)) as pieces:
+                if as_json:
+                    await _write_json(out, source, pieces, is_first=not number)
+                    continue
+                async for piece in pieces:
+                    display.write_all(out, piece)
+        if as_json:
+            display.write_all(out, b"\n]\n")
 
     with_session(action)
-    if as_json:
-        display.emit_json(texts)
+
+
+async def _write_json(out: BinaryIO, source: str, pieces: AsyncIterator[bytes], *, is_first: bool) -> None:
+    """Write one entry of a JSON array with the path and the text of a file, while that is read."""
+    begin = b"[" if is_first else b","
+    display.write_all(out, b'%b\n  {\n    "path": %b,\n    "text": ' % (begin, msgspec.json.encode(source)))
+    await log_output.write_json_text(pieces, out)
+    display.write_all(out, b"\n  }")
 
 
 async def write_node(

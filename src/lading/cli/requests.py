@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
-from lading.cli import display, explanation
+from lading.cli import display, explanation, log_output
 from lading.cli.following import Follower, Watcher
 from lading.cli.logstream import LogFile
 from lading.cli.options import MOMENT, PROPERTY
@@ -23,7 +22,6 @@ from lading.client.api import Record
 _SELECT = ("uuid", "created_at", "state", "priority", "name", "command", "container_uuid", "container_count")
 _CONTAINER = ("uuid", "state", "exit_code", "created_at", "started_at", "finished_at", "runtime_status")
 _CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
-_STAMPED = re.compile(rb"^\d{4}-\d\d-\d\dT[0-9:.]{18}Z ", re.MULTILINE)
 
 
 @click.group()
@@ -163,24 +161,25 @@ def logs(uuid: str, follow: bool, name: str | None, timestamps: bool, dispatch: 
     if follow and (name or timestamps or as_json):
         raise click.UsageError("--follow shows the two streams as they come; leave out --file, --timestamps and --json")
 
-    async def action(session: Session) -> dict[str, bytes]:
+    async def action(session: Session) -> None:
         found = await find_request(session, uuid)
         if follow:
             watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
             await Follower(session.api, found, watcher).follow()
-            return {}
-        names = [name] if name else ["stdout.txt", "stderr.txt"]
-        return {one: await _read(session, found, one, is_raw=timestamps) for one in names}
+            return
+        files = _log_files(session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=timestamps)
+        if as_json:
+            await log_output.write_json(files, sys.stdout.buffer)
+        elif timestamps:
+            async with aclosing(log_output.merged(list(files.values()))) as pieces:
+                async for piece in pieces:
+                    display.write_all(sys.stdout.buffer, piece)
+        else:
+            for one, file in files.items():
+                stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
+                await log_output.copy(file, stream.buffer)
 
-    files = with_session(action)
-    if as_json:
-        display.emit_json({one: text.decode(errors="replace") for one, text in files.items()})
-    elif timestamps:
-        display.write_all(sys.stdout.buffer, merge(files))
-    else:
-        for one, text in files.items():
-            stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
-            display.write_all(stream.buffer, text)
+    with_session(action)
 
 
 @request.command()
@@ -268,22 +267,21 @@ def _given(asked: Mapping[str, Any], container: Record) -> str:
     return f"{got.get('vcpus')} vcpus, {display.size(got.get('ram') or 0)}"
 
 
-def merge(files: Mapping[str, bytes]) -> bytes:
-    """Stamped lines of several files in the order of their stamps."""
-    lines = [line for text in files.values() for line in text.splitlines(keepends=True)]
-    stamp, stamped = b"", []
-    for line in lines:
-        stamp = line[:30] if _STAMPED.match(line) else stamp
-        stamped.append((stamp, line if line.endswith(b"\n") else line + b"\n"))
-    return b"".join(line for _, line in sorted(stamped, key=lambda one: one[0]))
+def _log_files(session: Session, found: Record, names: list[str], *, is_raw: bool) -> dict[str, log_output.Readable]:
+    """The log files of the container of a request by name; without a container they are empty."""
+    container = found["container_uuid"]
+    if not container:
+        return dict.fromkeys(names, _Empty())
+    return {name: LogFile(session.api, found["uuid"], container, name, is_raw=is_raw) for name in names}
 
 
-async def _read(session: Session, found: Record, name: str, *, is_raw: bool) -> bytes:
-    if not found["container_uuid"]:
-        return b""
-    log = LogFile(session.api, found["uuid"], found["container_uuid"], name, is_raw=is_raw)
-    async with aclosing(log.read()) as pieces:
-        return b"".join([piece async for piece in pieces])
+class _Empty:
+    """A log file of a request without a container."""
+
+    async def read(self) -> AsyncGenerator[bytes]:
+        """Nothing."""
+        for piece in list[bytes]():
+            yield piece
 
 
 async def _containers(session: Session, found: list[Record]) -> dict[str, Record]:

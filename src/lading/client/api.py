@@ -12,15 +12,17 @@ import random
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 
+from lading.client.fileparts import FilePart
 from lading.client.retry import Retries, RetryPolicy, Sleep
-from lading.client.transport import Response, Transport
-from lading.core.errors import LadingError, Unavailable, from_status
+from lading.client.transport import Response, StreamedResponse, Transport
+from lading.core.errors import Full, LadingError, Unavailable, from_status
 from lading.core.ids import encode
 
 Json = Any
@@ -111,6 +113,32 @@ class ApiClient:
         query = encode_params(params) if params else ""
         return await self._send(method, _address(path, query), dict(headers or {}), body, timeout)
 
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, headers: Mapping[str, str] | None = None, timeout: float | None = None
+    ) -> AsyncGenerator[StreamedResponse]:
+        """One answer to a GET, whose body is read piece by piece, so that a body of any size takes little memory.
+
+        The request is repeated as others are until an answer begins. An answer that breaks off later is Unavailable:
+        the caller asks for the rest. `timeout`: seconds between two pieces. Raises as `request`.
+        """
+        address = _address(path, "")
+        limit = self._timeout if timeout is None else timeout
+
+        async def attempt() -> tuple[AsyncExitStack, StreamedResponse]:
+            async with AsyncExitStack() as opened:
+                sent = {**(headers or {}), **self.headers}
+                answer = await opened.enter_async_context(
+                    self.transport.stream("GET", address, headers=sent, timeout=limit)
+                )
+                if answer.status >= 400:
+                    raise error_of(Response(answer.status, answer.headers, await answer.read()), f"GET {path}")
+                return opened.pop_all(), answer
+
+        opened, answer = await self._retries.run(attempt)
+        async with opened:
+            yield answer
+
     async def save(
         self, path: str, target: Path, *, params: Mapping[str, Json] | None = None, timeout: float | None = None
     ) -> None:
@@ -181,6 +209,31 @@ class ApiClient:
         """The new record; `params` are for example ensure_unique_name=True."""
         return _record(await self.request("POST", plural, body={_singular(plural): attributes, **params}))
 
+    async def create_large(
+        self,
+        plural: str,
+        attributes: Mapping[str, Json],
+        texts: Mapping[str, Iterable[str]],
+        folder: Path,
+        **params: Json,
+    ) -> Record:
+        """As `create`, with further attributes whose texts come in pieces: the body is a file in `folder` meanwhile.
+
+        Ask with `select` for what is needed of the answer, which is in memory as a whole. Raises Full for the folder.
+        """
+        file = folder / "body"
+        try:
+            await asyncio.to_thread(_write_body, file, _singular(plural), attributes, texts, params)
+        except OSError as error:
+            raise Full(f"{folder}: the request cannot be written: {error.strerror}") from error
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            part = FilePart(descriptor, 0, os.fstat(descriptor).st_size)
+            return _record(await self._post_file(_address(plural, ""), part))
+        finally:
+            os.close(descriptor)
+            file.unlink()
+
     async def update(self, plural: str, uuid: str, attributes: Mapping[str, Json], **params: Json) -> Record:
         """The record after the change."""
         return _record(await self.request("PUT", f"{plural}/{uuid}", body={_singular(plural): attributes, **params}))
@@ -211,6 +264,23 @@ class ApiClient:
 
         return await self._retries.run(attempt)
 
+    async def _post_file(self, address: str, part: FilePart) -> Json:
+        async def attempt() -> bytes:
+            sent = {
+                "Content-Type": "application/json",
+                "Content-Length": str(part.length),
+                **self.headers,
+            }
+            exchange = self.transport.stream("POST", address, headers=sent, body=part, timeout=self._timeout)
+            async with exchange as begun:
+                answer = Response(begun.status, begun.headers, await begun.read())
+            self._note(busy=answer.status == Unavailable.status)
+            if answer.status >= 400:
+                raise error_of(answer, f"POST {address}")
+            return answer.body
+
+        return msgspec.json.decode(await self._retries.run(attempt))
+
     def _note(self, *, busy: bool) -> None:
         self._busy.append(busy)
         if busy:
@@ -227,6 +297,28 @@ def error_of(answer: Response, what: str) -> LadingError:
     except (msgspec.DecodeError, KeyError, TypeError):
         text = " ".join(answer.body[:_LONGEST_MESSAGE].decode(errors="replace").split())
     return from_status(answer.status, text or f"{what}: the server answered {answer.status}")
+
+
+def _write_body(
+    file: Path,
+    singular: str,
+    attributes: Mapping[str, Json],
+    texts: Mapping[str, Iterable[str]],
+    params: Mapping[str, Json],
+) -> None:
+    """Write the JSON of a create to a file. The attributes are not empty."""
+    encode = msgspec.json.encode
+    with file.open("wb") as body:
+        body.write(b"{%b:%b" % (encode(singular), encode(attributes)[:-1]))
+        for name, pieces in texts.items():
+            body.write(b',%b:"' % encode(name))
+            for piece in pieces:
+                body.write(encode(piece)[1:-1])
+            body.write(b'"')
+        body.write(b"}")
+        for name, value in params.items():
+            body.write(b",%b:%b" % (encode(name), encode(value)))
+        body.write(b"}")
 
 
 def encode_params(params: Mapping[str, Json]) -> str:
