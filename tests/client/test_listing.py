@@ -2,12 +2,27 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from lading.client.listing import list_sources
-from lading.core.errors import Invalid
+from lading.client import listing as listing_module
+from lading.client.listing import Listing, list_sources
+from lading.core.errors import Full, Invalid
+
+
+def _paths(listing: Listing) -> list[str]:
+    """The paths in the collection of all files; checks that each is found at its number."""
+    with listing:
+        found = []
+        for place, folder in listing.placed():
+            for number, name in enumerate(folder.names, folder.first):
+                (one,) = listing.found(place, number, number + 1)
+                assert one.size == folder.sizes[number - folder.first]
+                found.append(f"{folder.path}/{name}" if folder.path else name)
+        assert len(found) == listing.count
+        return found
 
 
 def test_files_come_before_directories_and_all_are_sorted(tmp_path: Path) -> None:
@@ -16,9 +31,9 @@ def test_files_come_before_directories_and_all_are_sorted(tmp_path: Path) -> Non
         (tmp_path / name).write_text(name)
     (tmp_path / "empty" / "inner").mkdir(parents=True)
     listing = list_sources({"": tmp_path})
-    assert [found.path for found in listing.files] == ["b", "c", "a/z", "a/y/x"]
-    assert listing.empty == ["empty/inner"]
     assert listing.size == 10
+    assert [folder.path for folder in listing.folders() if not folder.names] == ["empty/inner"]
+    assert _paths(listing) == ["b", "c", "a/z", "a/y/x"]
 
 
 def test_sources_at_their_places(tmp_path: Path) -> None:
@@ -26,7 +41,7 @@ def test_sources_at_their_places(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "two").write_text("2")
     listing = list_sources({"x/first": tmp_path / "one", "dir": tmp_path / "d"})
-    assert [found.path for found in listing.files] == ["dir/two", "x/first"]
+    assert _paths(listing) == ["dir/two", "x/first"]
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
@@ -35,7 +50,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "dir").symlink_to(tmp_path / "outside")
     (tmp_path / "in" / "file").symlink_to(tmp_path / "outside" / "f")
-    assert [found.path for found in list_sources({"": tmp_path / "in"}).files] == ["file", "dir/f"]
+    assert _paths(list_sources({"": tmp_path / "in"})) == ["file", "dir/f"]
 
 
 def test_a_loop_of_links_is_invalid(tmp_path: Path) -> None:
@@ -83,7 +98,7 @@ def test_the_same_directory_twice_is_no_loop(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "f").write_text("f")
     (tmp_path / "e").symlink_to(tmp_path / "d")
-    assert [found.path for found in list_sources({"": tmp_path}).files] == ["d/f", "e/f"]
+    assert _paths(list_sources({"": tmp_path})) == ["d/f", "e/f"]
 
 
 def test_what_cannot_be_stored_is_named(tmp_path: Path) -> None:
@@ -95,4 +110,51 @@ def test_what_cannot_be_stored_is_named(tmp_path: Path) -> None:
     (tmp_path / "dangling").unlink()
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Invalid, match="pipe: a named pipe cannot be stored; leave it out"):
+        list_sources({"": tmp_path})
+
+
+def test_files_that_are_named_come_before_directories(tmp_path: Path) -> None:
+    for name in ("b/in", "c", "a"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    listing = list_sources({"b": tmp_path / "b", "c": tmp_path / "a", "d/e": tmp_path / "c"})
+    ((place, _), *_) = listing.placed()
+    assert [one.source for one in listing.found(place, 0, 2)] == [str(tmp_path / "a"), str(tmp_path / "b/in")]
+    assert _paths(listing) == ["c", "b/in", "d/e"]
+
+
+def test_one_path_inside_another_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    with pytest.raises(Invalid, match="d: another path is to be stored inside this one"):
+        list_sources({"d": tmp_path / "d", "d/e": tmp_path})
+
+
+def test_a_file_needs_a_name(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("f")
+    with pytest.raises(Invalid, match="a file needs a name"):
+        list_sources({"": tmp_path / "f"})
+
+
+def test_directories_whose_files_are_empty_are_told(tmp_path: Path) -> None:
+    for name in ("a/x", "b/x", "c/x"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("" if name == "b/x" else name)
+    with list_sources({"": tmp_path}) as listing:
+        assert [folder.has_data for folder in listing.folders()] == [True, False, True]
+
+
+def test_many_files_of_one_directory_are_listed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing_module, "_AT_ONCE", 3)
+    for number in range(8):
+        (tmp_path / f"{number}").write_text("x" * number)
+    with list_sources({"": tmp_path}) as listing:
+        folders = list(listing.placed())
+        assert [(one.first, one.begin, one.end) for _, one in folders] == [(0, 0, 8), (3, 0, 8), (6, 0, 8)]
+        assert [one.size for one in listing.found(folders[1][0], 4, 8)] == [4, 5, 6, 7]
+
+
+def test_no_room_for_the_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    (tmp_path / "f").write_text("f")
+    with pytest.raises(Full, match="the list of the files cannot be written: No such file"):
         list_sources({"": tmp_path})

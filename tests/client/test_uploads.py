@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from lading.client import uploads
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
 from lading.client.journal import Journal
@@ -56,11 +58,10 @@ def _fill(root: Path, count: int = 8) -> dict[str, Path]:
 
 
 async def _put(blocks: BlockClient, sources: Mapping[str, Path], journal: Path) -> str:
-    with Journal(journal) as kept:
-        upload = Upload(sources, journal=kept, clock=_later, pack=100)
+    with Journal(journal) as kept, Upload(sources, journal=kept, clock=_later, pack=100) as upload:
         await upload.look()
         pdh = await upload.hash()
-        text = await upload.send(blocks)
+        text = "".join(await upload.send(blocks))
         assert manifest.portable_data_hash(text) == pdh
         return text
 
@@ -85,11 +86,11 @@ async def test_blocks_that_are_stored_elsewhere_are_not_sent(tmp_path: Path) -> 
     sources, store = _fill(tmp_path / "in"), BlockStore()
     text = await _put(store.client, sources, tmp_path / "j")
     counting = _Counting(store.client)
-    upload = Upload(sources, pack=100)
-    await upload.look()
-    await upload.hash()
     known = {filetree.bare(locator): locator for locator in manifest.locators(text)}
-    assert await upload.send(counting, stored=known) == text
+    with Upload(sources, pack=100) as upload:
+        await upload.look()
+        await upload.hash()
+        assert "".join(await upload.send(counting, stored=known)) == text
     assert counting.sent == []
 
 
@@ -98,15 +99,16 @@ async def test_files_that_have_not_changed_are_not_read_again(tmp_path: Path) ->
     await _put(BlockStore().client, sources, tmp_path / "j")
     target = tmp_path / "in" / "0"
     before = target.stat()
-    with Journal(tmp_path / "j") as kept:
-        upload = Upload(sources, journal=kept, clock=_later, pack=100)
+    with (
+        Journal(tmp_path / "j") as kept,
+        Upload(sources, journal=kept, clock=_later, pack=100) as upload,
+    ):
         await upload.look()
         assert len(kept.blocks) == len(upload.keys) == 7
         old = await upload.hash()
         # Another content with the same size and time of modification: the time of change tells.
         target.write_bytes(b"x" * 40)
         os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
-        upload = Upload(sources, journal=kept, clock=_later, pack=100)
         await upload.look()
         assert sum(key in kept.blocks for key in upload.keys) == 6
         assert await upload.hash() != old
@@ -114,8 +116,8 @@ async def test_files_that_have_not_changed_are_not_read_again(tmp_path: Path) ->
 
 async def test_files_that_were_just_written_are_read_again(tmp_path: Path) -> None:
     sources = _fill(tmp_path / "in")
-    with Journal(tmp_path / "j") as kept:
-        upload = Upload(sources, journal=kept, clock=lambda: (tmp_path / "in" / "0").stat().st_mtime_ns)
+    now = (tmp_path / "in" / "0").stat().st_mtime_ns
+    with Journal(tmp_path / "j") as kept, Upload(sources, journal=kept, clock=lambda: now) as upload:
         await upload.look()
         await upload.hash()
         assert kept.blocks == {}
@@ -125,8 +127,10 @@ async def test_signatures_that_end_soon_are_not_used(tmp_path: Path) -> None:
     sources, store = _fill(tmp_path / "in"), BlockStore()
     await _put(store.client, sources, tmp_path / "j")
     counting = _Counting(store.client)
-    with Journal(tmp_path / "j") as kept:
-        upload = Upload(sources, journal=kept, clock=lambda: 2**32 * 10**9, pack=100)
+    with (
+        Journal(tmp_path / "j") as kept,
+        Upload(sources, journal=kept, clock=lambda: 2**32 * 10**9, pack=100) as upload,
+    ):
         await upload.look()
         await upload.hash()
         await upload.send(counting)
@@ -147,32 +151,32 @@ async def test_files_that_change_or_vanish_while_they_are_read(
     tmp_path: Path, name: str, content: bytes | None
 ) -> None:
     sources = _fill(tmp_path / "in")
-    upload = Upload(sources, pack=100)
-    await upload.look()
-    _change(tmp_path / "in" / name, content)
-    with pytest.raises(Invalid, match=f"{name}: (changed while it was read|cannot be read: No such file)"):
-        await upload.hash()
+    with Upload(sources, pack=100) as upload:
+        await upload.look()
+        _change(tmp_path / "in" / name, content)
+        with pytest.raises(Invalid, match=f"{name}: (changed while it was read|cannot be read: No such file)"):
+            await upload.hash()
 
 
 @pytest.mark.parametrize("content", [b"x", b"y" * 40, b"z" * 250, None])
 async def test_files_that_change_after_they_were_hashed(tmp_path: Path, content: bytes | None) -> None:
     sources = _fill(tmp_path / "in")
-    upload = Upload(sources, pack=100)
-    await upload.look()
-    await upload.hash()
-    _change(tmp_path / "in" / "large", content)
-    with pytest.raises(Invalid, match=r"large: (changed while it was read|cannot be read: No such file)"):
-        await upload.send(BlockStore().client)
+    with Upload(sources, pack=100) as upload:
+        await upload.look()
+        await upload.hash()
+        _change(tmp_path / "in" / "large", content)
+        with pytest.raises(Invalid, match=r"large: (changed while it was read|cannot be read: No such file)"):
+            await upload.send(BlockStore().client)
 
 
 async def test_a_pipe_in_place_of_a_file_does_not_stop_us(tmp_path: Path) -> None:
     sources = _fill(tmp_path / "in")
-    upload = Upload(sources)
-    await upload.look()
-    (tmp_path / "in" / "0").unlink()
-    os.mkfifo(tmp_path / "in" / "0")
-    with pytest.raises(Invalid, match="0: cannot be read"):
-        await upload.hash()
+    with Upload(sources) as upload:
+        await upload.look()
+        (tmp_path / "in" / "0").unlink()
+        os.mkfifo(tmp_path / "in" / "0")
+        with pytest.raises(Invalid, match="0: cannot be read"):
+            await upload.hash()
 
 
 async def test_names_that_are_not_text_are_refused(tmp_path: Path) -> None:
@@ -206,3 +210,58 @@ def _change(path: Path, content: bytes | None) -> None:
     else:
         path.write_bytes(content)
         os.utime(path, (1, 1))
+
+
+async def test_many_files_take_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "_KEPT", 0)
+    count = 2000
+    for number in range(count):
+        folder = tmp_path / "in" / f"{number // 200}"
+        if number % 200 == 0:
+            folder.mkdir(parents=True)
+        (folder / f"{number}").write_bytes(b"x")
+    with Upload({"": tmp_path / "in"}, pack=1 << 10) as upload:
+        blocks = BlockStore().client
+        tracemalloc.start()
+        try:
+            await upload.look()
+            pdh = await upload.hash()
+            digest = manifest.Digest()
+            for piece in await upload.send(blocks):
+                digest.update(piece)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert str(digest) == pdh
+    assert most < 400_000, most
+
+
+async def test_packed_blocks_have_little_room_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(uploads, "_ROOM", 150)
+    sources, blocks = _fill(tmp_path / "in", 20), _Weighing(BlockStore().client)
+    with Upload(sources, pack=100) as upload:
+        await upload.look()
+        await upload.hash()
+        await upload.send(blocks)
+    assert (blocks.count, blocks.most) == (13, 80)
+
+
+class _Weighing(BlockClient):
+    """Knows how many bytes of blocks there were at a time."""
+
+    def __init__(self, client: BlockClient) -> None:
+        self._client = client
+        self._now = self.most = self.count = 0
+
+    async def put(self, data: bytes | bytearray) -> str:
+        self.count += 1
+        self._now += len(data)
+        self.most = max(self.most, self._now)
+        await asyncio.sleep(0)
+        locator = await self._client.put(data)
+        self._now -= len(data)
+        return locator
+
+    async def put_part(self, descriptor: int, start: int, length: int) -> str:
+        self.count += 1
+        return await self._client.put_part(descriptor, start, length)

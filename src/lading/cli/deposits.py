@@ -7,6 +7,7 @@ was hashed and sent is noted in the user's cache directory: an upload that was c
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from lading.client.uploads import Upload
 from lading.core import filetree, manifest
 from lading.core.errors import Invalid, NotFound
 
+_PIECE = 1 << 20
 _WISHES = ("storage_classes_desired", "replication_desired")
 _FIELDS = ("uuid", "portable_data_hash", "name", "file_count", "file_size_total", "owner_uuid", *_WISHES)
 
@@ -58,8 +60,8 @@ async def deposit(
         *(f"{wish}={wishes[wish]}" for wish in sorted(wishes)),
         *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
     )
-    with Journal(journal_path(cache_directory(os.environ), *texts)) as journal:
-        upload = Upload(sources, journal=journal)
+    kept = journal_path(cache_directory(os.environ), *texts)
+    with Journal(kept) as journal, Upload(sources, journal=journal) as upload:
         await upload.look()
         with progress(f"Hashing {label}", is_quiet=is_quiet) as report:
             pdh = await upload.hash(progress=report)
@@ -75,15 +77,17 @@ async def deposit(
         ]
         if same:
             return _deposit(same[0], was_there=True)
-        if found and not wishes:
-            text = (await session.api.get("collections", pdh))["manifest_text"]
-        else:
-            stored = {} if wishes else await _stored_before(session, journal.collection)
+        # Of a collection with this content all blocks are stored: they only have to be named.
+        earlier = "" if wishes else pdh if found else journal.collection
+        with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
+            stored = await _stored_before(session, earlier, Path(folder))
             with progress(f"Storing {label}", is_quiet=is_quiet) as report:
                 text = await upload.send(session.blocks.keeping(keeping), stored=stored, progress=report)
-        owner = {} if project is None else {"owner_uuid": project}
-        fields = {"name": name or label, "manifest_text": text, **owner, **wishes}
-        record = await session.api.create("collections", fields, ensure_unique_name=True)
+            owner = {} if project is None else {"owner_uuid": project}
+            fields = {"name": name or label, **owner, **wishes}
+            record = await session.api.create_large(
+                "collections", fields, {"manifest_text": text}, Path(folder), ensure_unique_name=True, select=_FIELDS
+            )
         journal.note_collection(record["uuid"], upload.keys)
         return _deposit(record, was_there=bool(found) and not wishes)
 
@@ -94,15 +98,24 @@ def _wishes(keeping: Keeping) -> dict[str, object]:
     return {field: value for field, value in values if value}
 
 
-async def _stored_before(session: Session, uuid: str) -> dict[str, str]:
-    """The signed locators of an earlier upload, by hash and size; none when it is gone."""
-    if not uuid:
+async def _stored_before(session: Session, name: str, folder: Path) -> dict[str, str]:
+    """The signed locators of a stored collection by hash and size; none when it is gone. The manifest goes to disk."""
+    if not name:
         return {}
+    answer, found = folder / "stored", dict[str, str]()
     try:
-        text = (await session.api.get("collections", uuid, select=["manifest_text"]))["manifest_text"]
+        await session.api.save(f"collections/{name}", answer, params={"select": ["manifest_text"]})
     except NotFound:
         return {}
-    return {filetree.bare(locator): locator for locator in manifest.locators(text)}
+    with answer.open("rb") as file:
+        rest = b""
+        # Locators stand in JSON as they are. The last word of a piece may go on in the next one.
+        while piece := file.read(_PIECE):
+            text = rest + piece
+            end = max(text.rfind(b" "), 0)
+            found |= {filetree.bare(one): one for one in manifest.locators(text[:end].decode("latin-1"))}
+            rest = text[end:]
+    return found
 
 
 def label_of(path: Path) -> str:

@@ -1,17 +1,31 @@
-"""What is on disk below some paths, in the order in which it is stored."""
+"""The files below some paths, in the order of a manifest: those of a directory, by name, before its directories.
+
+A million files are usual. What is known of them is kept in a temporary file and read in order, a thousand files at a
+time, so that a listing takes little memory however many files there are; but for the names of one directory, which are
+sorted in memory.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
+import tempfile
+from array import array
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, NamedTuple, Self
 
-from lading.core.errors import Invalid
+import msgspec
+
+from lading.core import filetree
+from lading.core.errors import Full, Invalid
+from lading.core.packing import Folder
 
 _DEEPEST = 200
 _LONGEST = 300
+_AT_ONCE = 1000
+_HEAD = 4
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -24,12 +38,10 @@ Stamp = tuple[int, int, int, int, int]
 """Size, time of modification, time of change, inode and device of a file: while they stay, its content stays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A regular file: its path in the collection, where it is on disk, and its stamp when it was seen."""
+class Found(NamedTuple):
+    """A regular file: its path on disk, and its stamp when it was seen."""
 
-    path: str
-    source: Path
+    source: str
     stamp: Stamp
 
     @property
@@ -38,27 +50,128 @@ class Found:
         return self.stamp[0]
 
 
-@dataclass(frozen=True, slots=True)
+class _Part(msgspec.Struct, array_like=True):
+    """Some files of one directory; `source` is the directory on disk, or `sources` the path of each file."""
+
+    path: str
+    source: bytes
+    sources: list[bytes]
+    names: list[str]
+    stamps: list[Stamp]
+    first: int
+    begin: int
+    end: int
+
+    def found(self, index: int) -> Found:
+        """The file at an index."""
+        if self.sources:
+            return Found(os.fsdecode(self.sources[index]), self.stamps[index])
+        return Found(f"{os.fsdecode(self.source)}/{self.names[index]}", self.stamps[index])
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Part).decode
+
+
 class Listing:
-    """All files, those of a directory together and before its directories, sorted by name; directories without any."""
+    """The files that were found, numbered in order. `count` files have `size` bytes together. Close it."""
 
-    files: list[Found] = field(default_factory=list)
-    empty: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.count = self.size = 0
+        self._file: IO[bytes] | None = None
+        # By its number, the first file of each directory whose files have no bytes.
+        self._hollow = array("q")
 
-    @property
-    def size(self) -> int:
-        """Bytes of all files."""
-        return sum(found.size for found in self.files)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Forget all files. Idempotent."""
+        if self._file is not None:
+            self._file.close()
+
+    def folders(self) -> Iterator[Folder]:
+        """All files, and directories without any, as `core.packing` wants them."""
+        return (folder for _, folder in self.placed())
+
+    def placed(self) -> Iterator[tuple[int, Folder]]:
+        """As `folders`, each with its place, from which `found` reads on."""
+        hollow = 0
+        for place, part in self._parts(0):
+            while hollow < len(self._hollow) and self._hollow[hollow] < part.begin:
+                hollow += 1
+            is_hollow = hollow < len(self._hollow) and self._hollow[hollow] == part.begin
+            yield place, Folder(
+                path=part.path, names=part.names, sizes=[stamp[0] for stamp in part.stamps],
+                first=part.first, begin=part.begin, end=part.end, has_data=not is_hollow,
+            )  # fmt: skip
+
+    def found(self, place: int, first: int, end: int) -> Iterator[Found]:
+        """The files with the numbers from `first` up to but not `end`; the first of them is at that place."""
+        for _, part in self._parts(place):
+            for index in range(max(0, first - part.first), min(len(part.names), end - part.first)):
+                yield part.found(index)
+            if part.first + len(part.names) >= end:
+                return
+
+    def _parts(self, place: int) -> Iterator[tuple[int, _Part]]:
+        if self._file is None:
+            return
+        descriptor = self._file.fileno()
+        while head := os.pread(descriptor, _HEAD, place):
+            size = int.from_bytes(head)
+            yield place, _decode(os.pread(descriptor, size, place + _HEAD))
+            place += _HEAD + size
+
+    def add(self, part: _Part) -> None:
+        """Add files after those that are there. Raises Full."""
+        text = _encode(part)
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="lading-put-")  # noqa: SIM115 - see `close`
+            self._file.write(len(text).to_bytes(_HEAD) + text)
+        except OSError as error:
+            raise _no_room(error) from error
+        self.count += len(part.names)
+        self.size += sum(stamp[0] for stamp in part.stamps)
+
+    def finish_directory(self, begin: int, before: int) -> None:
+        """All files of a directory were added, the first with the number `begin`, when there were `before` bytes."""
+        if self.size == before and self.count > begin:
+            self._hollow.append(begin)
+
+    def flush(self) -> None:
+        """Have all that was added read. Raises Full."""
+        try:
+            if self._file is not None:
+                self._file.flush()
+        except OSError as error:
+            raise _no_room(error) from error
+
+
+@dataclass(slots=True)
+class _Place:
+    """A directory of the collection: what is on disk for it, or the places below it that were named."""
+
+    source: Path | None = None
+    below: dict[str, _Place] = field(default_factory=dict)
 
 
 def list_sources(sources: Mapping[str, Path]) -> Listing:
-    """The files at and below the given paths, each at its place in the collection; links are followed.
+    """The files at and below the given paths, each at its place in the collection; links are followed. Close it.
 
-    Raises Invalid naming what cannot be read, is neither file nor directory, or is a loop of links.
+    Raises Invalid naming what cannot be read or stored, is neither file nor directory, or is a loop of links; Full.
     """
     listing = Listing()
-    for path, source in sorted(sources.items()):
-        _add(listing, path, source, ())
+    try:
+        _List(listing).add_root(_places(sources))
+        listing.flush()
+    except BaseException:
+        listing.close()
+        raise
     return listing
 
 
@@ -67,35 +180,104 @@ def stamp_of(state: os.stat_result) -> Stamp:
     return state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, state.st_dev
 
 
-def _add(listing: Listing, path: str, source: Path, above: tuple[tuple[int, int], ...]) -> None:
-    try:
-        state = source.stat()
-        if stat.S_ISDIR(state.st_mode):
+def _places(sources: Mapping[str, Path]) -> _Place:
+    root = _Place()
+    for path, source in sources.items():
+        here = root
+        for element in path.split("/") if path else ():
+            here = here.below.setdefault(element, _Place())
+        here.source = source
+    return root
+
+
+class _List:
+    """Adds files and directories to a listing."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+
+    def add_root(self, place: _Place) -> None:
+        if place.source is not None and not place.below and not stat.S_ISDIR(_look(place.source).st_mode):
+            filetree.check_path("")
+        self._add_place("", place)
+
+    def _add_place(self, path: str, place: _Place) -> None:
+        if place.source is not None:
+            if place.below:
+                raise Invalid(f"{path or '.'}: another path is to be stored inside this one; store them one at a time")
+            self._add_directory(path, place.source, ())
+            return
+        files, folders = dict[str, Path](), dict[str, _Place]()
+        for name, one in sorted(place.below.items()):
+            if one.source is not None and not one.below and not stat.S_ISDIR(_look(one.source).st_mode):
+                files[name] = one.source
+            else:
+                folders[name] = one
+        filetree.check_names([*files, *folders])
+        self._add_files(path, [str(source) for source in files.values()], list(files), named=True)
+        for name, one in folders.items():
+            self._add_place(f"{path}/{name}" if path else name, one)
+
+    def _add_directory(self, path: str, source: Path, above: tuple[tuple[int, int], ...]) -> None:
+        try:
+            state = source.stat()
             with os.scandir(source) as entries:
-                names = sorted((_is_directory(entry), entry.name) for entry in entries)
-    except OSError as error:
-        raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
-    if stat.S_ISREG(state.st_mode):
-        listing.files.append(Found(path, source, stamp_of(state)))
-    elif stat.S_ISDIR(state.st_mode):
+                files, folders = list[str](), list[str]()
+                for entry in entries:
+                    (folders if _is_directory(entry) else files).append(entry.name)
+        except NotADirectoryError:
+            raise Invalid(f"{_shown(source)}: was a directory a moment ago; put it again when it is at rest") from None
+        except OSError as error:
+            raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
         this = (state.st_dev, state.st_ino)
         if this in above:
             raise Invalid(f"{_shown(source)}: a symbolic link leads back to a directory above it; remove the link")
         if len(above) >= _DEEPEST:
             raise Invalid(f"{_shown(source)}: more than {_DEEPEST} directories deep; store it in parts")
-        _add_entries(listing, path, source, names, (*above, this))
-    else:
-        raise Invalid(f"{_shown(source)}: {_kind(state.st_mode)} cannot be stored; leave it out")
+        files.sort()
+        folders.sort()
+        if files or (path and not folders):
+            self._add_files(path, [str(source)], files, named=False)
+        del files
+        for name in folders:
+            below = f"{path}/{name}" if path else name
+            filetree.check_path(below)
+            self._add_directory(below, source / name, (*above, this))
+
+    def _add_files(self, path: str, sources: list[str], names: list[str], *, named: bool) -> None:
+        """Add the files of a directory on disk, or those of a directory of the collection that were `named`."""
+        listing = self._listing
+        if not names and named:
+            return
+        begin, before = listing.count, listing.size
+        for start in range(0, len(names) or 1, _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            paths = sources[start : start + _AT_ONCE] if named else [f"{sources[0]}/{name}" for name in some]
+            stamps = [_stamp(one) for one in paths]
+            filetree.check_names(some)
+            listing.add(
+                _Part(
+                    path=path, source=b"" if named else os.fsencode(sources[0]),
+                    sources=[os.fsencode(one) for one in paths] if named else [],
+                    names=some, stamps=stamps, first=begin + start, begin=begin, end=begin + len(names),
+                )
+            )  # fmt: skip
+        listing.finish_directory(begin, before)
 
 
-def _add_entries(
-    listing: Listing, path: str, source: Path, names: list[tuple[bool, str]], above: tuple[tuple[int, int], ...]
-) -> None:
-    if not names and path:
-        listing.empty.append(path)
-    # Files sort before directories.
-    for _, name in names:
-        _add(listing, f"{path}/{name}" if path else name, source / name, above)
+def _stamp(source: str) -> Stamp:
+    """The stamp of a regular file. Raises Invalid."""
+    state = _look(source)
+    if stat.S_ISREG(state.st_mode):
+        return stamp_of(state)
+    raise Invalid(f"{_shown(source)}: {_kind(state.st_mode)} cannot be stored; leave it out")
+
+
+def _look(source: Path | str) -> os.stat_result:
+    try:
+        return os.stat(source)  # noqa: PTH116 - a Path for each of a million files takes longer
+    except OSError as error:
+        raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:
@@ -106,7 +288,12 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _shown(source: Path) -> str:
+def _no_room(error: OSError) -> Full:
+    where = tempfile.gettempdir()
+    return Full(f"{where}: the list of the files cannot be written: {error.strerror}; set TMPDIR to another directory")
+
+
+def _shown(source: Path | str) -> str:
     """A path as part of one line."""
     text = str(source)
     text = text if text.isprintable() else repr(text)

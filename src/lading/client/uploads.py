@@ -3,6 +3,8 @@
 The blocks are planned from names and sizes alone (`core.packing`). Each block is hashed once; what the journal knows of
 files that have not changed (size, times and inode) is not read again, and what the store has acknowledged for this
 token is not sent again. A file that changes while it is read is refused: what was stored would be no state it ever had.
+
+Nothing is kept in memory for each file, but for each block; of the bytes of files at most `_ROOM` at any moment.
 """
 
 from __future__ import annotations
@@ -11,23 +13,30 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from array import array
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
 from lading.client.journal import Journal
 from lading.client.listing import Found, Listing, list_sources, stamp_of
-from lading.core import filetree, manifest, packing
 from lading.core import locator as locators
+from lading.core import packing
 from lading.core.errors import Invalid, Malformed
 from lading.core.locator import MAX_BLOCK
-from lading.core.packing import Block, Part
+from lading.core.manifest import Digest
+from lading.core.packing import Block
 
 _AT_ONCE = 2
 _PIECE = 1 << 20
 # Packed blocks that are kept in memory between hashing and sending, so that small files are read once.
 _KEPT = MAX_BLOCK
+_ROOM = 2 * MAX_BLOCK
 # A file that was written this short before it was read may be written again without a change of its times.
 _YOUNG = 100_000_000
 # A signature must last until the collection is made.
@@ -37,8 +46,8 @@ _MARGIN = 900
 class Upload:
     """One upload of files and directories, each at its path; "" is the root. Symbolic links are followed.
 
-    `look`, `hash`, then `send` if the content is not stored. Raises Invalid naming what cannot be read, is neither
-    file nor directory, or changes meanwhile.
+    `look`, `hash`, then `send` if the content is not stored; use it as a context. Raises Invalid naming what cannot be
+    read, is neither file nor directory, or changes meanwhile.
     """
 
     def __init__(
@@ -55,9 +64,20 @@ class Upload:
         self._pack = pack
         self._listing = Listing()
         self._blocks: list[Block] = []
+        self._places: list[int] = []
         self._keys: list[str] = []
         self._hashes: list[str] = []
         self._kept: dict[int, bytearray] = {}
+        self._room = _Room(_ROOM)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._kept.clear()
+        self._listing.close()
 
     @property
     def keys(self) -> Sequence[str]:
@@ -65,33 +85,34 @@ class Upload:
         return self._keys
 
     async def look(self) -> None:
-        """List the files, and plan their blocks."""
+        """List the files, and plan their blocks. Raises Full when there is no room for the list on disk."""
+        self._listing.close()
         self._listing = await asyncio.to_thread(list_sources, self._sources)
-        for found in self._listing.files:
-            filetree.check_path(found.path)
-        self._blocks = packing.plan([(found.path, found.size) for found in self._listing.files], pack=self._pack)
-        self._keys = [self._key(block) for block in self._blocks]
+        await asyncio.to_thread(self._plan)
         self._hashes = [self._journal.blocks.get(key, "") for key in self._keys]
 
     async def hash(self, *, progress: Progress | None = None) -> str:
         """Hash what is not known; the portable data hash that the collection will have."""
-        advance = self._advance(progress)
+        advance, kept = self._advance(progress), 0
 
         async def work(number: int) -> None:
+            nonlocal kept
             if not self._hashes[number]:
-                young = self._clock() - _YOUNG
-                self._hashes[number] = await asyncio.to_thread(self._hash, number)
-                if all(max(self._found(part).stamp[1:3]) < young for part in self._blocks[number]):
+                young, block = self._clock() - _YOUNG, self._blocks[number]
+                keep = block.is_packed and kept + block.length <= _KEPT
+                kept += block.length if keep else 0
+                self._hashes[number], changed = await asyncio.to_thread(self._hash, number, keep)
+                if changed < young:
                     self._journal.note_block(self._keys[number], self._hashes[number])
             advance(number)
 
         await _each(range(len(self._blocks)), work)
-        return manifest.portable_data_hash(self._manifest(self._hashes))
+        return await asyncio.to_thread(self._portable_data_hash)
 
     async def send(
         self, blocks: BlockClient, *, stored: Mapping[str, str] | None = None, progress: Progress | None = None
-    ) -> str:
-        """Store what the store is not known to have; the manifest, signed.
+    ) -> Iterator[str]:
+        """Store what the store is not known to have; the manifest, signed, in pieces.
 
         `stored`: locators, signed for this token, by hash and size. Raises as `BlockClient.put` too.
         """
@@ -105,66 +126,104 @@ class Upload:
             if block not in have:
                 have[block] = await self._put(blocks, number)
                 self._journal.note_locator(have[block])
+            self._kept.pop(number, None)
             advance(number)
 
         await _each(range(len(self._blocks)), work)
         return self._manifest([have[block] for block in self._hashes])
 
-    def _manifest(self, found: Sequence[str]) -> str:
-        paths = [one.path for one in self._listing.files]
-        return filetree.to_manifest(packing.lay_out(paths, self._blocks, found, empty=self._listing.empty))
+    def _plan(self) -> None:
+        """Plan the blocks, find out where in the listing each begins, and name each for the journal."""
+        firsts, places = array("q"), array("q")
+
+        def files() -> Iterator[tuple[str, int]]:
+            for place, folder in self._listing.placed():
+                # A block begins at one of the files since the one before it began.
+                firsts.append(folder.first)
+                places.append(place)
+                for size in folder.sizes:
+                    yield folder.path, size
+
+        self._blocks, self._places = [], []
+        for block in packing.plan(files(), pack=self._pack):
+            begun = bisect_right(firsts, block.first) - 1
+            del firsts[:begun], places[:begun]
+            self._blocks.append(block)
+            self._places.append(places[0])
+        self._keys = [self._key(number) for number in range(len(self._blocks))]
+
+    def _manifest(self, found: Sequence[str]) -> Iterator[str]:
+        return packing.write_manifest(self._listing.folders(), self._blocks, found)
+
+    def _portable_data_hash(self) -> str:
+        digest = Digest()
+        for piece in self._manifest(self._hashes):
+            digest.update(piece)
+        return str(digest)
 
     def _advance(self, progress: Progress | None) -> Callable[[int], None]:
         done, size = 0, self._listing.size
 
         def advance(number: int) -> None:
             nonlocal done
-            done += sum(part.length for part in self._blocks[number])
+            done += self._blocks[number].length
             if progress:
                 progress(done, size)
 
         return advance
 
-    def _found(self, part: Part) -> Found:
-        return self._listing.files[part.file]
+    def _files(self, number: int) -> Iterator[tuple[Found, int, int]]:
+        """The files of a block that have bytes in it, each with where those begin and how many they are."""
+        block = self._blocks[number]
+        for found in self._listing.found(self._places[number], block.first, block.end):
+            if block.is_packed and found.size:
+                yield found, 0, found.size
+            elif not block.is_packed:
+                yield found, block.start, block.length
 
-    def _key(self, block: Block) -> str:
-        digest = hashlib.sha256()
-        for part in block:
-            found = self._found(part)
-            digest.update(f"{found.stamp} {part.start} {part.length} {len(str(found.source))} ".encode())
-            digest.update(os.fsencode(found.source.absolute()))
+    def _key(self, number: int) -> str:
+        digest, here = hashlib.sha256(), Path.cwd()
+        for found, start, length in self._files(number):
+            digest.update(f"{found.stamp} {start} {length} {len(found.source)} ".encode())
+            path = found.source if found.source.startswith("/") else f"{here}/{found.source}"
+            digest.update(os.fsencode(path))
         return digest.hexdigest()[:32]
 
-    def _hash(self, number: int) -> str:
-        block = self._blocks[number]
-        size = sum(part.length for part in block)
-        keep = len(block) > 1 and sum(map(len, self._kept.values())) + size <= _KEPT
+    def _hash(self, number: int, keep: bool) -> tuple[str, int]:
+        """Hash and size of a block, and when the last of its files was changed (ns since 1970)."""
+        changed = 0
         kept, digest = bytearray(), hashlib.md5(usedforsecurity=False)
-        for piece in self._read(block):
-            digest.update(piece)
-            if keep:
-                kept += piece
+        for found, start, length in self._files(number):
+            changed = max(changed, *found.stamp[1:3])
+            for piece in _read_part(found, start, length):
+                digest.update(piece)
+                if keep:
+                    kept += piece
         if keep:
             self._kept[number] = kept
-        return f"{digest.hexdigest()}+{size}"
+        return f"{digest.hexdigest()}+{self._blocks[number].length}", changed
 
     async def _put(self, blocks: BlockClient, number: int) -> str:
-        block = self._blocks[number]
-        if len(block) == 1:
-            locator = await self._put_part(blocks, block[0])
+        first, start, length = next(self._files(number))
+        if not self._blocks[number].is_packed:
+            locator = await self._put_part(blocks, first, start, length)
+        elif (data := self._kept.pop(number, None)) is not None:
+            async with self._room.taken(len(data)):
+                locator = await blocks.put(data)
         else:
-            data = self._kept.pop(number, None)
-            locator = await blocks.put(await asyncio.to_thread(self._gather, block) if data is None else data)
+            # What is still kept is in memory too.
+            kept = sum(map(len, self._kept.values()))
+            async with self._room.taken(self._blocks[number].length, beside=kept):
+                locator = await blocks.put(await asyncio.to_thread(self._gather, number))
         if locators.parse(locator).bare != self._hashes[number]:
-            raise _changed(self._found(block[0]).source if len(block) == 1 else self._directory(block))
+            where = Path(first.source)
+            raise _changed(str(where.parent if self._blocks[number].is_packed else where))
         return locator
 
-    async def _put_part(self, blocks: BlockClient, part: Part) -> str:
-        found = self._found(part)
+    async def _put_part(self, blocks: BlockClient, found: Found, start: int, length: int) -> str:
         descriptor = _open(found)
         try:
-            return await blocks.put_part(descriptor, part.start, part.length)
+            return await blocks.put_part(descriptor, start, length)
         except (Invalid, Malformed) as error:
             if stamp_of(os.fstat(descriptor)) != found.stamp:
                 raise _changed(found.source) from error
@@ -172,26 +231,42 @@ class Upload:
         finally:
             os.close(descriptor)
 
-    def _gather(self, block: Block) -> bytearray:
+    def _gather(self, number: int) -> bytearray:
         data = bytearray()
-        for piece in self._read(block):
-            data += piece
+        for found, start, length in self._files(number):
+            for piece in _read_part(found, start, length):
+                data += piece
         return data
 
-    def _read(self, block: Block) -> Iterator[bytes]:
-        for part in block:
-            yield from _read_part(self._found(part), part)
 
-    def _directory(self, block: Block) -> Path:
-        return self._found(block[0]).source.parent
+class _Room:
+    """Bytes that may be in memory together; who wants more waits."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._used = 0
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def taken(self, size: int, *, beside: int = 0) -> AsyncGenerator[None]:
+        """Room for so many bytes, while inside; `beside`: bytes that are in memory besides. Alone all is allowed."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._used or self._used + size + beside <= self._size)
+            self._used += size
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._used -= size
+                self._changed.notify_all()
 
 
-def _read_part(found: Found, part: Part) -> Iterator[bytes]:
+def _read_part(found: Found, start: int, length: int) -> Iterator[bytes]:
     descriptor = _open(found)
     try:
         done = 0
-        while done < part.length:
-            piece = os.pread(descriptor, min(_PIECE, part.length - done), part.start + done)
+        while done < length:
+            piece = os.pread(descriptor, min(_PIECE, length - done), start + done)
             if not piece:
                 raise _changed(found.source)
             done += len(piece)
@@ -212,7 +287,7 @@ def _open(found: Found) -> int:
         raise Invalid(f"{found.source}: cannot be read: {error.strerror}") from error
 
 
-def _changed(path: Path) -> Invalid:
+def _changed(path: str) -> Invalid:
     return Invalid(f"{path}: changed while it was read; when it is at rest, put it again: what is stored is kept")
 
 

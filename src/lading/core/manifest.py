@@ -102,8 +102,26 @@ def render(manifest: Manifest) -> str:
 
 def portable_data_hash(text: str) -> str:
     """`<md5>+<size>` of the text with every locator reduced to hash and size."""
-    bare = _HINTED.sub(r"\1", text).encode()
-    return f"{hashlib.md5(bare, usedforsecurity=False).hexdigest()}+{len(bare)}"
+    digest = Digest()
+    digest.update(text)
+    return str(digest)
+
+
+class Digest:
+    """The portable data hash of a text that comes in pieces, none of which ends within a locator."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.md5(usedforsecurity=False)
+        self._size = 0
+
+    def update(self, piece: str) -> None:
+        """Add a piece of the text."""
+        bare = _HINTED.sub(r"\1", piece).encode()
+        self._digest.update(bare)
+        self._size += len(bare)
+
+    def __str__(self) -> str:
+        return f"{self._digest.hexdigest()}+{self._size}"
 
 
 def strip_signatures(text: str) -> str:

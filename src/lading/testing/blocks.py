@@ -31,10 +31,10 @@ async def _at_once(_: float) -> None:
 
 async def upload(blocks: BlockClient, sources: Mapping[str, Path], *, progress: Progress | None = None) -> str:
     """Store files and directories; the manifest."""
-    work = Upload(sources)
-    await work.look()
-    await work.hash()
-    return await work.send(blocks, progress=progress)
+    with Upload(sources) as work:
+        await work.look()
+        await work.hash()
+        return "".join(await work.send(blocks, progress=progress))
 
 
 class BlockStore:
