@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from lading.api.sweep import sweep
 from lading.core.errors import Failure
+from lading.core.records import COLLECTIONS
 from lading.core.schema import Record
+from lading.store import records
 from lading.testing.world import World, world
 
 ATTEMPTS = {
@@ -111,3 +114,55 @@ async def test_an_output_may_be_kept_for_longer_than_there_are_years(it: World) 
     assert (final["state"], output["trash_at"][:5], output["delete_at"][:5]) == ("Final", "9999-", "9999-")
     late = await it.ok("POST", "collections", {"trash_at": "9999-12-31T23:59:59Z"})
     assert late["delete_at"] >= late["trash_at"]
+
+
+async def _save_log(it: World, text: bytes, token: str) -> str:
+    """A log as a supervisor saves it at the end of a container: in the trash; its hash."""
+    made = await it.collection({"stdout.txt": text}, token=token, name="log", is_trashed=True)
+    return str(made["portable_data_hash"])
+
+
+async def _retried(it: World, token: str) -> tuple[Record, str]:
+    """A request of a user whose first attempt has failed, and the hash of the log of that."""
+    request = await it.submit(token=token, container_count_max=3)
+    pdh = await _save_log(it, b"the first attempt", token)
+    return await fail(it, request, "node", log=pdh), pdh
+
+
+async def test_the_log_of_an_earlier_attempt_is_readable_by_its_hash(it: World) -> None:
+    owner, other = await it.user("owner"), await it.user("other")
+    request, pdh = await _retried(it, owner)
+    assert request["state"] == "Committed"
+    found = await it.ok("GET", f"collections/{pdh}", token=owner)
+    assert found["portable_data_hash"] == pdh
+    assert "trash_at" not in found
+    assert "+A" in found["manifest_text"]
+    assert (await it.ok("GET", f"collections/{pdh}"))["portable_data_hash"] == pdh
+    assert (await it.request("GET", f"collections/{pdh}", token=other)).status == 404
+    user = await it.ok("GET", "users/current", token=other)
+    link = {
+        "link_class": "permission",
+        "name": "can_read",
+        "tail_uuid": user["uuid"],
+        "head_uuid": request["uuid"],
+    }
+    await it.ok("POST", "links", link)
+    assert (await it.ok("GET", f"collections/{pdh}", token=other))["portable_data_hash"] == pdh
+
+
+async def test_the_logs_of_attempts_are_kept_while_their_request_is(it: World) -> None:
+    owner = await it.user("owner")
+    request, pdh = await _retried(it, owner)
+    last = await _save_log(it, b"the last attempt", owner)
+    request = await fail(it, request, "timeout", log=last)
+    assert request["state"] == "Final"
+    it.clock.advance(90 * 86400)
+    await sweep(it.app.services)
+    for one in (pdh, last):
+        found = await it.ok("GET", f"collections/{one}", token=owner)
+        assert found["portable_data_hash"] == one
+    await it.ok("DELETE", f"container_requests/{request['uuid']}", token=owner)
+    await sweep(it.app.services)
+    async with it.app.services.database.reading() as tx:
+        assert await records.among(tx, COLLECTIONS, "portable_data_hash", [pdh, last]) == []
+    assert (await it.request("GET", f"collections/{pdh}", token=owner)).status == 404

@@ -33,7 +33,7 @@ from lading.core.records import CONTAINERS, REQUESTS, TOKENS
 from lading.core.request import ContainerRequest
 from lading.core.schema import JSON, Record, RecordType
 from lading.core.waiting import Dependency, Judgement, Standing
-from lading.store import accounting, containers, lineage, permissions, records, tokens
+from lading.store import accounting, attempts, containers, lineage, permissions, records, tokens
 from lading.store import waiting as waits
 from lading.store.database import Transaction
 
@@ -83,6 +83,8 @@ class Ledger:
             new["expires_at"] or new["start_after"]
         ):
             self.tx.after_commit(self.services.alarm.wake)
+        if new["attempted_container_uuids"] != was.get("attempted_container_uuids", []):
+            await attempts.note(self.tx, new)
         if new["resolving"] and not was.get("resolving"):
             self.tx.after_commit(self.services.alarm.seek)
         if old is not None and new["state"] == request.State.FINAL != old["state"]:
@@ -94,6 +96,7 @@ class Ledger:
         """What follows from a request that was deleted."""
         self.over(row["uuid"])
         await waits.unwatch(self.tx, row["uuid"])
+        await attempts.forget(self.tx, row["uuid"])
         if row["container_uuid"] is not None:
             await accounting.end(self.tx, row["container_uuid"], self.now, request_uuid=row["uuid"])
         if row["state"] == request.State.COMMITTED:

@@ -23,12 +23,12 @@ from lading.core import access, filetree, ids, locator, manifest, splice
 from lading.core.access import Principal
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
 from lading.core.filetree import Tree
-from lading.core.filters import Column, Compare, Either, Expression
-from lading.core.records import COLLECTIONS
+from lading.core.filters import Among, Column, Compare, Either, Expression
+from lading.core.records import COLLECTIONS, REQUESTS
 from lading.core.schema import Record, Type
 from lading.core.splice import Repoint, Source
 from lading.core.timestamps import parse_time
-from lading.store import records
+from lading.store import attempts, records
 from lading.store.database import Transaction
 
 LARGE: Final = 1 << 18
@@ -66,8 +66,21 @@ async def find_content(tx: Transaction, services: Services, principal: Principal
     )
     found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
     if not found:
-        raise NotFound(f"Path not found: no collection with content {wanted}")
+        return await _find_log(tx, services, principal, wanted)
     return max(found, key=lambda one: (one["trash_at"] is None, one["trash_at"] or ""))
+
+
+async def _find_log(tx: Transaction, services: Services, principal: Principal, pdh: str) -> Record:
+    """The log with this content of a container of a readable request, or of one that it tried. Raises NotFound."""
+    requests = await attempts.requests_with_log(tx, pdh)
+    if requests:
+        named = Among(Column("uuid", Type.STRING), tuple(requests))
+        where = (named, *access.readable(REQUESTS, principal, now=services.now()))
+        if await records.exists(tx, services.database.dialect, REQUESTS, where):
+            for row in await records.matching(tx, COLLECTIONS, portable_data_hash=pdh):
+                # It is in the trash, but kept as long as the request is.
+                return {**row, "trash_at": None}
+    raise NotFound(f"Path not found: no collection with content {pdh}")
 
 
 def read_splicing(call: Call, given: Record) -> Splicing:

@@ -20,6 +20,7 @@ TABLES: Final = (
     *(kind.plural for kind in RECORDS if kind.stored),
     "request_dependencies",
     "container_inputs",
+    "container_attempts",
     "allocations",
     "memberships",
     "grants",

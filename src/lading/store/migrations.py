@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from lading.core.errors import Invalid
 from lading.core.records import CONTAINERS, RECORDS, REQUESTS
 from lading.core.schema import Type
-from lading.store import containers, lineage, records
+from lading.store import attempts, containers, lineage, records
 from lading.store.database import Dialect, Transaction
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
@@ -111,6 +111,11 @@ async def _recheck_nested_values(tx: Transaction, dialect: Dialect) -> None:
         await tx.execute(one)
 
 
+async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
+    """The logs of attempts before are kept, and found by their hashes, too."""
+    await attempts.fill(tx)
+
+
 MIGRATIONS: Final = (
     Migration(1, "first tables", _first_tables),
     Migration(2, "seal runtime tokens", _seal_runtime_tokens),
@@ -122,6 +127,7 @@ MIGRATIONS: Final = (
     Migration(8, "one index for both keys", _drop_indexes_of_single_keys),
     Migration(9, "states without statistics", leave_states_unmeasured),
     Migration(10, "a quicker check of nested values", _recheck_nested_values),
+    Migration(11, "attempts of requests", _fill_attempts),
 )
 VERSION: Final = MIGRATIONS[-1].number
 

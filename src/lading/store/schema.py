@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from lading.core.records import COLLECTIONS, GROUPS, RECORDS
 from lading.core.schema import JSON, Field, RecordType, Type
-from lading.store import accounting, leases, lineage, migrations, permissions, statuses, waiting
+from lading.store import accounting, attempts, leases, lineage, migrations, permissions, statuses, waiting
 from lading.store.database import Database, Dialect, Transaction
 
 _PRESENT = {
@@ -25,7 +25,14 @@ async def prepare(database: Database, *, now: str) -> None:
     """Bring the database up to the present version. Raises Invalid when it is from a later one."""
     async with database.writing() as tx:
         found = await migrations.check(tx, database.dialect)
-        plain = (*waiting.TABLES, *accounting.TABLES, *statuses.TABLES, *leases.TABLES, *lineage.TABLES)
+        plain = (
+            *waiting.TABLES,
+            *accounting.TABLES,
+            *statuses.TABLES,
+            *leases.TABLES,
+            *lineage.TABLES,
+            *attempts.TABLES,
+        )
         made = (*database.dialect.preamble, *plain, *permissions.tables(database.dialect))
         for statement in made:
             await tx.execute(statement)

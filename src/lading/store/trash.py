@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from lading.store.attempts import WANTED_LOG
 from lading.store.database import Transaction
 
 
 async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, int, int]:
     """Mark what is trashed by now, delete collections past `delete_at` and tokens that ended before `tokens_before`.
 
-    How many of each.
+    A log stays, in the trash, while a request has the container, or has tried it. How many of each.
     """
     marked = await tx.execute("UPDATE collections SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,))
     await tx.execute("UPDATE groups SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,))
@@ -20,7 +21,10 @@ async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, 
     await tx.execute(
         "DELETE FROM grants WHERE target_uuid IN (SELECT uuid FROM collections WHERE delete_at <= ?)", (now,)
     )
-    deleted = await tx.execute("DELETE FROM collections WHERE delete_at <= ?", (now,))
+    deleted = await tx.execute(
+        f"DELETE FROM collections WHERE delete_at <= ? AND NOT ({WANTED_LOG})",  # noqa: S608 - no value in it
+        (now, now),
+    )
     ended = await tx.execute("DELETE FROM api_client_authorizations WHERE expires_at <= ?", (tokens_before,))
     return marked, deleted, ended
 
