@@ -10,7 +10,22 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import cloud, collections, containers, hpc, mount, outputs, report, sessions, slurm, steps, uploads, vms
+from bench import (
+    cloud,
+    collections,
+    containers,
+    hpc,
+    memory,
+    mount,
+    outputs,
+    queue,
+    report,
+    sessions,
+    slurm,
+    steps,
+    uploads,
+    vms,
+)
 from bench.api import measure as api
 from bench.blocks import measure as blocks
 from bench.engines import ENGINES
@@ -18,7 +33,7 @@ from bench.figures import Figure
 
 _PARTS = (
     "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections", "cloud", "sessions",
-    "hpc",
+    "hpc", "queue", "memory",
 )  # fmt: skip
 
 
@@ -60,6 +75,10 @@ def main() -> int:
         figures += hpc.measure()
     if "put" in options.parts:
         figures += uploads.measure(files=options.small_files, rounds=options.put_rounds)
+    if "queue" in options.parts:
+        figures += queue.measure(waiting=options.queued, restarts=options.restarts)
+    if "memory" in options.parts:
+        figures += memory.measure(files=options.million, log_size=options.log_size)
     print(f"\n{report.table(figures)}")
     report.write(options.output, figures, now=datetime.now(UTC))
     print(f"\nwritten to {options.output}")
@@ -75,6 +94,12 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--waiting", type=int, default=100_000, help="containers that wait")
     group.add_argument("--starts", type=int, default=40, help="containers on a warm VM, one at a time")
     group.add_argument("--kills", type=int, default=10, help="supervisors on a VM that are killed")
+    group = parser.add_argument_group("queue")
+    group.add_argument("--queued", type=int, default=100_000, help="requests that wait")
+    group.add_argument("--restarts", type=int, default=5, help="restarts of the server and its dispatcher")
+    group = parser.add_argument_group("memory")
+    group.add_argument("--million", type=int, default=1_000_000, help="files of the large upload; 0: none")
+    group.add_argument("--log-size", type=int, default=1400 << 20, help="bytes of the large log; 0: none")
     group = parser.add_argument_group("containers")
     group.add_argument("--containers", type=int, default=500, help="no-op containers for the throughput")
     group.add_argument("--samples", type=int, default=100, help="containers for the latency, one at a time")
