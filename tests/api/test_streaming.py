@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lading.api import streaming
+from lading.api import saved, streaming
 from lading.testing.world import World, world
 from tests.api.listening import crunch_run, running
 
@@ -138,7 +138,7 @@ async def test_a_log_that_is_at_the_gateway_of_its_supervisor(it: World, tmp_pat
 
 
 async def test_a_block_of_a_saved_log_is_read_once(it: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming.saved, "PART", 4)
+    monkeypatch.setattr(saved, "PART", 4)
     request = await it.submit()
     uuid, asked, get = request["container_uuid"], list[str](), it.blocks.get
     supervisor = await it.lock(uuid)
