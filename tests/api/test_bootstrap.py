@@ -103,3 +103,29 @@ async def test_what_an_admin_took_away_stays_away(it: World) -> None:
         await it.ok("DELETE", f"links/{link['uuid']}")
     await it.app.bootstrap(FIRST)
     assert (await it.ok("GET", "links", params=params))["items"] == []
+
+
+async def test_the_first_admin_is_seen_as_any_active_user_is(it: World) -> None:
+    token = await it.user("u")
+    shown = await it.ok("GET", f"users/{it.cluster}-tpzed-aaaaaaaaaaaaaaa", token=token)
+    assert (shown["username"], shown["is_active"]) == ("admin", True)
+    assert (await it.request("GET", f"users/{it.cluster}-tpzed-000000000000000", token=token)).status == 404
+
+
+async def test_what_an_admin_takes_away_stays_away(it: World) -> None:
+    everybody = f"{it.cluster}-j7d0g-fffffffffffffff"
+    filters = [["tail_uuid", "=", everybody], ["head_uuid", "like", "%-tpzed-%"]]
+    found = await it.ok("GET", "links", params={"filters": filters})
+    for link in found["items"]:
+        await it.ok("DELETE", f"links/{link['uuid']}")
+    await it.app.bootstrap(
+        FirstTokens(
+            admin_uuid="zzzzz-tpzed-aaaaaaaaaaaaaaa",
+            admin_token_uuid="zzzzz-gj3su-aaaaaaaaaaaaaaa",
+            admin_secret="a",
+            dispatch_token_uuid="zzzzz-gj3su-ddddddddddddddd",
+            dispatch_secret="d",
+        )
+    )
+    assert len(found["items"]) == 1
+    assert (await it.ok("GET", "links", params={"filters": filters}))["items"] == []

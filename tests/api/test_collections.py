@@ -189,7 +189,9 @@ async def test_only_owners_write(it: World) -> None:
     assert (await it.request("GET", f"collections/{mine['uuid']}", token=await it.user("v"))).status == 404
     admin = (await it.ok("GET", "users/current"))["uuid"]
     path = f"collections/{mine['uuid']}"
-    assert (await it.request("PUT", path, {"owner_uuid": admin}, token=token)).status == 422
+    assert (await it.request("PUT", path, {"owner_uuid": admin}, token=token)).status == 403
+    unseen = (await it.ok("GET", "users/system"))["uuid"]
+    assert (await it.request("PUT", path, {"owner_uuid": unseen}, token=token)).status == 422
     other = (await it.ok("GET", "users/current", token=await it.user("v")))["uuid"]
     assert (await it.request("PUT", path, {"owner_uuid": other}, token=token)).status == 403
     assert (await it.ok("PUT", path, {"owner_uuid": admin}))["owner_uuid"] == admin

@@ -14,13 +14,13 @@ async def test_current_and_system(it: World) -> None:
     assert (await it.request("GET", "users/system", token=await it.user("u"))).status == 403
 
 
-async def test_users_see_themselves_only(it: World) -> None:
+async def test_users_see_active_users_only(it: World) -> None:
     token = await it.user("u")
     mine = await it.ok("GET", "users", token=token)
-    assert [one["username"] for one in mine["items"]] == ["u"]
-    assert mine["items_available"] == 1
-    admin = await it.ok("GET", "users/current")
-    assert (await it.request("GET", f"users/{admin['uuid']}", token=token)).status == 404
+    assert [one["username"] for one in mine["items"]] == ["u", "admin"]
+    assert mine["items_available"] == 2
+    system = await it.ok("GET", "users/system")
+    assert (await it.request("GET", f"users/{system['uuid']}", token=token)).status == 404
     assert len((await it.ok("GET", "users"))["items"]) == 4
 
 

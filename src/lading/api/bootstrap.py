@@ -70,11 +70,13 @@ async def _principals(tx: Transaction, services: Services) -> None:
     outside = await permissions.users_outside(tx)
     for uuid in outside:
         await permissions.add_user(tx, uuid)
-    everybody = ids.all_users(cluster)
+    everybody, users = ids.all_users(cluster), outside
     if await records.get(tx, GROUPS, everybody) is None:
         await _seed(tx, services, everybody)
-    for user in await records.among(tx, USERS, "uuid", outside):
-        if user["is_active"] and not user["is_admin"]:
+        # The first admin is a user as others are: a member of the role of all users, and visible to its members.
+        users = [user["uuid"] for user in await records.matching(tx, USERS, owner_uuid=services.system_user)]
+    for user in await records.among(tx, USERS, "uuid", users):
+        if user["is_active"] and user["uuid"] != services.system_user:
             await _share(tx, services, user["uuid"], everybody, Level.WRITE)
             if services.config.Users.ActivatedUsersAreVisibleToOthers:
                 await _share(tx, services, everybody, user["uuid"], Level.READ)
