@@ -277,3 +277,11 @@ def test_which_network_it_has(site: Site, image: str, flags: tuple[str, ...], wa
     made = json.loads(site.lading("run", "--detach", "--json", "--image", image, *flags, "--", "x").stdout)
     constraints = made["runtime_constraints"]
     assert (constraints["API"], constraints.get("internet")) == wanted
+
+
+def test_without_a_command_that_of_the_image_is_run(site: Site, image: str) -> None:
+    done = site.command("run", "--json", "--no-reuse", "--image", image, plays=[Play(stdout=b"own\n")])
+    assert "own" in done.stderr
+    uuid = json.loads(done.stdout)["uuid"]
+    assert "(that of the image)" in site.lading("request", "show", uuid).stdout
+    assert "(that of the image)" in site.lading("request", "list").stdout

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -156,6 +157,68 @@ def test_the_output_may_be_a_writable_collection_without_content() -> None:
     assert (made.output_path, made.output_directory) == ("/c", "/s/1")
 
 
+def test_the_output_may_be_a_copy_of_a_collection() -> None:
+    made = make({"/c": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, output="/c")
+    assert (made.steps[0], made.output_directory) == (CopyCollection(Collection(PDH), "/s/1"), "/s/1")
+    assert bind_at(made, "/c") == BindMount(Host("/s/1"), "/c", False)
+
+
+@pytest.mark.parametrize(("output", "made_first"), [("/out/x", ()), ("/out/a/x", (MakeDirectory("/s/1/a"),))])
+def test_the_output_path_may_lie_inside_a_mount(output: str, made_first: tuple[MakeDirectory, ...]) -> None:
+    made = make({"/out/t": {"kind": "tmp"}}, output=output)
+    assert made.output_directory == "/s/1" + output.removeprefix("/out")
+    assert made.steps == (MakeDirectory("/s/1"), MakeDirectory("/s/2"), *made_first)
+    assert area_at(made, "/out") == Area("/out", Keep.FILES, Host("/s/1"))
+    with pytest.raises(ExecutionError, match="below the output path"):
+        make({f"{output}/t": {"kind": "tmp"}}, output=output)
+
+
+def test_a_writable_collection_beside_the_output_is_a_copy() -> None:
+    spec = {"kind": "collection", "portable_data_hash": PDH, "path": "d", "writable": True}
+    made = make({"/c": spec})
+    assert made.steps[0] == CopyCollection(Collection(PDH, "d"), "/s/1")
+    assert bind_at(made, "/c") == BindMount(Host("/s/1"), "/c", False)
+
+
+def test_a_file_mount_shows_again_what_another_mount_has() -> None:
+    text = {"kind": "text", "content": "s"}
+    made = make(
+        {
+            "/a": {"kind": "file", "path": "/in/d/x"},
+            "/in": {"kind": "collection", "portable_data_hash": PDH, "path": "p"},
+            "/out/b": {"kind": "file", "path": "/in", "exclude_from_output": True},
+            "/c": {"kind": "file", "path": "/src/y"},
+            "/src": {"kind": "git_tree", "tree": "a" * 40},
+            "/d": {"kind": "file", "path": "/t"},
+            "/t": {"kind": "tmp"},
+            "/e": {"kind": "file", "path": "/key"},
+        },
+        {"/key": text},
+    )
+    assert bind_at(made, "/a") == BindMount(Collection(PDH, "p/d/x"), "/a", True)
+    assert area_at(made, "/a") == Area("/a", Keep.REFERENCE, Collection(PDH, "p/d/x"))
+    assert area_at(made, "/out/b") == Area("/out/b", Keep.NOTHING)
+    assert bind_at(made, "/c").source == GitTree("a" * 40, "tree", "y")
+    assert made.git_trees == (GitTree("a" * 40, "tree"),)
+    assert bind_at(made, "/d") == replace(bind_at(made, "/t"), target="/d")
+    assert (area_at(made, "/d").keep, area_at(made, "/e").keep) == (Keep.TEMPORARY, Keep.NOTHING)
+    assert [bind.target for bind in made.binds] == sorted(bind.target for bind in made.binds)
+
+
+def test_standard_input_may_be_a_file_of_another_mount() -> None:
+    mounts = {
+        "/in": {"kind": "collection", "portable_data_hash": PDH, "path": "p"},
+        "/out/x": {"kind": "text", "content": "a"},
+    }
+    assert make({**mounts, "stdin": {"kind": "file", "path": "/in/x"}}).stdin == Collection(PDH, "p/x")
+    assert make({**mounts, "stdin": {"kind": "file", "path": "/out/x"}}).stdin == Host("/s/1/x")
+
+
+def test_streams_may_go_to_any_writable_mount() -> None:
+    made = make({"/t": {"kind": "tmp"}, "stderr": {"kind": "file", "path": "/t/e"}})
+    assert made.stderr == "/s/2/e"
+
+
 def test_memory_is_for_other_directories_than_the_output() -> None:
     ram = {"kind": "tmp", "device_type": "ram", "capacity": 5}
     made = make({"/t": ram, "/out": ram, "/u": {**ram, "capacity": None}})
@@ -217,7 +280,11 @@ def test_what_a_portable_data_hash_names_in_it(path: str, expected: Collection |
     [
         ({"/x": []}, "object"),
         ({"/x": {}}, "None"),
-        ({"/x": {"kind": "file"}}, "kind 'file' cannot be mounted here"),
+        ({"/x": {"kind": "file"}}, "path '' is not an absolute path"),
+        ({"/x": {"kind": "file", "path": "/y"}}, "path '/y' is in no mount"),
+        ({"/x": {"kind": "file", "path": "/out"}, "/x/y": {"kind": "tmp"}}, r"\[/x/y\]: lies inside the file mount /x"),
+        ({"/out/x": {"kind": "file", "path": "/t"}, "/t": {"kind": "tmp"}}, "in the writable mount /t"),
+        ({"/x": {"kind": "keep2"}}, "kind 'keep2' cannot be mounted here"),
         ({"x": {"kind": "tmp"}}, "absolute"),
         ({"/a/../b": {"kind": "tmp"}}, "absolute"),
         ({"/a//b": {"kind": "tmp"}}, "absolute"),
@@ -226,18 +293,22 @@ def test_what_a_portable_data_hash_names_in_it(path: str, expected: Collection |
         ({"/c": {"kind": "collection", "uuid": "u"}}, "portable_data_hash"),
         ({"/c": {"kind": "collection", "portable_data_hash": PDH, "path": "../x"}}, "leads out"),
         ({"/c": {"kind": "collection", "portable_data_hash": f"{PDH}/..", "path": ""}}, "leads out"),
-        ({"/c": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, "only below"),
         ({"/t": {"kind": "text", "content": 1}}, "string"),
-        ({"stdin": {"kind": "collection", "portable_data_hash": PDH}}, "file of a collection"),
-        ({"stdin": {"kind": "collection"}}, "file of a collection"),
-        ({"stdin": {"kind": "tmp"}}, "file of a collection"),
+        ({"stdin": {"kind": "collection", "portable_data_hash": PDH}}, "must be a file of another mount"),
+        ({"stdin": {"kind": "collection"}}, "must be a file of another mount"),
+        ({"stdin": {"kind": "tmp"}}, "must be a file of another mount"),
         ({"stdout": {"kind": "tmp"}}, "kind file"),
-        ({"stdout": {"kind": "file", "path": "/tmp/x"}}, "not below"),
-        ({"stdout": {"kind": "file", "path": "/out/../x"}}, "not below"),
-        ({"stdout": {"kind": "file"}}, "not below"),
+        ({"stdout": {"kind": "file", "path": "/tmp/x"}}, "path '/tmp/x' is in no mount"),
+        ({"stdout": {"kind": "file", "path": "/out/../x"}}, "not an absolute path without"),
+        ({"stdout": {"kind": "file", "path": "/out"}}, "path '/out' is a mount"),
+        ({"stdout": {"kind": "file"}}, "not an absolute path"),
+        (
+            {"stdout": {"kind": "file", "path": "/in/x"}, "/in": {"kind": "collection", "portable_data_hash": PDH}},
+            "path '/in/x' lies inside the read-only mount /in",
+        ),
         ({"/out": {"kind": "text", "content": ""}}, "writable mount"),
         ({"/out": {"kind": "collection"}}, "writable mount"),
-        ({"/out": {"kind": "collection", "portable_data_hash": PDH, "writable": True}}, "writable mount"),
+        ({"/out": {"kind": "collection", "portable_data_hash": PDH}}, "writable mount"),
         ({"/out/k": {"kind": "keep"}}, "cannot be below the output path"),
         ({"/out/src": {"kind": "git_tree", "tree": "a" * 40}}, "cannot be below the output path"),
         ({"/src": {"kind": "git_tree", "commit": "main"}}, "names no tree and no blob"),

@@ -31,6 +31,8 @@ GOOD: list[tuple[str, Json]] = [
     ("/a.txt", {"kind": "text", "content": ""}),
     ("stdin", {"kind": "collection", "portable_data_hash": INPUT, "path": "a.txt"}),
     ("stdout", {"kind": "file", "path": "/out/a.txt"}),
+    ("stdin", {"kind": "file", "path": "/out/a.txt"}),
+    ("/in", {"kind": "file", "path": "/out"}),
 ]
 BAD: list[tuple[str, Json, str]] = [
     ("in", {"kind": "tmp"}, "[in]: invalid target: must be stdin, stdout, stderr or an absolute path"),
@@ -49,7 +51,12 @@ BAD: list[tuple[str, Json, str]] = [
     ("stdin", {"kind": "git_tree", "git_url": "x", "commit": "main"}, "[stdin][kind]: unsupported value 'git_tree'"),
     ("/in", {"kind": "keep"}, "[/in][kind]: keep needs runtime_constraints.API to be true"),
     ("/in", {"kind": "keep", "path": "x"}, "[/in][path]: parameter is not supported for a keep mount"),
-    ("/in", {"kind": "file", "path": "/out/a"}, "unsupported value 'file'"),
+    ("/in", {"kind": "file", "path": "/elsewhere/a"}, "[/in][path]: /elsewhere/a is in no other mount"),
+    ("/in", {"kind": "file", "path": "/in/a"}, "[/in][path]: /in/a is in no other mount"),
+    ("/in", {"kind": "file", "path": "/out//a"}, "[/in][path]: must be an absolute path"),
+    ("stdin", {"kind": "file", "path": "/elsewhere/a"}, "[stdin][path]: /elsewhere/a is in no other mount"),
+    ("stdout", {"kind": "file", "path": "/out"}, "[stdout][path]: /out is not in a mount that the command can write"),
+    ("stderr", {"kind": "file", "path": "/elsewhere/a"}, "[stderr][path]: /elsewhere/a is in no other mount"),
     ("stdout", {"kind": "tmp"}, "[stdout][kind]: unsupported value 'tmp'; here it must be file"),
     ("stdin", {"kind": "tmp"}, "[stdin][kind]: unsupported value 'tmp'"),
     ("/in", {"kind": "tmp", "commit": "x"}, "[/in][commit]: parameter is not supported for a tmp mount"),
@@ -113,9 +120,32 @@ def test_secret_mounts_take_text_and_json() -> None:
         check(secret={"/out": {"kind": "text", "content": "x"}})
 
 
-def test_the_output_path_must_be_a_mount() -> None:
-    with pytest.raises(Invalid, match="Output path must be a mount target"):
-        check(output="/elsewhere")
+@pytest.mark.parametrize("output", ["/elsewhere", "/out/../x", "/out/", "stdout"])
+def test_the_output_path_must_be_a_mount_or_lie_in_one(output: str) -> None:
+    check("/out/deep", {"kind": "tmp"}, output="/out/deep/er/file.txt")
+    with pytest.raises(Invalid, match="Output path must be a mount target, or lie in one"):
+        check(output=output)
+
+
+def test_an_output_path_inside_a_mount_needs_one_that_is_writable() -> None:
+    with pytest.raises(Invalid, match="Output path lies in the mount /in, which the command cannot write to"):
+        check("/in", {"kind": "collection", "portable_data_hash": INPUT}, output="/in/x")
+
+
+def test_a_file_mount_names_no_other_file_mount() -> None:
+    given: JsonObject = {"/in": {"kind": "file", "path": "/out/a"}, "/again": {"kind": "file", "path": "/in"}}
+    with pytest.raises(Invalid, match="is in the file mount /in; name what that one names"):
+        mounts.validate({**OUT, **given}, {}, output_path="/out")
+
+
+def test_slower_storage_than_was_asked_for_is_told() -> None:
+    tmp: dict[str, JsonObject] = {one: {"kind": "tmp", "device_type": one[1:]} for one in ("/ram", "/ssd", "/network")}
+    given: JsonObject = {**tmp, "/out": {"kind": "tmp", "device_type": "ram"}, "/text": {"kind": "text"}}
+    assert mounts.slower(given, "ssd", output_path="/out/x") == (
+        "mounts[/out]: asks for ram, the scratch of this machine is ssd",
+    )
+    assert len(mounts.slower(given, "disk", output_path="/out")) == 2
+    assert mounts.slower(given, "", output_path="/out") == ()
 
 
 def test_what_has_to_be_looked_up() -> None:

@@ -75,6 +75,13 @@ def one_by_one(plan: OutputPlan) -> list[Item]:
     return sorted(found, key=lambda item: item.name)
 
 
+def test_an_output_path_may_be_a_file_or_directory_in_a_mount() -> None:
+    tree: dict[str, Entry | str] = {"/s/o/a/b.txt": FileEntry(), "/s/o/c": FileEntry()}
+    assert walk(tree, output="/out/a/b.txt").items == (CopyFile("b.txt", Host("/s/o/a/b.txt")),)
+    assert walk(tree, output="/out/a/b.txt", globs=("*.csv",)).items == ()
+    assert one_by_one(walk(tree, output="/out/a")) == [CopyFile("b.txt", Host("/s/o/a/b.txt"))]
+
+
 def test_files_and_directories_are_copied_in_order() -> None:
     plan = walk({"/s/o/b": FileEntry(), "/s/o/a/c": FileEntry()})
     assert plan.items == (CopyFile("a/c", Host("/s/o/a/c")), CopyFile("b", Host("/s/o/b")))

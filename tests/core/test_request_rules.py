@@ -39,6 +39,7 @@ def test_required_attributes(name: str, blank: Any) -> None:
     ("changes", "fault"),
     [
         ({"command": None, "scheduling_parameters": {"nodes": 2}}, "Command can't be blank where several nodes"),
+        ({"output_path": "/out/x", "scheduling_parameters": {"nodes": 2}}, "Output path must be a mount target where"),
         ({"service": True}, "Use existing cannot be true if 'service' is true"),
         ({"priority": None}, "Priority cannot be nil"),
         ({"command": ["a\0b"]}, "Command cannot contain NUL"),

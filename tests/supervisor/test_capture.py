@@ -250,7 +250,7 @@ async def test_a_log_is_saved_with_what_the_disk_did_not_take(
 
 async def test_an_output_directory_that_is_gone(inputs: Inputs, tmp_path: Path) -> None:
     made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
-    with pytest.raises(ExecutionError, match="/out is gone"):
+    with pytest.raises(ExecutionError, match="/out does not exist"):
         await plan_capture(Stage(made), [])
 
 

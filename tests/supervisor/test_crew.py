@@ -26,7 +26,11 @@ class Yard:
     crew: Crew = field(init=False)
 
     def __post_init__(self) -> None:
-        self.crew = Crew(hire=self.hire, on_idle=self.idle.append, poll=self.poll, clock=lambda: self.now, most_idle=2)
+        self.crew = Crew(hire=self.hire, tell=self.tell, poll=self.poll, clock=lambda: self.now, most_idle=2)
+
+    def tell(self, word: str, uuid: str) -> None:
+        assert word == "idle"
+        self.idle.append(uuid)
 
     def hire(self, theirs: socket.socket) -> int:
         pid = os.fork()

@@ -124,6 +124,58 @@ async def test_where_nothing_can_be_mounted_large_ones_are_laid_out(
     await stage.close()
 
 
+async def test_a_file_mount_and_standard_input_of_other_mounts(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdh = server.add_collection({"d/x": b"x"})
+    collection = {"kind": "collection", "portable_data_hash": pdh}
+    mounts = {
+        "/in": collection,
+        "/again": {"kind": "file", "path": "/in/d"},
+        "/work": {**collection, "writable": True},
+        "stdin": {"kind": "file", "path": "/work/d/x"},
+    }
+    stage = await staged(tmp_path, inputs, mounts)
+    at = {bind.target: bind for bind in stage.binds}
+    assert (Path(at["/again"].source, "x").read_text(), at["/again"].readonly) == ("x", True)
+    assert (Path(at["/work"].source, "d", "x").read_text(), at["/work"].readonly) == ("x", False)
+    assert os.read(stage.stdin, 100) == b"x"
+    await stage.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("/in/d/none", "has no 'd/none'"),
+        ("/in/d", "not a regular file"),
+        ("/out/none", "not there when the command begins"),
+    ],
+)
+async def test_standard_input_that_is_no_file(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, path: str, fault: str
+) -> None:
+    pdh = server.add_collection({"d/x": b"x"})
+    mounts = {"/in": {"kind": "collection", "portable_data_hash": pdh}, "stdin": {"kind": "file", "path": path}}
+    with pytest.raises(ExecutionError, match=rf"mounts\[stdin\]: .*{fault}") as caught:
+        await staged(tmp_path, inputs, mounts)
+    assert caught.value.failure is Failure.USER
+
+
+async def test_a_file_mount_of_what_is_not_there(inputs: Inputs, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="not there when the command begins"):
+        await staged(tmp_path, inputs, {"/a": {"kind": "file", "path": "/out/x"}})
+
+
+@pytest.mark.parametrize(("memory", "size"), [(False, 5), (True, None)])
+async def test_an_engine_that_sees_no_mounts_of_ours_makes_memory_itself(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: bool, size: int | None
+) -> None:
+    monkeypatch.setattr(linux, "mount", lambda *_: None)
+    stage = await staged(tmp_path, inputs, {"/t": {"kind": "tmp", "device_type": "ram", "capacity": 5}}, memory=memory)
+    assert {bind.target: bind.memory for bind in stage.binds} == {"/out": None, "/t": size}
+    await stage.close()
+
+
 async def test_the_tree_of_all_collections(inputs: Inputs, tmp_path: Path) -> None:
     keep, mount = _mounted(tmp_path, "by_id")
     stage = Stage(planned(tmp_path, {"/keep": {"kind": "keep"}}))

@@ -62,7 +62,7 @@ def list_(state: str | None, limit: int, as_json: bool) -> None:
                 "" if container is None or container["exit_code"] is None else str(container["exit_code"]),
                 _took(container) if container else "",
                 "yes" if container and is_reused(one, container) else "",
-                display.shorten(one["name"] or " ".join(one["command"])),
+                display.shorten(one["name"] or shown_command(one)),
             )
             for one, container in pairs
         ),
@@ -232,7 +232,7 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("state", found["state"]),
         ("created", f"{found['created_at']} ({display.age(found['created_at'], now)} ago)"),
         ("priority", str(found["priority"])),
-        ("command", " ".join(found["command"])),
+        ("command", shown_command(found)),
         ("image", found["container_image"]),
         ("needs", f"{_amount(constraints.get('vcpus'), str)} vcpus, {_amount(constraints.get('ram'), display.size)}"),
         *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
@@ -257,6 +257,11 @@ def describe(found: Record, container: Record | None, now: datetime) -> list[tup
         ("  output", container["output"] or ""),
         *((f"  {key}", str(value)) for key, value in status.items()),
     ]
+
+
+def shown_command(record: Record) -> str:
+    """The command of a request, for people."""
+    return " ".join(record["command"] or ()) or "(that of the image)"
 
 
 def _given(asked: Mapping[str, Any], container: Record) -> str:

@@ -39,7 +39,7 @@ _record, _doing = option_of("The record"), option_of("What to do")
 @click.command(
     cls=SectionedCommand, context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False}
 )
-@click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
+@click.argument("command", nargs=-1, metavar="[--] [COMMAND...]")
 @_data("--image", default="", metavar="IMAGE", help="Name, hash or collection of it.  [default: added last]")
 @_data(
     "--input", "inputs", type=INPUT, multiple=True, metavar="TARGET=SOURCE", help="Mount a path, HASH or UUID there."
@@ -101,6 +101,8 @@ def run(
 ) -> None:
     """Run COMMAND in a container, show what it writes, and leave with its exit code.
 
+    Without COMMAND that of --image is run (its ENTRYPOINT and CMD).
+
     The command starts in /out; what it leaves there is its output. The same command with the same image and inputs is
     not run twice: the earlier result is used, unless --no-reuse says otherwise.
 
@@ -113,6 +115,8 @@ def run(
     request stands for its output. With --json, the outcome is printed as JSON on standard output, and what the command
     writes goes to standard error.
     """
+    if not command and not options["image"]:
+        raise click.UsageError("Missing argument COMMAND; name one, or the --image whose own command is to run.")
     wish = Wish(
         command=command,
         inputs=inputs,

@@ -34,7 +34,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What was asked for on the command line."""
+    """What was asked for on the command line. Without a `command`, that of the image is run."""
 
     command: tuple[str, ...]
     image: str = ""
@@ -102,7 +102,6 @@ def request_body(
     body: dict[str, Any] = {
         "state": "Committed",
         "name": wish.name,
-        "command": list(wish.command),
         "container_image": image,
         "cwd": wish.workdir,
         "environment": dict(wish.environment),
@@ -131,6 +130,7 @@ def _asked_for(wish: Wish, after: Sequence[str]) -> dict[str, Any]:
         **wish.gang,
     }
     return {
+        "command": list(wish.command),
         "scheduling_parameters": {name: value for name, value in scheduling.items() if value},
         "container_count_max": wish.attempts,
         "description": wish.description,

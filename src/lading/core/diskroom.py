@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from lading.core.mounts import covering
 from lading.core.sizing import GIB, KIB, MIB, UNLIMITED, format_bytes
 
 AUTOMATIC = -1
@@ -86,7 +87,8 @@ class Allowance:
 
 def allowance(mounts: Mapping[str, object], limits: ScratchLimits, *, output_path: str, ranks: int = 1) -> Allowance:
     """What a container with these mounts may write on the disk of a machine that has so many ranks of it."""
-    sizes = [_capacity(one, limits.mount, is_output=path == output_path) for path, one in mounts.items()]
+    output = covering(mounts, output_path)
+    sizes = [_capacity(one, limits.mount, is_output=path == output) for path, one in mounts.items()]
     if UNLIMITED in sizes or not limits.beside:
         return Allowance(files=limits.files * ranks)
     return Allowance(mounts=sum(sizes), beside=limits.beside * ranks, files=limits.files * ranks)

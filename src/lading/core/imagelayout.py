@@ -144,9 +144,11 @@ def process(
 
 
 def check_command(image: ImageConfig, command: Sequence[str]) -> None:
-    """Raise ExecutionError(IMAGE) when neither the record nor the image says what to run."""
+    """Raise ExecutionError(USER) when neither the record nor the image says what to run."""
     if not (command or image.entrypoint or image.command):
-        raise _fault("the request names no command, and the image has neither CMD nor ENTRYPOINT; name a command")
+        raise ExecutionError(
+            "the request names no command, and the image has neither CMD nor ENTRYPOINT; name a command", Failure.USER
+        )
 
 
 def account(user: str, *, passwd: str, group: str) -> Account:

@@ -1,14 +1,17 @@
 """From the mounts of a container to what has to be made on the host, bound into the container, and kept afterwards.
 
-Rules (api-contract 3.3, dispatch-contract A.9):
+Rules (docs/spec/containers, section Mounts):
 
 - Targets are taken parents first, so that nested mounts come on top.
-- The output path must be a writable mount: kind tmp, or a collection without content that is writable.
-- Below the output path only collection, text and json may be mounted. Text, json, secrets and writable collections are
-  put there as ordinary files that the command may change; read-only collections are bound, and referred to when the
-  output is saved.
-- A collection with content is writable only below the output path, as a copy.
-- stdin comes from a file of a collection, from json or from text; stdout and stderr go to a file below the output path.
+- The output path is a writable mount (kind tmp, or a collection that is writable), or a file or directory in one, which
+  the command makes. This mount is the *cover* of the output path.
+- In the cover text, json and writable collections are put as ordinary files that the command may change; read-only
+  collections are bound, and referred to when the output is saved. Below the output path there is no tmp, git_tree or
+  keep mount.
+- A collection with content that is writable is a copy, which ends with the container unless it is in the output.
+- A file mount shows again a file or directory of another mount, as that mount does: read-only, or writable.
+- stdin comes from a file of another mount, of a collection, from json or from text; stdout and stderr go to a file in a
+  writable mount.
 - A git_tree is bound read-only; what links of the output lead to in it is copied.
 - keep shows every collection that the container may read, read-only; what links of the output lead to in it is referred
   to where a portable data hash names it, else copied.
@@ -24,14 +27,14 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from lading.core.errors import ExecutionError, Failure
 from lading.core.ids import is_pdh
 from lading.core.jsonvalue import Json, canonical
+from lading.core.mounts import STREAMS, covering
 
-STREAMS = ("stdin", "stdout", "stderr")
 BY_ID = "by_id"
 """The directory of the keep tree in which collections are found by their ids."""
 
@@ -173,7 +176,8 @@ class MountPlan:
     @property
     def git_trees(self) -> tuple[GitTree, ...]:
         """Git trees and blobs that must be at hand, each once."""
-        return tuple(dict.fromkeys(bind.source for bind in self.binds if isinstance(bind.source, GitTree)))
+        trees = (bind.source for bind in self.binds if isinstance(bind.source, GitTree))
+        return tuple(dict.fromkeys(replace(one, path="") for one in trees))
 
 
 def plan(mounts: Mapping[str, Json], *, secret_mounts: Mapping[str, Json], output_path: str, scratch: str) -> MountPlan:
@@ -184,25 +188,35 @@ def plan(mounts: Mapping[str, Json], *, secret_mounts: Mapping[str, Json], outpu
     both = sorted(set(mounts) & set(secret_mounts))
     if both:
         raise _fault(both[0], "is both a mount and a secret mount; remove one of them")
-    draft = _Draft(output_path=output_path, scratch=scratch)
     specs = {target: _spec(target, value) for target, value in {**mounts, **secret_mounts}.items()}
-    _check_output(output_path, specs.get(output_path))
-    for target in sorted(specs, key=lambda one: (one in STREAMS, one.split("/"))):
+    cover = _cover(output_path, {target: specs[target] for target in mounts})
+    draft = _Draft(output_path=output_path, cover=cover, scratch=scratch)
+    for target in sorted(specs, key=lambda one: (_turn(one, specs[one]), one.split("/"))):
         _add(draft, target, specs[target], secret=target in secret_mounts)
+    for target in draft.aliases:
+        inner = next((one for one in specs if one.startswith(target + "/")), None)
+        if inner is not None:
+            raise _fault(inner, f"lies inside the file mount {target}; nothing can be mounted there")
     return draft.finish()
+
+
+def _turn(target: str, spec: Mapping[str, Json]) -> int:
+    """The order of mounts: those that name others come after them."""
+    return 2 if target in STREAMS else 1 if spec.get("kind") == "file" else 0
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A plan being built."""
+    """A plan being built. `cover` is the mount that the output path is or lies in."""
 
     output_path: str
+    cover: str
     scratch: str
-    output_directory: str = ""
     steps: list[Step] = field(default_factory=list)
-    binds: list[BindMount] = field(default_factory=list)
-    areas: list[Area] = field(default_factory=list)
+    bound: dict[str, BindMount] = field(default_factory=dict)
+    areas: dict[str, Area] = field(default_factory=dict)
     streams: dict[str, str] = field(default_factory=dict)
+    aliases: list[str] = field(default_factory=list)
     stdin: Source | None = None
     made: int = 0
 
@@ -211,28 +225,48 @@ class _Draft:
         self.made += 1
         return f"{self.scratch}/{self.made}"
 
-    def inside_output(self, target: str) -> str:
-        """The host path of a container path below the output path. Raises ExecutionError inside a read-only mount."""
-        below = (bind.target for bind in self.binds if bind.target.startswith(self.output_path + "/"))
-        cover = next((one for one in below if target.startswith(one + "/")), None)
-        if cover is not None:
-            raise _fault(target, f"lies inside the read-only mount {cover}")
-        return self.output_directory + target[len(self.output_path) :]
+    def find(self, target: str, path: str) -> BindMount:
+        """The innermost mount that the container path `path` is or lies in. Raises ExecutionError, of `target`."""
+        cover = covering(self.bound, path)
+        if cover is None:
+            raise _fault(target, f"path {path!r} is in no mount of the container")
+        return self.bound[cover]
+
+    def writable(self, target: str, path: str) -> str:
+        """The host path of a container path. Raises ExecutionError, of `target`, unless it is in a writable mount."""
+        bind = self.find(target, path)
+        if bind.readonly or not isinstance(bind.source, Host):
+            what = "" if path == target else f"path {path!r} "
+            raise _fault(target, f"{what}lies inside the read-only mount {bind.target}")
+        return bind.source.path + path[len(bind.target) :]
+
+    def source(self, target: str, path: str) -> Source:
+        """What is at a container path. Raises ExecutionError, of `target`."""
+        bind = self.find(target, path)
+        below = path[len(bind.target) + 1 :]
+        return replace(bind.source, path=posixpath.join(bind.source.path, below)) if below else bind.source
 
     def bind(self, target: str, source: Source, *, readonly: bool, keep: Keep) -> None:
         """Show `source` at `target`."""
-        self.binds.append(BindMount(source, target, readonly))
-        self.areas.append(Area(target, keep, source if keep in (Keep.FILES, Keep.REFERENCE) else None))
+        self.bound[target] = BindMount(source, target, readonly)
+        self.areas[target] = Area(target, keep, source if keep in (Keep.FILES, Keep.REFERENCE) else None)
+
+    def hide(self, target: str) -> None:
+        """Keep ordinary files at `target` out of the output."""
+        self.areas[target] = Area(target, Keep.NOTHING)
 
     def finish(self) -> MountPlan:
         """The plan."""
+        output = self.writable(self.output_path, self.output_path)
+        if self.output_path.count("/") > self.cover.count("/") + 1:
+            self.steps.append(MakeDirectory(posixpath.dirname(output)))
         return MountPlan(
             output_path=self.output_path,
-            output_directory=self.output_directory,
+            output_directory=output,
             scratch=self.scratch,
             steps=tuple(self.steps),
-            binds=tuple(self.binds),
-            areas=tuple(self.areas),
+            binds=tuple(self.bound[one] for one in sorted(self.bound, key=lambda one: one.split("/"))),
+            areas=tuple(self.areas.values()),
             stdin=self.stdin,
             stdout=self.streams.get("stdout"),
             stderr=self.streams.get("stderr"),
@@ -272,43 +306,47 @@ def _collection(target: str, spec: Mapping[str, Json]) -> Collection | None:
     return Collection(pdh, "" if path == "." else path)
 
 
-def _check_output(output_path: str, spec: Mapping[str, Json] | None) -> None:
-    kind = spec.get("kind") if spec else None
-    fresh = spec is not None and kind == "collection" and _collection(output_path, spec) is None
-    if output_path in STREAMS or not (kind == "tmp" or (fresh and spec and spec.get("writable"))):
+def _cover(output_path: str, specs: Mapping[str, Mapping[str, Json]]) -> str:
+    """The mount that the output path is or lies in. Raises ExecutionError unless it is writable."""
+    cover = covering(specs, output_path)
+    spec = specs[cover] if cover is not None else {}
+    kind = spec.get("kind")
+    if cover is None or not (kind == "tmp" or (kind == "collection" and spec.get("writable"))):
         raise _fault(output_path, "the output path does not correspond to a writable mount; make it a tmp mount")
+    return cover
 
 
 def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) -> None:
     kind = spec.get("kind")
-    below = target.startswith(draft.output_path + "/")
+    in_cover = target.startswith(draft.cover + "/")
+    in_output = target.startswith(draft.output_path + "/")
     if target in STREAMS:
         _add_stream(draft, target, spec, secret=secret)
     elif kind in ("text", "json"):
-        _add_file(draft, target, spec, below=below, secret=secret)
+        _add_file(draft, target, spec, in_cover=in_cover, secret=secret)
     elif kind == "collection":
-        _add_collection(draft, target, spec, below=below)
-    elif kind == "tmp" and not below:
+        _add_collection(draft, target, spec, in_cover=in_cover)
+    elif kind == "file" and not secret:
+        _add_alias(draft, target, spec, in_output=in_output)
+    elif kind == "tmp" and not in_output:
         _add_tmp(draft, target, spec)
-    elif kind == "git_tree" and not below:
+    elif kind == "git_tree" and not in_output:
         _add_git_tree(draft, target, spec)
-    elif kind == "keep" and not below:
+    elif kind == "keep" and not in_output:
         keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
         draft.bind(target, KeepTree(), readonly=True, keep=keep)
-    elif below:
-        raise _fault(target, f"kind {kind!r} cannot be below the output path; only collection, text and json can")
+    elif in_output:
+        raise _fault(target, f"kind {kind!r} cannot be below the output path; only collection, text, json and file can")
     else:
         raise _fault(target, f"kind {kind!r} cannot be mounted here")
 
 
 def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
-    path, output = draft.fresh(), target == draft.output_path
+    path, output = draft.fresh(), target == draft.cover
     # The output stays on disk: what a command wrote must survive when memory is short.
     in_memory = spec.get("device_type") == "ram" and not output
     capacity = spec.get("capacity")
     draft.steps.append(MakeDirectory(path, in_memory, capacity if in_memory and isinstance(capacity, int) else 0))
-    if output:
-        draft.output_directory = path
     keep = Keep.FILES if output else Keep.TEMPORARY
     draft.bind(target, Host(path), readonly=False, keep=Keep.NOTHING if spec.get("exclude_from_output") else keep)
 
@@ -323,65 +361,81 @@ def _add_git_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
     raise _fault(target, "names no tree and no blob; a container needs the hash that its request was resolved to")
 
 
-def _add_collection(draft: _Draft, target: str, spec: Mapping[str, Json], *, below: bool) -> None:
+def _add_collection(draft: _Draft, target: str, spec: Mapping[str, Json], *, in_cover: bool) -> None:
     source, writable = _collection(target, spec), bool(spec.get("writable"))
     excluded = bool(spec.get("exclude_from_output"))
-    if below and writable:
-        path = draft.inside_output(target)
-        draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
-        if excluded:
-            draft.areas.append(Area(target, Keep.NOTHING))
-    elif source is None:
-        path = draft.fresh()
-        draft.steps.append(MakeDirectory(path))
-        if target == draft.output_path:
-            draft.output_directory = path
-        draft.bind(target, Host(path), readonly=not writable, keep=Keep.NOTHING if excluded else Keep.FILES)
-    elif writable:
-        raise _fault(target, "a collection with content can be writable only below the output path")
-    else:
+    if source is not None and not writable:
         draft.bind(target, source, readonly=True, keep=Keep.NOTHING if excluded else Keep.REFERENCE)
+        return
+    inside = in_cover and writable
+    path = draft.writable(target, target) if inside else draft.fresh()
+    draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
+    if not inside:
+        draft.bind(target, Host(path), readonly=not writable, keep=Keep.NOTHING if excluded else Keep.FILES)
+    elif excluded:
+        draft.hide(target)
 
 
-def _add_file(draft: _Draft, target: str, spec: Mapping[str, Json], *, below: bool, secret: bool) -> None:
+def _add_file(draft: _Draft, target: str, spec: Mapping[str, Json], *, in_cover: bool, secret: bool) -> None:
     content = _content(target, spec)
     hidden = secret or bool(spec.get("exclude_from_output"))
-    if below and not secret:
-        draft.steps.append(WriteFile(draft.inside_output(target), content, writable=True))
+    if in_cover and not secret:
+        draft.steps.append(WriteFile(draft.writable(target, target), content, writable=True))
         if hidden:
-            draft.areas.append(Area(target, Keep.NOTHING))
+            draft.hide(target)
         return
-    if below:
-        draft.inside_output(target)
+    if in_cover:
+        draft.writable(target, target)
     path = draft.fresh()
     draft.steps.append(WriteFile(path, content))
     draft.bind(target, Host(path), readonly=True, keep=Keep.NOTHING if hidden else Keep.FILES)
 
 
+def _add_alias(draft: _Draft, target: str, spec: Mapping[str, Json], *, in_output: bool) -> None:
+    path = _path(target, spec)
+    bind, source = draft.find(target, path), draft.source(target, path)
+    if in_output and not bind.readonly:
+        raise _fault(target, f"path {path!r} is in the writable mount {bind.target}; in the output, copy it instead")
+    keep = Keep.NOTHING if spec.get("exclude_from_output") else draft.areas[bind.target].keep
+    draft.bind(target, source, readonly=bind.readonly, keep=keep)
+    draft.aliases.append(target)
+
+
 def _add_stream(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) -> None:
     kind = spec.get("kind")
     if target == "stdin":
-        _add_stdin(draft, spec)
-        return
-    path = _text(spec, "path")
-    if kind != "file" or secret:
-        raise _fault(target, f"kind {kind!r} cannot take a stream; use kind file with a path below the output path")
-    if not path.startswith(draft.output_path + "/") or posixpath.normpath(path) != path:
-        raise _fault(target, f"path {path!r} is not below the output path {draft.output_path}")
-    draft.streams[target] = draft.inside_output(path)
+        _add_stdin(draft, spec, secret=secret)
+    elif kind != "file" or secret:
+        raise _fault(target, f"kind {kind!r} cannot take a stream; use kind file with a path in a writable mount")
+    else:
+        path = _path(target, spec)
+        if path in draft.bound:
+            raise _fault(target, f"path {path!r} is a mount; name a file in it")
+        draft.streams[target] = draft.writable(target, path)
 
 
-def _add_stdin(draft: _Draft, spec: Mapping[str, Json]) -> None:
+def _add_stdin(draft: _Draft, spec: Mapping[str, Json], *, secret: bool) -> None:
     kind = spec.get("kind")
     if kind in ("json", "text"):
         path = draft.fresh()
         draft.steps.append(WriteFile(path, _content("stdin", spec)))
         draft.stdin = Host(path)
         return
+    if kind == "file" and not secret:
+        draft.stdin = draft.source("stdin", _path("stdin", spec))
+        return
     source = _collection("stdin", spec) if kind == "collection" else None
     if source is None or not source.path:
-        raise _fault("stdin", "must be a file of a collection (portable_data_hash and path), json or text")
+        raise _fault("stdin", "must be a file of another mount or of a collection (with its path), json or text")
     draft.stdin = source
+
+
+def _path(target: str, spec: Mapping[str, Json]) -> str:
+    """The path of a file mount."""
+    path = _text(spec, "path")
+    if not path.startswith("/") or posixpath.normpath(path) != path or "\0" in path:
+        raise _fault(target, f"path {path!r} is not an absolute path without '.', '..' or empty elements")
+    return path
 
 
 def _content(target: str, spec: Mapping[str, Json]) -> bytes:

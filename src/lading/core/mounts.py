@@ -3,19 +3,21 @@
 * A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty element, not `/` itself.
 * Kinds: collection, git_tree, keep, tmp, json, text, file. `keep` shows all collections that the container's token can
   read, so it needs runtime_constraints.API. What a git_tree mount may say stands in `gittree`.
-* stdout and stderr take a file, and only they do; stdin takes a collection, json or text.
+* stdout and stderr take a file in a writable mount; stdin takes a file of another mount, a collection, json or text.
+* At a path, a file mount shows again what another mount has.
+* The output path is a mount, or lies in one that is writable.
 * Keys that do not belong to a kind are accepted with a zero value only, since typed clients send every key.
 * Resolving changes collections and git trees. Of a collection the uuid goes, the portable data hash stays; with only a
   uuid it is looked up. Of a git tree only the hash of the tree or blob stays. So two spellings of one input are one
-  container (api-contract 3.2). Collections named in either way must be readable.
+  container. Collections named in either way must be readable.
 
-Source: api-contract 3.1, 3.2; seed 002, "Mount types".
+See docs/spec/containers, section Mounts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -69,22 +71,23 @@ _KEYS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
     }
 )
 """The keys of each kind and the type of their values; "" is any JSON value."""
-_PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT, Kind.KEEP, Kind.GIT_TREE)
+_PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT, Kind.KEEP, Kind.GIT_TREE, Kind.FILE)
 _STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
     {
-        "stdin": (Kind.COLLECTION, Kind.JSON, Kind.TEXT),
+        "stdin": (Kind.COLLECTION, Kind.JSON, Kind.TEXT, Kind.FILE),
         "stdout": (Kind.FILE,),
         "stderr": (Kind.FILE,),
     }
 )
-_DEVICES = ("ram", "ssd", "disk", "network", "")
+DEVICES = ("ram", "ssd", "disk", "network")
+"""The values of `device_type`, fastest first."""
 _HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
 
 
 def validate(
     mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], *, output_path: str, has_api: bool = False
 ) -> None:
-    """Check both mount tables and that `output_path` is a mount. Raises Invalid "[target][key]: fault".
+    """Check both mount tables and that `output_path` is, or is in, a mount. Raises Invalid "[target][key]: fault".
 
     `has_api`: the container has a token for the API, which `keep` needs.
     """
@@ -98,8 +101,19 @@ def validate(
         _check_spec("Secret mounts", target, spec, (Kind.JSON, Kind.TEXT))
         if target in mounts:
             raise Invalid(f"Secret mounts [{printable(target)}]: conflict with non-secret mounts")
-    if output_path not in mounts:
-        raise Invalid("Output path must be a mount target")
+    _check_output(mounts, output_path)
+    for target, spec in mounts.items():
+        if isinstance(spec, dict) and spec["kind"] == Kind.FILE:
+            _check_file(mounts, secret_mounts, target, str(spec["path"]))
+
+
+def covering(targets: Container[str], path: str) -> str | None:
+    """The innermost of these mount targets that the container path `path` is, or lies in; None where there is none."""
+    while path.startswith("/"):
+        if path in targets:
+            return path
+        path = path.rpartition("/")[0]
+    return None
 
 
 def git_references(mounts: Mapping[str, Json]) -> tuple[gittree.Reference, ...]:
@@ -139,6 +153,22 @@ def resolve(
     return ordered_object(resolved)
 
 
+def slower(mounts: Mapping[str, Json], scratch: str, *, output_path: str) -> tuple[str, ...]:
+    """Sentences on tmp mounts that get slower storage than their `device_type` asks for.
+
+    `scratch` is the type of the storage for all that are not in memory, "" where it is not known. What is in the output
+    is never in memory: it has to survive when memory is short.
+    """
+    output, said = covering(mounts, output_path), []
+    for target, spec in mounts.items():
+        wanted = spec.get("device_type") if isinstance(spec, dict) and spec.get("kind") == Kind.TMP else None
+        if wanted not in DEVICES or scratch not in DEVICES or (wanted == "ram" and target != output):
+            continue
+        if DEVICES.index(scratch) > DEVICES.index(str(wanted)):
+            said.append(f"mounts[{printable(target)}]: asks for {wanted}, the scratch of this machine is {scratch}")
+    return tuple(said)
+
+
 def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:
     """The portable data hashes in the collection mounts of a container, without the paths that may follow them."""
     named = [spec.get("portable_data_hash") for spec in mounts.values() if isinstance(spec, dict)]
@@ -146,7 +176,7 @@ def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:
 
 
 def same_spelling(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
-    """Whether `new` is `old` but for additional zero values (ignored on a Committed request, api-contract 1.1)."""
+    """Whether `new` is `old` but for additional zero values (ignored on a Committed request)."""
     return old.keys() == new.keys() and all(same(_compact(old[target]), _compact(new[target])) for target in old)
 
 
@@ -156,10 +186,44 @@ def _check_target(table: str, target: str, streams: tuple[str, ...]) -> None:
     if not target.startswith("/"):
         allowed = f"{', '.join(streams)} or an absolute path"
         raise Invalid(f"{table} [{printable(target)}]: invalid target: must be {allowed}")
-    if "\0" in target or any(part in ("", ".", "..") for part in target[1:].split("/")):
+    if not _is_canonical(target):
         raise Invalid(
             f"{table} [{printable(target)}]: invalid target: an absolute path has no '.', '..' or empty element"
         )
+
+
+def _check_output(mounts: Mapping[str, Json], output_path: str) -> None:
+    if output_path in mounts:
+        return
+    cover = covering(mounts, output_path)
+    if cover is None or not _is_canonical(output_path):
+        raise Invalid("Output path must be a mount target, or lie in one")
+    if not _is_writable(mounts[cover]):
+        raise Invalid(f"Output path lies in the mount {printable(cover)}, which the command cannot write to")
+
+
+def _check_file(mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], target: str, path: str) -> None:
+    """Check that a file mount names something in another mount, which for an output stream is writable."""
+    where = f"Mounts [{printable(target)}][path]"
+    if not _is_canonical(path):
+        raise Invalid(f"{where}: must be an absolute path inside the container, without '.', '..' or empty elements")
+    cover = covering({**mounts, **secret_mounts}, path)
+    if cover is None or cover == target:
+        raise Invalid(f"{where}: {printable(path)} is in no other mount")
+    spec = mounts.get(cover)
+    if isinstance(spec, dict) and spec["kind"] == Kind.FILE:
+        raise Invalid(f"{where}: {printable(path)} is in the file mount {printable(cover)}; name what that one names")
+    if target in ("stdout", "stderr") and not (_is_writable(spec) and path != cover):
+        raise Invalid(f"{where}: {printable(path)} is not in a mount that the command can write to")
+
+
+def _is_canonical(path: str) -> bool:
+    return path.startswith("/") and "\0" not in path and not {"", ".", ".."} & set(path[1:].split("/"))
+
+
+def _is_writable(spec: Json) -> bool:
+    kinds = isinstance(spec, dict) and (spec.get("kind"), bool(spec.get("writable")))
+    return kinds in ((Kind.TMP, False), (Kind.COLLECTION, True))
 
 
 def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) -> None:
@@ -184,8 +248,8 @@ def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) ->
 
 def _check_values(where: str, spec: Mapping[str, Json], kind: Kind) -> None:
     if kind is Kind.TMP:
-        if (spec.get("device_type") or "") not in _DEVICES:
-            raise Invalid(f"{where}[device_type]: must be one of {', '.join(filter(None, _DEVICES))}")
+        if (spec.get("device_type") or DEVICES[-1]) not in DEVICES:
+            raise Invalid(f"{where}[device_type]: must be one of {', '.join(DEVICES)}")
         if not isinstance(spec.get("capacity") or 0, int) or not 0 <= int(str(spec.get("capacity") or 0)) < 2**63:
             raise Invalid(f"{where}[capacity]: must be a number of bytes, 0 or more")
     if kind is Kind.TEXT and not isinstance(spec.get("content"), str):

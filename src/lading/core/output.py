@@ -8,6 +8,7 @@ The walk starts at the output path, inside the container's view of its file syst
   never lead to a file of the host that the container did not see. A link into any mount is mapped through that mount.
 - A link to nothing, to a path in no mount, to a tmp mount that is not the output, in a circle, or over more than 10
   links is an error; a link to a secret is dropped.
+- An output path that is a file gives an output with this file alone, under its own name.
 - Empty directories get a file `.keep`. Fifos, sockets and devices are left out with a note.
 - Globs apply to paths relative to the output path, in collections too.
 - The files that are copied may have a limited number of bytes together. What is referred to is stored already, and
@@ -189,7 +190,7 @@ class _Walk:
             case DirectoryEntry() as entry:
                 self._visit_directory(name, place, entry, inside)
             case FileEntry(size):
-                self._visit_file(name, place, size)
+                self._visit_file(name or posixpath.basename(self.output_path), place, size)
             case _:
                 self.notes.append(f"{self._shown(name)} is neither a file nor a directory; it is not saved")
 

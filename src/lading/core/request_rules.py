@@ -186,11 +186,14 @@ def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Po
     if committed and record["priority"] is None:
         raise Invalid("Priority cannot be nil")
     scheduling = as_object("scheduling_parameters", record["scheduling_parameters"])
-    if record["command"] is None and read_gang(scheduling).nodes > 1:
-        raise Invalid("Command can't be blank where several nodes are asked for")
+    tables = [as_object(name, record[name]) for name in ("mounts", "secret_mounts")]
+    if read_gang(scheduling).nodes > 1:
+        if record["command"] is None:
+            raise Invalid("Command can't be blank where several nodes are asked for")
+        if record["output_path"] not in tables[0]:
+            raise Invalid("Output path must be a mount target where several nodes are asked for")
     _check_nul("command", record["command"])
     attributes.environment("environment", record["environment"])
-    tables = (as_object(name, record[name]) for name in ("mounts", "secret_mounts"))
     needs = as_object("runtime_constraints", record["runtime_constraints"])
     mounts.validate(*tables, output_path=str(record["output_path"]), has_api=needs["API"] is True)
     constraints.check(needs, committed=committed)

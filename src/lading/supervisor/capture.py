@@ -96,7 +96,7 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
     def look(source: Source, stop: Stop = never) -> Entry | None:
         entry = stage.look(source, stop=stop)
         if entry is None and source == Host(plan.output_directory):
-            raise ExecutionError(f"output: {plan.output_path} is gone, nothing of it can be saved", Failure.USER)
+            raise ExecutionError(f"output: {plan.output_path} does not exist, nothing of it can be saved", Failure.USER)
         return entry
 
     # Most outputs are a few files: going to a thread would take longer than looking.

@@ -39,6 +39,7 @@ from lading.core.container import State
 from lading.core.diskroom import Allowance, Amount, ScratchLimits, allowance, spent
 from lading.core.errors import ExecutionError, Failure, Full, LadingError
 from lading.core.hpc_gang import read_gang
+from lading.core.mounts import slower
 from lading.supervisor import diskwatch, linux, projectquota
 from lading.supervisor.activity import Activity
 from lading.supervisor.annexes import Annexes
@@ -60,10 +61,12 @@ from lading.supervisor.logs import INSTANCE, NODE, RANKS, RECORD, STDERR, STDOUT
 from lading.supervisor.machine import describe_machine
 from lading.supervisor.projectquota import Project
 from lading.supervisor.results import Results
+from lading.supervisor.scratch_device import device_type
 from lading.supervisor.session import Lost, Session, open_transport
 from lading.supervisor.specifying import amount, specify
 from lading.supervisor.staging import Inputs, Stage, full_places
 from lading.supervisor.together import Interrupted, together, unless
+from lading.supervisor.turn import Turn
 
 _DRAIN = 5.0
 _FREE_TIME = 60.0
@@ -100,20 +103,21 @@ async def supervise(
     flush: asyncio.Event | None = None,
     reprice: asyncio.Event | None = None,
     on_idle: Callable[[], None] | None = None,
+    turn: Turn | None = None,
 ) -> int:
     """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not (dispatch-contract A.1).
 
     The caller holds the lock of the run directory, in which is nothing of an earlier one. `stop` is set to cancel
     the container, `flush` to have its log saved now, `reprice` when there may be new prices. A `transport` that is
     given stays open. `on_idle` is called when the command has ended and nothing of it takes processors, RAM or GPUs any
-    more; for some containers never.
+    more; for some containers never. `turn` waits for room after a long preparation.
     """
     way = transport or open_transport(assignment)
     supervisor = Supervisor(assignment, Session(assignment, way), clock=clock, engines=engines)
     supervisor.stop = stop or supervisor.stop
     supervisor.flush = flush or supervisor.flush
     supervisor.reprice = reprice or supervisor.reprice
-    supervisor.on_idle = on_idle
+    supervisor.on_idle, supervisor.turn = on_idle, turn
     try:
         return await supervisor.run()
     finally:
@@ -127,6 +131,7 @@ class Supervisor:
     def __init__(self, assignment: Assignment, session: Session, *, clock: Clock, engines: EngineMaker) -> None:
         self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.on_idle: Callable[[], None] | None = None
+        self.turn: Turn | None = None
         self._assignment = assignment
         self._session = session
         self._directory = Path(assignment.run_directory)
@@ -288,14 +293,16 @@ class Supervisor:
         self._stage = Stage(plan)
         image = CollectionImage(session.data, session.blocks, container.container_image)
         self._log.say(f"image {container.container_image}; {len(plan.collections)} input collections")
+        scratch = device_type(self._directory)
+        for note in slower(container.mounts, scratch, output_path=container.output_path):
+            self._log.say(note)
         set_stage = self._stage.set(self._inputs, memory=private, keep=self._keep)
+        work = together(
+            self._activity.doing("fetching its inputs", set_stage),
+            self._activity.doing("unpacking its image", self._by_engine(self._engine.prepare(image))),
+        )
         async with self._activity.shown():
-            await self._unless_stopped(
-                together(
-                    self._activity.doing("fetching its inputs", set_stage),
-                    self._activity.doing("unpacking its image", self._by_engine(self._engine.prepare(image))),
-                )
-            )
+            await self._unless_stopped(self.turn.prepare(work) if self.turn is not None else work)
         self._base = await asyncio.to_thread(diskwatch.base, self._directory) if plan.copies else Amount()
         self._limit_disk()
 

@@ -97,14 +97,19 @@ class Stage:
         self.stderr = -1
         self._leases = AsyncExitStack()
         self._trees: dict[str, Path] = {}
+        self._in_memory: dict[str, int] = {}
         self._keep: KeepMount | None = None
 
     async def set(self, inputs: Inputs, *, memory: bool, keep: KeepMount | None = None) -> None:
-        """Make everything. `memory`: file systems in memory can be given to the container; `keep`: its mount.
+        """Make everything. `memory`: the container sees file systems in memory that are made here, otherwise the engine
+        makes them; `keep`: its mount.
 
         Raises ExecutionError naming what is missing or cannot be made.
         """
         self._keep = keep
+        if not memory:
+            made = (step for step in self.plan.steps if isinstance(step, MakeDirectory) and step.in_memory)
+            self._in_memory = {step.path: step.capacity for step in made}
         await self._lease(inputs, await self._mount(inputs))
         try:
             for step in self.plan.steps:
@@ -129,13 +134,13 @@ class Stage:
         return any(isinstance(step, MakeDirectory) and step.in_memory for step in self.plan.steps)
 
     def find(self, source: Source) -> Path:
-        """The host path of a file or directory. Raises ExecutionError(USER) when a collection does not have it."""
-        if isinstance(source, Host):
-            return Path(source.path)
+        """The host path of a file or directory. Raises ExecutionError(USER) when it is not there, or through a link."""
         top, below = self._place(source)
         path = top / below
         if not path.exists():
-            raise ExecutionError(f"{_named(source)} has no {source.path!r}", Failure.USER)
+            raise ExecutionError(_missing(source), Failure.USER)
+        if not isinstance(source, Collection) and _plain(top, below) is None:
+            raise ExecutionError(f"{_named(source)} has a link at or above {source.path!r}", Failure.USER)
         return path
 
     def look(self, source: Source, *, stop: confined.Stop = confined.never) -> Entry | None:
@@ -189,12 +194,19 @@ class Stage:
         await in_thread(lambda stop, _: _copy(found, target, stop), is_waited_for=True)
 
     def _bind(self) -> None:
-        binds = [Bind(str(self.find(bind.source)), bind.target, bind.readonly) for bind in self.plan.binds]
+        binds = [
+            Bind(str(self.find(bind.source)), bind.target, bind.readonly, self._memory_of(bind.source))
+            for bind in self.plan.binds
+        ]
         _check_mount_points(binds)
         if self._keep is not None:
             binds = [replace(bind, source=str(self._keep.shown(Path(bind.source)))) for bind in binds]
         self.binds = tuple(binds)
         self._open_streams()
+
+    def _memory_of(self, source: Source) -> int | None:
+        """The most bytes of a mount for which the engine has to make a file system in memory; None for others."""
+        return self._in_memory.get(source.path) if isinstance(source, Host) else None
 
     async def _lease(self, inputs: Inputs, mounted: frozenset[str]) -> None:
         for pdh in self.plan.collections:
@@ -232,10 +244,19 @@ class Stage:
         with confined.Tree.open(top) as tree, tree.parent(below) as (folder, name):
             return os.open(name, flags, 0o666, dir_fd=folder)
 
+    def _open_input(self, source: Source) -> int:
+        """A descriptor to read standard input from. Raises ExecutionError(USER) where there is no regular file."""
+        try:
+            return self.open_file(source)
+        except FileNotFoundError as error:
+            raise ExecutionError(f"mounts[stdin]: {_missing(source)}", Failure.USER) from error
+        except OSError as error:
+            raise ExecutionError(f"mounts[stdin]: {_named(source)}: not a regular file", Failure.USER) from error
+
     def _open_streams(self) -> None:
         plan = self.plan
         if plan.stdin is not None:
-            self.stdin = os.open(self.find(plan.stdin), os.O_RDONLY | os.O_CLOEXEC)
+            self.stdin = self._open_input(plan.stdin)
         if plan.stdout is not None:
             self.stdout = self._open_output(plan.stdout)
         if plan.stderr is not None:
@@ -264,9 +285,17 @@ def _is_full(path: Path) -> bool:
     )
 
 
-def _named(source: Collection | GitTree | KeepTree) -> str:
+def _missing(source: Source) -> str:
+    if isinstance(source, Host):
+        return "a file mount names something that is not there when the command begins"
+    return f"{_named(source)} has no {source.path!r}"
+
+
+def _named(source: Source) -> str:
     if isinstance(source, KeepTree):
         return "the tree of all collections"
+    if isinstance(source, Host):
+        return "a file of another mount"
     return f"collection {source.pdh}" if isinstance(source, Collection) else f"git {source.kind} {source.hash}"
 
 

@@ -37,6 +37,13 @@ def test_what_the_daemon_is_told() -> None:
     assert make_config(replace(spec, processes=7), image="i")["HostConfig"]["PidsLimit"] == 7
 
 
+def test_a_mount_in_memory() -> None:
+    binds = (Bind("/s", "/t", False, 5), Bind("/s", "/u", False, 0))
+    host = make_config(Spec(command=("a",), binds=binds), image="i")["HostConfig"]
+    options = "rw,exec,nosuid,nodev,mode=1777"
+    assert (host["Mounts"], host["Tmpfs"]) == ([], {"/t": f"{options},size=5", "/u": options})
+
+
 def test_what_the_daemon_is_not_told() -> None:
     config = make_config(Spec(command=("a",), cwd=".", network=True), image="sha256:0")
     assert "WorkingDir" not in config

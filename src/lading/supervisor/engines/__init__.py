@@ -38,11 +38,16 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A host file or directory that the container sees at `target`."""
+    """A host file or directory that the container sees at `target`.
+
+    `memory` is not None where the engine shows an empty file system in memory instead, of at most so many bytes (0: as
+    many as the machine gives).
+    """
 
     source: str
     target: str
     readonly: bool
+    memory: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

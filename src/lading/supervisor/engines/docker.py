@@ -28,6 +28,7 @@ from aiodocker.stream import Stream
 
 from lading.core.diskroom import Amount
 from lading.core.errors import ExecutionError, Failure
+from lading.core.imagelayout import ImageConfig, check_command
 from lading.supervisor.cgroup import LEAST_RAM, PERIOD
 from lading.supervisor.engines import Bind, Device, EngineSettings, Exec, Execution, Exit, ImageSource, Spec, owners
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
@@ -164,17 +165,24 @@ class DockerEngine:
             if spec.network:
                 joined, binds = await self._connect(spec)
                 spec = dataclasses.replace(spec, binds=(*binds, *spec.binds))
-            if spec.cwd not in ("", ".") and not spec.cwd.startswith("/"):
-                spec = dataclasses.replace(spec, cwd=await self._below_image_directory(spec.cwd))
+            spec = await self._completed(spec)
             self._config = self._configure(spec, joined=joined)
             self._container = await self._client().containers.create(self._config, name=self._uuid)
         streams = (spec.stdin, spec.stdout, spec.stderr)
         self._streams = tuple(os.dup(one) if one >= 0 else -1 for one in streams)  # type: ignore[assignment]
 
-    async def _below_image_directory(self, cwd: str) -> str:
-        """A directory of the record that is relative to the working directory of the image."""
+    async def _completed(self, spec: Spec) -> Spec:
+        """What to run, where the image has to be asked. Raises ExecutionError when neither names a command."""
+        is_relative = spec.cwd not in ("", ".") and not spec.cwd.startswith("/")
+        if spec.command and not is_relative:
+            return spec
         settings = (await self._client().images.inspect(self._image)).get("Config") or {}
-        return posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", cwd))
+        entrypoint, command = (tuple(settings.get(name) or ()) for name in ("Entrypoint", "Cmd"))
+        check_command(ImageConfig(diff_ids=(), entrypoint=entrypoint, command=command), spec.command)
+        if not is_relative:
+            return spec
+        cwd = posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", spec.cwd))
+        return dataclasses.replace(spec, cwd=cwd)
 
     async def _connect(self, spec: Spec) -> tuple[str, tuple[Bind, ...]]:
         """Make the namespace of its network; how it is joined, and the files that tell of it."""
@@ -422,7 +430,8 @@ def make_config(
         "StdinOnce": spec.stdin >= 0,
         "Tty": False,
         "HostConfig": {
-            "Mounts": [_mount(bind) for bind in spec.binds],
+            "Mounts": [_mount(bind) for bind in spec.binds if bind.memory is None],
+            "Tmpfs": {bind.target: _in_memory(bind.memory) for bind in spec.binds if bind.memory is not None},
             "NetworkMode": joined or "none",
             "Memory": ram,
             "MemorySwap": ram,
@@ -451,6 +460,11 @@ def make_config(
 
 def _device(device: Device) -> dict[str, str]:
     return {"PathOnHost": device.source, "PathInContainer": device.target, "CgroupPermissions": "rwm"}
+
+
+def _in_memory(size: int) -> str:
+    """The options of a file system in memory; the command may run as any user, and programs lie there too."""
+    return f"rw,exec,nosuid,nodev,mode=1777{f',size={size}' if size else ''}"
 
 
 def _mount(bind: Bind) -> dict[str, Any]:
