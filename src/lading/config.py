@@ -451,6 +451,12 @@ class Local:
         "", "`ec2`, `azure` or `google`: look for notices that the cloud takes this machine away.", private=True
     )
     MaxContainers: int = key(0, "Most containers at a time; 0 is as many as fit.", private=True)
+    MaxPreparing: int = key(
+        4,
+        "Containers whose images are unpacked and inputs fetched beside those that take VCPUs; further ones take their"
+        " VCPUs meanwhile.",
+        private=True,
+    )
     PollInterval: float = key(10.0, "Time between two full looks at the queue.", private=True, unit="seconds")
     GPUs: int = key(-1, "GPUs offered to containers at a time; -1 is all that they may use.", private=True)
     VisibleGPUs: str = key(

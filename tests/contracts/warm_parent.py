@@ -71,6 +71,9 @@ def start(sock: socket.socket, request: dict[str, Any], options: argparse.Namesp
         sock.send(told)
     if behave == "idle":
         sock.send(idle)
+    for word in ("preparing", "asking"):
+        if behave in (word, "asking"):
+            sock.send(json.dumps({"op": word, "uuid": uuid}).encode())
 
 
 def fork(sock: socket.socket, folder: Path, *, tied: bool) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lading.core.container import Container
-from lading.core.delays import Said, Scene, delays
+from lading.core.delays import Said, Scene, delays, misfit
 from lading.core.waiting import Judgement, Standing
 from lading.testing.records import make_container, make_request
 
@@ -90,3 +90,10 @@ def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
     assert Scene(said=said).told == "C."
     assert Scene(said=said[:2]).told == "N."
     assert Scene().told is None
+
+
+def test_whom_clients_are_warned_about() -> None:
+    large, other, room = Said("too large", "Too large."), Said("partition", "Elsewhere."), Said("capacity", "Next.")
+    assert misfit([large]) == "Too large."
+    assert misfit([large, other]) == "Elsewhere."
+    assert misfit([large, room]) == misfit([]) == ""

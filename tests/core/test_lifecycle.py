@@ -273,3 +273,12 @@ def test_the_server_lets_people_into_what_somebody_else_locked() -> None:
     for state in ("Queued", "Locked", "Complete", "Cancelled"):
         with pytest.raises(Invalid, match="running containers only"):
             lifecycle.enter(held(state))
+
+
+def test_the_warning_of_a_container_that_waits_ends_with_its_lock() -> None:
+    warned = lifecycle.warn(make_container(priority=1), "no room").container
+    assert warned.runtime_status == {"warning": "no room"}
+    assert lifecycle.warn(warned, "").container.runtime_status == {}
+    assert lifecycle.lock(warned, caller=HOLDER, tokens=TOKENS).container.runtime_status == {}
+    with pytest.raises(Invalid, match="only one that waits is warned about"):
+        lifecycle.warn(held("Locked"), "no room")

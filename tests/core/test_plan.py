@@ -17,6 +17,7 @@ from lading.core.plan import (
     Snapshot,
     Start,
     Worker,
+    admitted,
     apply,
     explain,
     order,
@@ -352,3 +353,14 @@ def test_why_gpus_do_not_suit_is_said() -> None:
     found = explain(gpu_snapshot(Gpu(stack="rocm", count=1, targets=("gfx90a",)), CARD))["a"]
     assert found.category is Category.TOO_LARGE
     assert found.sentence == "Not for this dispatcher: w is none for it, as its GPUs are for cuda."
+
+
+def test_prepared_containers_take_what_becomes_free_in_the_order_of_the_queue() -> None:
+    asking = {"large": (-2, "", "large"), "small": (-1, "", "small"), "flow": (-1, "", "flow")}
+    needs = {"runs": 2, "large": 3, "small": 1}
+    there = tuple(Occupant(uuid=uuid, need=Resources(vcpus, 1)) for uuid, vcpus in needs.items())
+    apart = (Occupant(uuid="flow", need=Resources(1, 1)),)
+    full = Worker(id="w", capacity=Resources(4, 100), occupants=there, supervisors=apart)
+    assert admitted(full, asking) == ("flow",)
+    assert admitted(replace(full, occupants=there[1:]), asking) == ("flow", "large", "small")
+    assert admitted(replace(full, occupants=(there[0], there[2])), asking) == ("flow", "small")

@@ -74,3 +74,19 @@ async def test_a_dispatcher_with_nothing_to_say_says_that_it_is_there() -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert server.statuses == {}
+
+
+async def test_misfits_are_named_when_they_are_new_and_when_nothing_was_said_for_long() -> None:
+    server, found = FakeContainers(), {"a"}
+    client = ApiClient(server, "secret", retry=NO_RETRY)
+    made = Board(client, dict, Diary(lambda: 0.0), interval=0.001, misfits=lambda: found)
+    for _ in range(2):
+        await made.post()
+    assert (server.calls, server.misfits) == (["POST dispatch/statuses"], {"a"})
+    server.misfits.clear()
+    found.add("b")
+    await made.post()
+    assert server.misfits == {"b"}
+    made.repeat()
+    await made.post()
+    assert server.misfits == {"a", "b"}

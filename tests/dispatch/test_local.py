@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -212,6 +213,29 @@ async def test_what_saves_results_is_shown_as_idle_a_few_at_a_time(tmp_path: Pat
         assert not fleet.view().processes[UUID].idle
         await until(fleet, lambda view: view.processes[OTHER].idle)
         await kill(fleet, OTHER)
+
+
+async def test_what_is_prepared_is_shown_a_few_at_a_time(tmp_path: Path) -> None:
+    async with local(tmp_path, start="preparing", most_preparing=1) as fleet:
+        await ready(fleet)
+        for uuid in (UUID, OTHER):
+            await fleet.start(replace(ASSIGNMENT, uuid=uuid))
+        await until(fleet, lambda view: view.processes[UUID].preparing)
+        assert fleet.view().processes[UUID].takes(Resources(1, 2, 3)) == Resources(disk=3)
+        assert fleet.view().processes[OTHER] == Process(WORKER)
+        for uuid in (UUID, OTHER):
+            await kill(fleet, uuid)
+
+
+async def test_what_is_ready_asks_and_is_let_go_on(tmp_path: Path) -> None:
+    async with local(tmp_path, start="asking") as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await until(fleet, lambda view: view.processes[UUID].asking)
+        assert fleet.view().processes[UUID].takes(Resources(1, 2, 3)) == Resources(1, 2, 3)
+        await fleet.signal(UUID, Signals.SIGCONT)
+        assert fleet.view().processes[UUID] == Process(WORKER)
+        await kill(fleet)
 
 
 async def test_what_is_idle_leaves_its_share_to_other_dispatchers(tmp_path: Path) -> None:

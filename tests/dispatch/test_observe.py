@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lading.core.plan import plan
 from lading.core.reconcile import Action
 from lading.core.sizing import Resources
 from lading.dispatch import observe
@@ -242,3 +243,17 @@ def test_each_worker_of_a_gang_has_those_of_its_ranks_that_are_there(queue: Queu
     assert {one.need for worker in found for one in worker.occupants} == {Resources(1, 10)}
     ledger.release("starts")
     assert ledger.others("starts") == ()
+
+
+def test_containers_that_were_prepared_take_their_turn_before_new_ones(queue: Queue, ledger: Ledger) -> None:
+    for uuid, priority in (("low", 1), ("high", 2)):
+        learn(queue, uuid, "Locked", priority=priority, runtime_constraints={"vcpus": 3, "ram": 10})
+    learn(queue, "getting ready", "Locked")
+    learn(queue, "new", "Queued")
+    asking = {uuid: Process("w", asking=True) for uuid in ("low", "high")}
+    seen = FleetView(known=True, workers=(WORKER,), processes={**asking, "getting ready": Process("w", preparing=True)})
+    snapshot = observe.snapshot(queue, seen, ledger, now=0.0)
+    assert observe.admitted(snapshot, queue, seen) == ["high"]
+    assert plan(snapshot).starts == ()
+    said = observe.statuses(queue, seen, ledger, now=0.0)
+    assert said["low"].sentence == "Its image and inputs are ready; it waits for 3 VCPUs and 10 bytes RAM."

@@ -284,6 +284,31 @@ async def test_reasons_are_posted_and_taken_back(server: FakeContainers) -> None
         await server.wait_for(lambda: server.statuses[huge] == "")
 
 
+async def test_containers_that_fit_nowhere_are_named_after_a_while(server: FakeContainers) -> None:
+    huge, unsized = server.add(vcpus=64), server.add(runtime_constraints={"vcpus": 0})
+    async with dispatching(server, FakeFleet([SMALL])):
+        await server.wait_for(lambda: server.misfits == {huge, unsized})
+
+
+async def test_what_a_container_waited_for_is_told_with_its_start(server: FakeContainers) -> None:
+    now = [0.0]
+    fleet = FakeFleet([SMALL])
+    first, second = server.add(), server.add()
+    client = ApiClient(server, "secret", retry=NO_RETRY)
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
+        running = run(client, fleet, QUICK, events=server.events(), clock=lambda: now[0])
+        task = tasks.create_task(running)
+        await server.until_told("it needs 1 VCPU")
+        now[0] = 41.0
+        await fleet.wait_for(lambda: fleet.started == [first])
+        server.run(first, "secret1")
+        server.finish(first, "secret1")
+        fleet.end(first)
+        await server.wait_for(lambda: second in server.waited)
+        task.cancel()
+    assert server.waited == {second: "waited 41 s for 1 VCPU and 1.0 MiB RAM"}
+
+
 @pytest.mark.parametrize(("only", "state"), [(False, State.QUEUED), (True, State.CANCELLED)])
 async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
     server: FakeContainers, only: bool, state: State
@@ -291,7 +316,7 @@ async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
     """Seed 003, "Dispatch doesn't fail a container that it can't run"."""
     fleet = FakeFleet([SMALL], work=lambda told: _ended(server, told))
     huge = server.add(vcpus=64)
-    async with dispatching(server, fleet, settings=replace(QUICK, only=only, only_patience=0.0)):
+    async with dispatching(server, fleet, settings=replace(QUICK, only=only, misfit_patience=0.0)):
         await server.wait_for(lambda: (huge, "decided_not_to_run") in [one[:2] for one in server.decisions])
         await server.until(huge, state)
         await server.until(server.add(), State.COMPLETE)

@@ -8,13 +8,17 @@ listeners are not told of them: they explain what the record's own rows have sai
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
 from lading.api.exchange import Call
+from lading.api.ledger import Ledger
 from lading.api.statuses import believed_since
-from lading.core import access, ids
+from lading.core import access, ids, lifecycle
+from lading.core.container import Container, State
 from lading.core.decisions import Decision
+from lading.core.delays import misfit
 from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix
 from lading.core.jsonvalue import Json
@@ -22,10 +26,11 @@ from lading.core.records import CONTAINERS, LOGS
 from lading.core.request import ContainerRequest
 from lading.core.schema import Record
 from lading.core.timestamps import format_time
-from lading.store import leases, records
+from lading.store import containers, leases, records
 from lading.store.database import Transaction
 
 _MOST: Final = 1000
+_MOST_MISFITS: Final = 10_000
 _LONGEST: Final = 4000
 _OLDEST: Final = 30 * 86400
 _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]{15}\))?")
@@ -96,6 +101,36 @@ async def hold_lease(call: Call) -> None:
         )
 
 
+async def warn(call: Call, reported: Collection[str]) -> None:
+    """Warn the clients of waiting containers that no dispatcher can ever run, and take back what holds no more.
+
+    `reported`: the containers about which the caller says anything. Those that it has named in `misfits` for a while
+    fit no worker of its own; another dispatcher may be able to run them. Raises Invalid.
+    """
+    misfits = call.params.get("misfits") or []
+    if (
+        not isinstance(misfits, list)
+        or len(misfits) > _MOST_MISFITS
+        or not all(isinstance(one, str) for one in misfits)
+    ):
+        raise Invalid(f"misfits: must be a list of at most {_MOST_MISFITS} uuids of containers")
+    services = call.services
+    async with services.database.reading() as tx:
+        warned = await containers.warned(tx, reported)
+        wanted: dict[str, str] = {}
+        for uuid in {*misfits, *warned}:
+            text = misfit(await services.statuses.about(tx, uuid, services.now()))
+            if text != warned.get(uuid, ""):
+                wanted[uuid] = text
+    for uuid, text in sorted(wanted.items()):
+        async with services.database.writing() as tx:
+            row = await records.get(tx, CONTAINERS, uuid)
+            if row is not None and row["state"] == State.QUEUED:
+                ledger = Ledger(tx, services, user_uuid=services.system_user)
+                await ledger.change_container(row, lifecycle.warn(Container.from_record(row), text))
+                await ledger.settle()
+
+
 async def trail(tx: Transaction, request: ContainerRequest) -> list[Json]:
     """What was decided about the containers of a request, in order of time."""
     uuids = [*request.attempted_container_uuids, *([request.container_uuid] if request.container_uuid else [])]
@@ -105,6 +140,12 @@ async def trail(tx: Transaction, request: ContainerRequest) -> list[Json]:
         found += [row for row in rows if row["event_type"] in EVENT_TYPES]
     found.sort(key=lambda row: (row["event_at"], row["id"]))
     return [_shown(row) for row in found]
+
+
+def waited(decisions: list[Json]) -> list[Json]:
+    """What the containers of a trail waited for before they ran."""
+    rows = (one for one in decisions if isinstance(one, dict) and one["waited"])
+    return [{"container_uuid": one["container_uuid"], "text": one["waited"]} for one in rows]
 
 
 def _row(call: Call, event: object) -> Record:
@@ -119,7 +160,8 @@ def _row(call: Call, event: object) -> Record:
     if kind not in EVENT_TYPES:
         raise Invalid(f"events: event_type {kind[:40]!r} is unknown; use {', '.join(sorted(EVENT_TYPES))}")
     now, user = services.now(), call.caller.user_uuid
-    text = text[:_LONGEST]
+    text, waited = text[:_LONGEST], event.get("waited") if isinstance(event, dict) else None
+    more = {"waited": waited[:_LONGEST]} if isinstance(waited, str) and waited else {}
     return {
         "uuid": services.new_uuid(Infix.LOG),
         "owner_uuid": user,
@@ -130,7 +172,7 @@ def _row(call: Call, event: object) -> Record:
         "event_at": format_time(services.clock() - timedelta(seconds=min(max(0.0, age), _OLDEST))),
         "event_type": kind,
         "summary": text,
-        "properties": {"text": text, "dispatcher": call.caller.token_uuid},
+        "properties": {"text": text, "dispatcher": call.caller.token_uuid, **more},
     }
 
 
@@ -141,4 +183,5 @@ def _shown(row: Record) -> dict[str, Json]:
         "event_type": row["event_type"],
         "text": row["summary"],
         "dispatcher": row["properties"].get("dispatcher"),
+        "waited": row["properties"].get("waited"),
     }

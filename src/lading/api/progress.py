@@ -69,8 +69,9 @@ async def get_why(call: Call) -> Answer:
     "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids", "attempts": the
     same of those containers,
     "decided_at": null | time, "decision": null | {see `core.explain.explain`; "nearest" is filled in for "new"},
-    "dispatch": [{"at", "container_uuid", "event_type": see `core.decisions`, "text", "dispatcher"}] what dispatchers
-    decided about its containers, in order}
+    "waited": [{"container_uuid", "text"}] what its containers waited for before they ran,
+    "dispatch": [{"at", "container_uuid", "event_type": see `core.decisions`, "text", "dispatcher", "waited"}] what
+    dispatchers decided about its containers, in order}
     """
     services = call.services
     async with services.database.reading() as tx:
@@ -101,6 +102,7 @@ async def get_why(call: Call) -> Answer:
             "attempts": [{name: getattr(one, name) for name in _SHOWN} for one in tried],
             "decided_at": decided["event_at"] if decided else None,
             "decision": decision,
+            "waited": dispatching.waited(dispatched),
             "dispatch": dispatched,
         }
     )
@@ -143,9 +145,11 @@ async def put_statuses(call: Call) -> Answer:
     """Remember what a dispatcher says: why containers wait, and what it has decided about them.
 
     {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {} says: I am here;
-    "events": [{"container_uuid", "event_type": see `core.decisions`, "text", "age": seconds since then}]}. Each event
-    becomes a row in `logs`. "holder": who works with this token, HOST:DIRECTORY; another one is refused (409) for three
-    minutes after the last report, or until "release": true.
+    "events": [{"container_uuid", "event_type": see `core.decisions`, "text", "age": seconds since then, "waited": what
+    it waited for, if that is told}]. Each event becomes a row in `logs`. "misfits": uuids of containers that no worker
+    of the dispatcher could hold for a while; unless another dispatcher can, clients are warned in runtime_status.
+    "holder": who works with this token, HOST:DIRECTORY; another one is refused (409) for three minutes after the last
+    report, or until "release": true.
     """
     access.check_admin(call.caller, "report scheduling")
     await dispatching.hold_lease(call)
@@ -155,6 +159,7 @@ async def put_statuses(call: Call) -> Answer:
     said = {uuid: _said(uuid, one) for uuid, one in items.items()}
     written = await dispatching.write(call)
     await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
+    await dispatching.warn(call, said)
     return Answer(body={"items": len(items), "events": written})
 
 

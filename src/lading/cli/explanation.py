@@ -35,6 +35,7 @@ def show_why(answer: Explanation) -> None:
             ("waiting", "" if answer["scheduling_status"] in reasons else _text(answer["scheduling_status"])),
             ("container", _text(container.get("uuid"))),
             *(("because", text) for text in reasons),
+            *(("waited", _text(one["text"]).removeprefix("waited ")) for one in answer.get("waited") or ()),
             *(("tried before", text) for text in _tried(answer)),
             ("decision", _decision(decision) if decision else ""),
         )

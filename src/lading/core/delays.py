@@ -7,6 +7,7 @@ dependency", parent, lock, attempts, position, "no dispatcher", unreported. The 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lading.core import request as requests_
@@ -150,5 +151,14 @@ def _hopeless(one: Said) -> int:
     return _HOPELESS.index(one.reason) + 1 if one.reason in _HOPELESS else 0
 
 
+def misfit(said: Sequence[Said]) -> str:
+    """What a client is warned of when every dispatcher that says anything can never run a container; else ""."""
+    if not said or any(one.reason not in MISFITS for one in said):
+        return ""
+    return min(said, key=_hopeless).sentence
+
+
 _IMAGE = "image"
-_HOPELESS = (Category.NO_WORKER, Category.UNSIZED, Category.TOO_LARGE)
+MISFITS = frozenset({Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE})
+"""Reasons that do not go away by themselves: no worker of a dispatcher can hold the container."""
+_HOPELESS = (Category.NO_WORKER, Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE)

@@ -4,6 +4,7 @@
   so that a supervisor that lost the container can no longer write.
 * A container given back too often is cancelled (`max_attempts`).
 * Who locks may say how much it gives, within the container's `constraint_ranges`; given back, it has the least again.
+* While it is Queued the system alone writes its `runtime_status`: the warning that no machine can hold it.
 * Times are filled in: `started_at` on Running, `finished_at` at the end, unless who ran it says when.
 * Nothing happens to a value when an event is refused.
 
@@ -151,6 +152,17 @@ def cancel(container: Container, *, now: str, reason: str = "") -> Change:
     return _ended(container, {"runtime_status": status, "priority": 0}, state=State.CANCELLED, now=now)
 
 
+def warn(container: Container, text: str) -> Change:
+    """The waiting container with `text` as runtime_status.warning, "" without one.
+
+    Raises Invalid unless it is Queued: later, its status belongs to those who run it.
+    """
+    if container.state is not State.QUEUED:
+        raise Invalid(f"{container.uuid}: is {container.state}; only one that waits is warned about")
+    status = {name: value for name, value in container.runtime_status.items() if name != "warning"}
+    return _change(container, {"runtime_status": {**status, "warning": text} if text else status})
+
+
 def enter(container: Container) -> Change:
     """The container once the server lets somebody in, whoever locked it. Raises Invalid unless it is Running."""
     if container.state is not State.RUNNING:
@@ -231,6 +243,8 @@ def _locked(container: Container, values: JsonObject, *, caller: Caller, tokens:
         ),
     )
     implied: JsonObject = {
+        # A warning that it could run nowhere does not hold any more.
+        "runtime_status": values.get("runtime_status", {}),
         "state": State.LOCKED,
         "locked_by_uuid": caller.token_uuid,
         "auth_uuid": auth_uuid,

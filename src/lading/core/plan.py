@@ -180,10 +180,14 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Why a container waits: the kind of reason, and a sentence for the people who wait."""
+    """Why a container waits: the kind of reason, and a sentence for the people who wait.
+
+    `cause` says the same afterwards, in words that follow "waited 41 s " (`core.waits`); "": the sentence says it.
+    """
 
     category: Category
     sentence: str
+    cause: str = ""
 
 
 def plan(snapshot: Snapshot) -> Plan:
@@ -213,6 +217,22 @@ def plan(snapshot: Snapshot) -> Plan:
         if not _any_open(rooms) or len(starts) == slots:
             break
     return Plan(starts=first + _grown(starts, rooms, snapshot.queue), head=head, reserved=reserved)
+
+
+def admitted(worker: Worker, asking: Mapping[str, tuple[int, str, str]]) -> tuple[str, ...]:
+    """Those of a worker's occupants that ask for what they need, by their place in the queue, and may have it now.
+
+    They go in the order of the queue, so that a large one is not kept waiting by small ones.
+    """
+    room = worker.capacity - total(one.need for one in worker.occupants if one.uuid not in asking)
+    waiting = {one.uuid: one.need for one in worker.occupants if one.uuid in asking}
+    found = [one.uuid for one in worker.supervisors if one.uuid in asking]
+    for uuid in sorted(waiting, key=lambda one: asking[one]):
+        if not waiting[uuid].fits(room):
+            break
+        room -= waiting[uuid]
+        found.append(uuid)
+    return tuple(found)
 
 
 def order(entry: Entry) -> tuple[int, str, str]:
@@ -269,9 +289,9 @@ def explain(snapshot: Snapshot) -> dict[str, Status]:
         elif blocked is not None:
             found[entry.uuid] = blocked
         elif snapshot.shortage:
-            found[entry.uuid] = Status(Category.CAPACITY, f"Waiting: {snapshot.shortage}.")
+            found[entry.uuid] = Status(Category.CAPACITY, f"Waiting: {snapshot.shortage}.", f"({snapshot.shortage})")
         elif entry.uuid in supervisors:
-            found[entry.uuid] = Status(Category.CAPACITY, _SUPERVISORS_WAIT)
+            found[entry.uuid] = Status(Category.CAPACITY, _SUPERVISORS_WAIT, "for another workflow to end")
         else:
             position += 1
             found[entry.uuid] = _waits(entry, after, position=position, head=decided.head)
@@ -376,7 +396,7 @@ def _free(worker: Worker) -> Resources:
 
 def _blocked(entry: Entry, workers: tuple[Worker, ...]) -> Status | None:
     if not workers:
-        return Status(Category.NO_WORKER, "Waiting for a worker: none is ready.")
+        return Status(Category.NO_WORKER, "Waiting for a worker: none is ready.", "for a worker to be ready")
     if any(worker.admits(entry) for worker in workers):
         return None
     odd = [(worker, why) for worker in workers if entry.need.fits(worker.capacity) and (why := worker.unsuited(entry))]
@@ -390,6 +410,7 @@ def _blocked(entry: Entry, workers: tuple[Worker, ...]) -> Status | None:
         Category.TOO_LARGE,
         f"Too large for this dispatcher: it needs {entry.need}; the nearest fit, {nearest.id}, has {nearest.capacity}. "
         "It stays queued until a worker can hold it.",
+        f"for a worker that can hold {entry.need}",
     )
 
 
@@ -407,16 +428,19 @@ def _waits(entry: Entry, after: Snapshot, *, position: int, head: str) -> Status
     where = f"Waiting in queue at position {position}"
     if after.slots == 0:
         most, verb = _containers(after.quota), "runs" if after.running == 1 else "run"
-        return Status(Category.QUOTA, f"{where}: the quota is {most} at a time, and {after.running} {verb} now.")
+        sentence = f"{where}: the quota is {most} at a time, and {after.running} {verb} now."
+        return Status(Category.QUOTA, sentence, f"for the quota of {most} at a time")
     if after.most is not None and after.most <= 0:
-        return Status(Category.HANDED_OVER, f"{where}: the batch system has as many containers as it is given at once.")
+        sentence = f"{where}: the batch system has as many containers as it is given at once."
+        return Status(Category.HANDED_OVER, sentence, "for the batch system to take more containers")
     rooms = [(worker, _free(worker)) for worker in after.workers if worker.admits(entry)]
     if head != entry.uuid and any(entry.need.fits(free) for _, free in rooms):
         sentence = f"{where}: there is room, but it would hold up {head}, which needs more and comes first."
-        return Status(Category.BEHIND_HEAD, sentence)
+        return Status(Category.BEHIND_HEAD, sentence, f"behind {head}, which needs more and came first")
     nearest = _nearest(entry.need, rooms)
     free = f"{_free(nearest)} free of {nearest.capacity}"
-    return Status(Category.CAPACITY, f"{where}: it needs {entry.need}; the nearest fit, {nearest.id}, has {free}.")
+    sentence = f"{where}: it needs {entry.need}; the nearest fit, {nearest.id}, has {free}."
+    return Status(Category.CAPACITY, sentence, f"for {entry.need}")
 
 
 def _nearest(need: Resources, rooms: Sequence[tuple[Worker, Resources]]) -> Worker:

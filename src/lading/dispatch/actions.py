@@ -44,15 +44,23 @@ class Actions:
         self._fates: dict[str, Process] = {}
 
     async def start(
-        self, uuid: str, *, worker: str, others: tuple[str, ...] = (), amounts: Mapping[str, int] | None = None
+        self,
+        uuid: str,
+        *,
+        worker: str,
+        others: tuple[str, ...] = (),
+        amounts: Mapping[str, int] | None = None,
+        waited: str = "",
     ) -> None:
         """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with `others` beside it.
 
+        `waited` says what it waited for (`core.waits`).
         Raises LockLost, Unavailable when the lock's outcome is not known or no process could be started now,
         ExecutionError or Conflict when the fleet refuses this container.
         """
         where = ", ".join(dict.fromkeys((worker, *others)))
-        self._diary.note(uuid, Decision.RUN, f"Decided to run it on {where}.")
+        after = f"; it {waited}" if waited else ""
+        self._diary.note(uuid, Decision.RUN, f"Decided to run it on {where}{after}.", waited=waited)
         try:
             body = {"known": True} | ({"runtime_constraints": dict(amounts)} if amounts else {})
             with self._queue.locking(uuid):
@@ -78,6 +86,10 @@ class Actions:
         process = self._fleet.view().processes.get(uuid)
         where = process.note if process is not None and process.note else f"Its supervisor was started on {worker}."
         self._diary.note(uuid, Decision.DISPATCHED, where)
+
+    async def admit(self, uuid: str) -> None:
+        """Let a container that was prepared go on. Raises Unavailable."""
+        await self._fleet.signal(uuid, Signals.SIGCONT)
 
     async def kill(self, uuid: str, *, number: Signals) -> None:
         """Tell the process to stop. Raises Unavailable."""

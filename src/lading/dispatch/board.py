@@ -1,14 +1,15 @@
 """Tells the API why containers wait, and what was decided, at most once in an interval and only what is new.
 
 All are sent again after the connection to the API was lost: it may have been another process, or have forgotten them.
-An empty status takes one back. A post without any, now and then, says that this dispatcher is there.
+An empty status takes one back. A post without any, now and then, says that this dispatcher is there. Containers that
+no worker can hold are named (`misfits`) when they are new, and with every such post.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from lading.client.api import ApiClient
 from lading.core.errors import Conflict, LadingError
@@ -35,8 +36,11 @@ class Board:
         interval: float,
         longest: float = 60.0,
         holder: str = "",
+        misfits: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._client = client
+        self._misfits = misfits
+        self._named: frozenset[str] = frozenset()
         self._look = look
         self._diary = diary
         diary.on_entry = self.mark
@@ -83,15 +87,17 @@ class Board:
             uuid: {"reason": one.category, "sentence": one.sentence} for uuid, one in changed.items()
         }
         items |= {uuid: "" for uuid in self._posted if uuid not in current}
+        misfits = frozenset(self._misfits())
+        named = sorted(misfits - self._named if self._reported else misfits)
         entries = self._diary.take()
-        if not items and not entries and self._reported:
+        if not items and not entries and not named and self._reported:
             return
         try:
-            body = {"items": items, "events": self._diary.shown(entries), **self._holder}
+            body = {"items": items, "events": self._diary.shown(entries), "misfits": named, **self._holder}
             await self._client.request("POST", "dispatch/statuses", body=body)
         except BaseException:
             self._diary.put_back(entries)
             raise
-        self._posted, self._reported = current, True
+        self._posted, self._reported, self._named = current, True, misfits
         if len(self._diary):
             self.mark()

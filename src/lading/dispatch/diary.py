@@ -19,12 +19,13 @@ _MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One decision about one container, in words."""
+    """One decision about one container, in words. `waited`: what it had waited for, "" where that is not told."""
 
     uuid: str
     decision: Decision
     text: str
     at: float
+    waited: str = ""
 
 
 class Diary:
@@ -35,9 +36,9 @@ class Diary:
         self._entries: deque[Entry] = deque(maxlen=_MOST)
         self.on_entry: Callable[[], None] = lambda: None
 
-    def note(self, uuid: str, decision: Decision, text: str) -> None:
+    def note(self, uuid: str, decision: Decision, text: str, *, waited: str = "") -> None:
         """Remember a decision."""
-        self._entries.append(Entry(uuid, decision, text, self._clock()))
+        self._entries.append(Entry(uuid, decision, text, self._clock(), waited))
         self.on_entry()
 
     def take(self) -> list[Entry]:
@@ -57,6 +58,7 @@ class Diary:
                 "event_type": one.decision.value,
                 "text": one.text,
                 "age": max(0.0, now - one.at),
+                **({"waited": one.waited} if one.waited else {}),
             }
             for one in entries
         ]

@@ -75,7 +75,8 @@ class Process:
     """The supervisor of one container. `worker` is "" when it is not known where it runs.
 
     `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is stopped. `idle`:
-    its command has ended, and its results are being saved.
+    its command has ended, and its results are being saved. `preparing`: its image and inputs are being made
+    ready, which takes a while; `asking`: they are ready, and it waits for `signal` with CONT to take what it needs.
     `note`: what the fleet knows about its waiting, as a sentence. `fate`: of one that has ended, what the fleet was
     told about that, as a sentence, and `failure` the class of it. `others`: where its further ranks run, of a gang over
     several workers, one for each. `spending`: what one that has ended with its machine has cost.
@@ -90,10 +91,15 @@ class Process:
     others: tuple[str, ...] = ()
     idle: bool = False
     spending: Spending | None = None
+    preparing: bool = False
+    asking: bool = False
 
     def takes(self, need: Resources) -> Resources:
-        """How much of what its container needs is taken now: the results are on the disk until they are saved."""
-        return Resources(disk=need.disk) if self.idle else need
+        """How much of what its container needs is taken now: its files are on the disk, before and after it runs.
+
+        One that asks counts in full: what becomes free is for it, not for containers that have not begun.
+        """
+        return Resources(disk=need.disk) if self.idle or self.preparing else need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,12 +6,15 @@ records and the processes are enough to start over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from signal import Signals
 
+from lading.core import waits
 from lading.core.container import State
+from lading.core.plan import Status
 from lading.core.sizing import Resources
+from lading.core.waits import Wait
 from lading.dispatch.fleet import FleetView
 from lading.dispatch.queue import Queue, Record
 from lading.dispatch.settings import Settings
@@ -58,6 +61,7 @@ class Ledger:
         self._twins: dict[str, float] = {}
         self._misfits: dict[str, float] = {}
         self._told: dict[str, str] = {}
+        self._waits: dict[str, tuple[Wait, ...]] = {}
 
     @property
     def quota(self) -> int:
@@ -135,7 +139,7 @@ class Ledger:
 
     def is_overdue_misfit(self, uuid: str, *, now: float) -> bool:
         """Whether a container that fits nowhere has done so for long enough to act on it."""
-        return now - self._misfits.setdefault(uuid, now) >= self._settings.only_patience
+        return now - self._misfits.setdefault(uuid, now) >= self._settings.misfit_patience
 
     def fits(self, uuids: Iterable[str]) -> None:
         """All misfits but these fit somewhere now, or are gone."""
@@ -148,6 +152,20 @@ class Ledger:
         news = self._told.get(uuid) != text
         self._told[uuid] = text
         return news
+
+    def note_waits(self, statuses: Mapping[str, Status], queue: Queue, *, now: float) -> list[str]:
+        """Take note of what containers wait for. Returns those that waited at the last look and have no status now."""
+        for uuid, status in statuses.items():
+            record, past = queue.get(uuid), self._waits.get(uuid, ())
+            seen = now if record is None else max(record.seen, self.began(uuid))
+            found = waits.note(past, status, seen=seen, now=now)
+            if found:
+                self._waits[uuid] = found
+        return [uuid for uuid in self._waits if uuid not in statuses]
+
+    def tell_waits(self, uuid: str, *, now: float) -> str:
+        """What a container has waited for since this was told last; "" when it did not, or not for long."""
+        return waits.tell(self._waits.pop(uuid, ()), now=now)
 
     def had_process(self, uuid: str) -> bool:
         """Whether a process of it was seen since it was last forgotten."""
@@ -218,8 +236,7 @@ class Ledger:
         moments += [stop.last + self._settings.kill_interval for stop in self._stops.values()]
         moments += [since + self._settings.linger for since in self._ended.values()]
         moments += [since + self._settings.twin_patience for since in self._twins.values()]
-        if self._settings.only:
-            moments += [since + self._settings.only_patience for since in self._misfits.values()]
+        moments += [since + self._settings.misfit_patience for since in self._misfits.values()]
         return min((moment for moment in moments if moment > now), default=None)
 
     def _pause(self, past: Pause | None, reason: str, *, now: float) -> Pause:

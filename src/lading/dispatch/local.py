@@ -8,6 +8,8 @@ is started again whenever it ends; supervisors live in sessions of their own and
 - It also says when a command has ended whose results are still being saved: such a process takes no vcpus and RAM any
   more, so that another container begins meanwhile. That counts for a few at a time only (`most_idle`), so that there is
   an end to the number of supervisors however long they save.
+- And it says when the image and inputs of a container take a while to be made ready, and when they are. Meanwhile it
+  takes no vcpus and RAM either, again for a few at a time (`most_preparing`); then it waits for them (`asking`).
 - A process may serve the next container, so signals go through the warm parent, which knows whom it serves. Without a
   warm parent no process gets another container, and its pidfd is as good.
 - After every start of the warm parent its list of run directories is read: live supervisors that are not known yet
@@ -78,6 +80,8 @@ class LocalSettings:
     disk_interval: float = 1.0
     most_idle: int = 4
     """Supervisors that may save results beside those whose containers take the capacity."""
+    most_preparing: int = 4
+    """Supervisors that may fetch inputs and unpack images beside those."""
     ready_timeout: float = 60.0
     start_timeout: float = 30.0
     clean_timeout: float = 120.0
@@ -102,6 +106,7 @@ def open_local(site: Site) -> LocalFleet:
             run_directory=site.run_directory,
             capacity=capacity,
             most_idle=max(_LEAST_IDLE, capacity.vcpus),
+            most_preparing=local.MaxPreparing,
             gpu=replace(gpu, count=cards),
             partitions=frozenset(local.Partitions),
             kept=Amount(site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles),
@@ -135,6 +140,7 @@ class LocalFleet:
         self._processes: dict[str, Process] = {}
         self._pidfds: dict[str, int] = {}
         self._early: set[str] = set()
+        self._said: dict[str, Process] = {}
         self._idle: dict[str, None] = {}
         self._known = False
         self._channel: Channel | None = None
@@ -216,6 +222,9 @@ class LocalFleet:
         descriptor = self._pidfds.get(uuid)
         if descriptor is None:
             return
+        if number is signal.SIGCONT:
+            # What it takes now it takes already, as one that asks.
+            self._show(uuid, Process(WORKER))
         if self._channel is not None:
             answer = await self._channel.request(
                 "signal", timeout=self._settings.start_timeout, uuid=uuid, signal=number.name.removeprefix("SIG")
@@ -307,7 +316,11 @@ class LocalFleet:
             finally:
                 self._channel = None
                 self._early.clear()
+                self._said.clear()
                 self._idle = {uuid: None for uuid in self._idle if uuid in self._pidfds}
+                # Supervisors that see the end of the warm parent do not wait for room any more.
+                for uuid in [one for one, process in self._processes.items() if process.preparing or process.asking]:
+                    self._show(uuid, Process(WORKER))
                 self._change.set()
                 channel.close()
                 code = await self._stop(process)
@@ -359,6 +372,11 @@ class LocalFleet:
         elif answer.op == "idle":
             self._idle[uuid] = None
             self._mark_idle()
+        elif answer.op == "preparing":
+            if sum(one.preparing for one in self._processes.values()) < self._settings.most_preparing:
+                self._show(uuid, Process(WORKER, preparing=True))
+        elif answer.op == "asking":
+            self._show(uuid, Process(WORKER, asking=True))
         elif answer.op == "started" and len(answer.descriptors) == 1:
             self._adopt(_uuids([answer.message]), answer.descriptors)
         else:
@@ -375,13 +393,21 @@ class LocalFleet:
                 os.close(descriptor)
                 continue
             self._pidfds[uuid] = descriptor
-            self._processes[uuid] = Process(WORKER)
+            self._processes[uuid] = self._said.pop(uuid, Process(WORKER))
             loop.add_reader(descriptor, self._ended, uuid)
             if uuid in self._early:
                 self._early.discard(uuid)
                 self._ended(uuid)
         self._mark_idle()
         self._change.set()
+
+    def _show(self, uuid: str, process: Process) -> None:
+        """Show what is known of a living process now, or as soon as whoever asked for it hears of it."""
+        if uuid in self._pidfds:
+            self._processes[uuid] = process
+            self._change.set()
+        else:
+            self._said[uuid] = process
 
     def _mark_idle(self) -> None:
         """Show as idle those that said so first, as many as may."""

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from lading.core.container import State
 from lading.core.decisions import Decision
+from lading.core.delays import MISFITS
 from lading.core.errors import ExecutionError, LadingError
 from lading.core.plan import Category, Start, Status
 from lading.core.reconcile import Action
@@ -28,7 +30,6 @@ from lading.dispatch.queue import Queue
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
-_NOWHERE = (Category.TOO_LARGE, Category.PARTITION)
 _PLACED = (Category.PREPARING, Category.BOOTING)
 _REQUEUED = "The last attempt ended before it ran; trying again in a moment."
 
@@ -63,6 +64,8 @@ class Loop:
         self._only = only
         self._busy = busy
         self._aside: frozenset[str] = frozenset()
+        self.overdue: frozenset[str] = frozenset()
+        """Containers that no worker here could hold for a while, of whom clients are to be warned."""
         self._wake = wake
         self._clock = clock
 
@@ -92,6 +95,9 @@ class Loop:
         for uuid, action in observe.differences(self._queue, view, self._ledger, now=now):
             self._begin(uuid, action, now=now)
         seen = observe.snapshot(self._queue, view, self._ledger, now=now, busy=self._busy())
+        for uuid in observe.admitted(seen, self._queue, view):
+            if self._ledger.may_act(uuid, now=now):
+                self._do(uuid, self._actions.admit, now=now)
         for start in self._planning.plan(seen).starts:
             self._start(start, now=now)
         if self._feed.more:
@@ -102,16 +108,26 @@ class Loop:
         """Why each container that has not started waits. What fits nowhere is noted, and acted on."""
         now = self._clock()
         found = observe.statuses(self._queue, self._fleet.view(), self._ledger, explain=self._planning.explain, now=now)
-        misfits = {uuid: one.sentence for uuid, one in found.items() if one.category in _NOWHERE}
-        self._aside = frozenset(uuid for uuid, one in found.items() if one.category in (*_NOWHERE, *_PLACED))
+        misfits = {uuid: one.sentence for uuid, one in found.items() if one.category in MISFITS}
+        self._aside = frozenset(uuid for uuid, one in found.items() if uuid in misfits or one.category in _PLACED)
         self._ledger.fits(misfits)
+        overdue = {uuid for uuid in misfits if self._ledger.is_overdue_misfit(uuid, now=now)}
         for uuid, sentence in misfits.items():
-            overdue = self._ledger.is_overdue_misfit(uuid, now=now)
             if self._ledger.is_news(uuid, sentence):
                 self._diary.note(uuid, Decision.NOT_RUN, sentence)
-            if overdue and self._only and self._ledger.may_act(uuid, now=now):
+            if uuid in overdue and self._only and self._ledger.may_act(uuid, now=now):
                 self._do(uuid, partial(self._actions.refuse, why=sentence), now=now)
+        self.overdue = frozenset() if self._only else frozenset(overdue)
+        for uuid in self._ledger.note_waits(found, self._queue, now=now):
+            self._tell_waits(uuid, now=now)
         return found
+
+    def _tell_waits(self, uuid: str, *, now: float) -> None:
+        """Say what a container waited for after it was started, as in the queue of a batch system."""
+        waited = self._ledger.tell_waits(uuid, now=now)
+        record = self._queue.get(uuid)
+        if waited and record is not None and record.state not in (State.QUEUED, State.CANCELLED):
+            self._diary.note(uuid, Decision.DISPATCHED, f"It began to run; it {waited}.", waited=waited)
 
     def _begin(self, uuid: str, action: Action, *, now: float) -> None:
         match action:
@@ -147,7 +163,10 @@ class Loop:
         record = self._queue.get(start.uuid)
         amounts = record.amounts(start.extra) if record is not None and start.extra != Resources() else None
         try:
-            await self._actions.start(start.uuid, worker=start.worker, others=start.others, amounts=amounts)
+            waited = self._ledger.tell_waits(start.uuid, now=self._clock())
+            await self._actions.start(
+                start.uuid, worker=start.worker, others=start.others, amounts=amounts, waited=waited
+            )
         except LadingError as error:
             event(_logger, "start failed", container=start.uuid, why=error)
             refused = isinstance(error, ExecutionError)

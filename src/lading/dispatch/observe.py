@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from lading.core import plan
 from lading.core.container import State
 from lading.core.plan import Category, Entry, Occupant, Snapshot, Status, Worker
 from lading.core.plan import explain as explain_standing
@@ -115,8 +116,27 @@ def statuses(
             found[uuid] = Status(Category.UNSIZED, f"Cannot be sized: {record.fault}.")
     for uuid, process in view.processes.items():
         if process.note:
-            found[uuid] = Status(Category.PREPARING, process.note)
+            cause = f"({process.note.rstrip('.')})" if process.waiting else ""
+            found[uuid] = Status(Category.PREPARING, process.note, cause)
+        elif process.asking:
+            found[uuid] = _asking(queue.get(uuid))
     return {uuid: one for uuid, one in found.items() if _unstarted(queue.get(uuid))}
+
+
+def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
+    """The containers that were prepared without their VCPUs and may take them now."""
+    asking = {uuid: _place(uuid, queue.get(uuid)) for uuid, process in view.processes.items() if process.asking}
+    return [uuid for worker in seen.workers for uuid in plan.admitted(worker, asking)] if asking else []
+
+
+def _place(uuid: str, record: Record | None) -> tuple[int, str, str]:
+    return (-record.priority, record.created_at, uuid) if record is not None else (0, "", uuid)
+
+
+def _asking(record: Record | None) -> Status:
+    need = "room" if record is None or record.need is None else str(record.need)
+    sentence = f"Its image and inputs are ready; it waits for {need}."
+    return Status(Category.CAPACITY, sentence, f"for {need} with its image and inputs ready")
 
 
 def _unstarted(record: Record | None) -> bool:

@@ -99,6 +99,7 @@ async def _dispatch(
             interval=settings.status_interval,
             longest=settings.report_interval,
             holder=holder,
+            misfits=lambda: loop.overdue,
         )
         tasks.create_task(feed.follow(stream, on_gap=board.repeat), name="events")
         tasks.create_task(feed.fetch(), name="fetch")

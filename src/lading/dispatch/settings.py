@@ -40,8 +40,8 @@ class Settings:
     """Pause after a fleet has refused a container: few attempts, as the API counts them."""
     only: bool = False
     """No other dispatcher serves this API: what fits nowhere is cancelled instead of left to others."""
-    only_patience: float = 10.0
-    """How long it must have fitted nowhere."""
+    misfit_patience: float = 10.0
+    """How long a container must have fitted nowhere before its clients are warned, or it is cancelled."""
     twin_patience: float = 60.0
     """Time for which a container is left alone that was locked with this dispatcher's token, but not by it."""
     plans_disk: bool = False

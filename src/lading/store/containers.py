@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from lading.core.container import Container
 from lading.core.filters import Expression
 from lading.core.recipe import Key, broad_key, of_container
@@ -90,6 +92,23 @@ async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str
             (image, created_at),
         )
     return await records.among(tx, CONTAINERS, "uuid", [str(row[0]) for row in rows])
+
+
+async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
+    """Those of these containers that wait with a warning, and its text."""
+    named, found = tuple(uuids), dict[str, str]()
+    for start in range(0, len(named), CHUNK):
+        part = named[start : start + CHUNK]
+        rows = await tx.fetch(
+            "SELECT uuid, runtime_status FROM containers WHERE state = 'Queued' AND runtime_status <> '{}'"
+            f" AND uuid IN ({', '.join('?' for _ in part)})",
+            part,
+        )
+        for uuid, status in rows:
+            text = msgspec.json.decode(str(status)).get("warning")
+            if text:
+                found[str(uuid)] = str(text)
+    return found
 
 
 async def wanted_below(tx: Transaction, container_uuids: Collection[str]) -> list[str]:

@@ -11,11 +11,16 @@ import select
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
+from lading.supervisor.turn import ASKING, PREPARING
 from lading.supervisor.worker import DONE, FREE
 
 IDLE = 10.0
 """Seconds after which a worker that waits is let go."""
+_WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking"})
+_LONGEST = 64
+"""Bytes of a word."""
 
 
 @dataclass(slots=True, eq=False)
@@ -34,11 +39,12 @@ class Worker:
 class Crew:
     """The workers that are alive. `hire` makes another one, given its end of a new connection; the pid.
 
-    `on_idle` is told of each container whose command has ended while its results are still being saved.
+    `tell` is told what the worker of a container says of it: "preparing", "asking" (`supervisor.turn`), or "idle" when
+    the command has ended and its results are still being saved.
     """
 
     hire: Callable[[socket.socket], int]
-    on_idle: Callable[[str], None]
+    tell: Callable[[str, str], None]
     poll: select.poll
     clock: Callable[[], float]
     most_idle: int
@@ -72,11 +78,11 @@ class Crew:
             self._bury(worker)
             return ""
         try:
-            said = worker.connection.recv(max(len(DONE), len(FREE)))
+            said = worker.connection.recv(_LONGEST)
         except OSError:
             said = b""
-        if said == FREE:
-            self.on_idle(worker.uuid)
+        if said in _WORDS:
+            self.tell(_WORDS[said], worker.uuid)
             return ""
         if said != DONE:
             self._part(worker)

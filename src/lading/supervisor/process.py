@@ -14,6 +14,7 @@ from lading.client.transport import Transport
 from lading.supervisor import linux, lockfile
 from lading.supervisor.assignment import Assignment
 from lading.supervisor.run import EngineMaker, supervise
+from lading.supervisor.turn import Turn
 
 _logger = logging.getLogger("lading.supervisor")
 
@@ -37,10 +38,12 @@ class Signals:
             loop.add_signal_handler(number, lambda: self.stop.set())
         loop.add_signal_handler(signal.SIGUSR1, lambda: self.flush.set())
         loop.add_signal_handler(signal.SIGUSR2, lambda: self.reprice.set())
+        loop.add_signal_handler(signal.SIGCONT, lambda: self.go.set())
 
     def renew(self) -> None:
         """Forget what was said about an earlier container."""
         self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.go = asyncio.Event()
 
 
 def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
@@ -66,11 +69,12 @@ async def live(
     engines: EngineMaker,
     transport: Transport | None = None,
     on_idle: Callable[[], None] | None = None,
+    turn: Turn | None = None,
 ) -> int:
     """One container from its assignment until its run directory is gone; the exit code for it.
 
     What cannot be removed of the run directory is moved aside (`lading.removal`). A `transport` that is given stays
-    open; `on_idle` is that of `run.supervise`.
+    open; `on_idle` and `turn` are those of `run.supervise`.
     """
     try:
         return await supervise(
@@ -81,6 +85,7 @@ async def live(
             flush=signals.flush,
             reprice=signals.reprice,
             on_idle=on_idle,
+            turn=turn,
         )
     finally:
         try:

@@ -8,9 +8,9 @@ Good order: nothing was raised, the run directory is gone (with it every mount a
 task is left over, and the process has not grown. Otherwise it ends, and whoever watches it sees that at once.
 
 Protocol, on a socketpair of type SOCK_SEQPACKET: the parent sends an assignment as JSON, with the locked descriptor of
-its run directory; the worker says `free` when the command has ended and only its results are still to be saved, and
-`done` when it has ended in good order and let the lock go. When the parent's end closes, the worker ends as soon as it
-serves no container.
+its run directory. The worker says `preparing` and `asking` (`supervisor.turn`), `free` when the command has ended and
+only its results are still to be saved, and `done` when it has ended in good order and let the lock go. When the
+parent's end closes, the worker ends as soon as it serves no container.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from lading.supervisor.assignment import Assignment
 from lading.supervisor.process import Signals, ignore_probes, live
 from lading.supervisor.run import EngineMaker
 from lading.supervisor.session import open_transport
+from lading.supervisor.turn import Turn
 
 FREE = b"free"
 DONE = b"done"
@@ -65,7 +66,12 @@ async def serve(connection: socket.socket, engines: EngineMaker) -> int:
             signals.renew()
             lockfile.write_holder(lock, lockfile.Holder(UUID=told.container_uuid, PID=os.getpid()))
             code = await live(
-                told, signals, engines=engines, transport=await way.to(told), on_idle=lambda: _say_idle(connection)
+                told,
+                signals,
+                engines=engines,
+                transport=await way.to(told),
+                on_idle=lambda: _say(connection, FREE),
+                turn=_turn(connection, signals.go),
             )
             if not await _in_good_order(told):
                 return code
@@ -79,10 +85,32 @@ async def serve(connection: socket.socket, engines: EngineMaker) -> int:
     return 0
 
 
-def _say_idle(connection: socket.socket) -> None:
+def _say(connection: socket.socket, word: bytes) -> None:
     # The parent may be gone; and what it does not hear costs only time.
     with contextlib.suppress(OSError):
-        connection.send(FREE)
+        connection.send(word)
+
+
+def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
+    """The turn of the container that is served now."""
+
+    def say(word: bytes) -> bool:
+        try:
+            connection.send(word)
+        except OSError:
+            return False
+        return True
+
+    async def wait() -> None:
+        loop = asyncio.get_running_loop()
+        # The parent sends nothing now; its end closes when it is gone, and then nobody says `go` any more.
+        loop.add_reader(connection.fileno(), go.set)
+        try:
+            await go.wait()
+        finally:
+            loop.remove_reader(connection.fileno())
+
+    return Turn(say, wait)
 
 
 class _Way:

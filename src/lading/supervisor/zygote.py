@@ -9,10 +9,13 @@ answers may come in another order than the requests. Descriptors travel as SCM_R
     {"op":"start","id":1,"assignment":{...}}
         {"op":"started","id":1,"uuid":U,"pid":P}                    and one pidfd
         {"op":"refused","id":1,"uuid":U,"error":"one line"}         nothing was started
-        {"op":"idle","uuid":U}                                      later: its command has ended, its results are saved;
+        {"op":"preparing","uuid":U}                                 later: its image and inputs take a while to be made
+                                                                    ready; it takes disk only until it asks
+        {"op":"asking","uuid":U}                                    it is ready, and waits for the signal CONT
+        {"op":"idle","uuid":U}                                      its command has ended, its results are saved;
                                                                     it takes disk only. Not sent for all containers
         {"op":"ended","uuid":U}                                     its supervisor has ended it in good order
-    {"op":"signal","id":2,"uuid":U,"signal":"TERM"}                 TERM INT QUIT USR1 USR2 KILL
+    {"op":"signal","id":2,"uuid":U,"signal":"TERM"}                 TERM INT QUIT USR1 USR2 CONT KILL
         {"op":"signalled","id":2,"uuid":U,"delivered":true}         false: nothing runs under this uuid
     {"op":"list","id":3}
         {"op":"listed","id":3,"live":[{"uuid":U,"pid":P},...],"dead":[U,...],"more":false}
@@ -80,7 +83,7 @@ from lading.supervisor.worker import MESSAGE_SIZE, work
 
 _MOST_DESCRIPTORS = 200
 _START_TIME = 1.0
-_SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in ("TERM", "INT", "QUIT", "USR1", "USR2", "KILL")}
+_SIGNALS = {name: signal.Signals[f"SIG{name}"] for name in ("TERM", "INT", "QUIT", "USR1", "USR2", "CONT", "KILL")}
 _logger = logging.getLogger("lading.zygote")
 Message = dict[str, Any]
 
@@ -111,7 +114,7 @@ class Zygote:
     def __post_init__(self) -> None:
         self._crew = Crew(
             hire=self._hire,
-            on_idle=lambda uuid: self._send({"op": "idle", "uuid": uuid}),
+            tell=lambda word, uuid: self._send({"op": word, "uuid": uuid}),
             poll=self._poll,
             clock=time.monotonic,
             most_idle=2 * (os.cpu_count() or 1),

@@ -66,6 +66,8 @@ class FakeContainers(ExchangesOnly):
         self.tokens: dict[str, str] = {}
         self.watch = watch
         self.statuses: dict[str, str] = {}
+        self.misfits: set[str] = set()
+        self.waited: dict[str, str] = {}
         self.holder = ""
         """Who has the lease of the dispatcher's token."""
         self.decisions: list[tuple[str, str, str]] = []
@@ -254,6 +256,8 @@ class FakeContainers(ExchangesOnly):
                     raise Conflict(f"another dispatcher works with this token: {self.holder}")
                 self.holder = "" if content.get("release") else content.get("holder", self.holder)
                 self.statuses |= {uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()}
+                self.misfits |= set(content.get("misfits") or ())
+                self.waited |= {one["container_uuid"]: one["waited"] for one in content["events"] if "waited" in one}
                 self.decisions += [(one["container_uuid"], one["event_type"], one["text"]) for one in content["events"]]
                 return {}
         raise NotFound(f"{method} {'/'.join(where)}")

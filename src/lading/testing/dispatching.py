@@ -23,7 +23,7 @@ QUICK = Settings(
     linger=0.01,
     refusal_pause=0.02,
     twin_patience=60.0,
-    only_patience=0.01,
+    misfit_patience=0.01,
 )
 EVENTS_ONLY = Settings(poll_interval=3600.0)
 

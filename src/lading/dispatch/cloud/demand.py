@@ -92,7 +92,7 @@ class Demand:
         blocked = self.planner.blocked(shape)
         where = f"Waiting in queue at position {position}"
         if blocked is None:
-            return Status(Category.CAPACITY, f"{where}.")
+            return Status(Category.CAPACITY, f"{where}.", "for an instance")
         block, why = blocked
         if block is Block.NO_TYPE:
             return Status(Category.TOO_LARGE, nearest(shape, self._rules.types) + " It stays queued.")
@@ -107,7 +107,8 @@ class Demand:
         if block is Block.QUOTA and head is not None and head[1] in machines:
             mine = head[0] == uuid
             kept = f"; {machines[head[1]].name} is being kept free for {'it' if mine else head[0]}"
-        return Status(category, f"{where}: {words.format(why=why, types=types)}{kept}.")
+        said = words.format(why=why, types=types)
+        return Status(category, f"{where}: {said}{kept}.", f"({said})")
 
     def _tell_waiting(self, snapshot: Snapshot) -> None:
         taken = snapshot.present | snapshot.held.keys()
@@ -184,12 +185,14 @@ def _is_lost(machine: Machine) -> bool:
 def _booting(machine: Machine | None, *, several: int = 1, ready: int = 0) -> Status:
     if several > 1:
         fault = f"; last of {machine.name}: {machine.fault}" if machine is not None and machine.fault else ""
-        return Status(Category.BOOTING, f"Waiting for {several - ready} of its {several} instances to boot{fault}.")
+        sentence = f"Waiting for {several - ready} of its {several} instances to boot{fault}."
+        return Status(Category.BOOTING, sentence, f"for its {several} instances to boot")
     if machine is None:
-        return Status(Category.BOOTING, "Waiting for an instance to boot.")
+        return Status(Category.BOOTING, "Waiting for an instance to boot.", "for an instance to boot")
     name = f" ({machine.name})" if machine.instance is not None else ""
     fault = f"; last: {machine.fault}" if machine.fault else ""
-    return Status(Category.BOOTING, f"Waiting for a {machine.type} instance to boot{name}{fault}.")
+    sentence = f"Waiting for a {machine.type} instance to boot{name}{fault}."
+    return Status(Category.BOOTING, sentence, f"for a {machine.type} instance to boot")
 
 
 def at_quota(limits: Limits, machines: int, *, now: float) -> bool:
