@@ -132,13 +132,13 @@ async def test_a_file_mount_and_standard_input_of_other_mounts(
     mounts = {
         "/in": collection,
         "/again": {"kind": "file", "path": "/in/d"},
-        "/work": {**collection, "writable": True},
-        "stdin": {"kind": "file", "path": "/work/d/x"},
+        "/copy": {**collection, "writable": True},
+        "stdin": {"kind": "file", "path": "/copy/d/x"},
     }
     stage = await staged(tmp_path, inputs, mounts)
     at = {bind.target: bind for bind in stage.binds}
     assert (Path(at["/again"].source, "x").read_text(), at["/again"].readonly) == ("x", True)
-    assert (Path(at["/work"].source, "d", "x").read_text(), at["/work"].readonly) == ("x", False)
+    assert (Path(at["/copy"].source, "d", "x").read_text(), at["/copy"].readonly) == ("x", False)
     assert os.read(stage.stdin, 100) == b"x"
     await stage.close()
 
