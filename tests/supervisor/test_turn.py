@@ -28,8 +28,8 @@ class Listener:
 
 
 async def long() -> None:
-    for _ in range(3):
-        await asyncio.sleep(0.001)
+    for _ in range(10):
+        await asyncio.sleep(0)
 
 
 async def test_who_prepares_quickly_says_nothing() -> None:
