@@ -8,17 +8,13 @@ listeners are not told of them: they explain what the record's own rows have sai
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from datetime import timedelta
 from typing import Final
 
 from lading.api.exchange import Call
-from lading.api.ledger import Ledger
 from lading.api.statuses import believed_since
-from lading.core import access, ids, lifecycle
-from lading.core.container import Container, State
+from lading.core import access, ids
 from lading.core.decisions import Decision
-from lading.core.delays import misfit
 from lading.core.errors import Conflict, Forbidden, Invalid
 from lading.core.ids import Infix
 from lading.core.jsonvalue import Json
@@ -26,11 +22,10 @@ from lading.core.records import CONTAINERS, LOGS
 from lading.core.request import ContainerRequest
 from lading.core.schema import Record
 from lading.core.timestamps import format_time
-from lading.store import containers, leases, records
+from lading.store import leases, records
 from lading.store.database import Transaction
 
 _MOST: Final = 1000
-_MOST_MISFITS: Final = 10_000
 _LONGEST: Final = 4000
 _OLDEST: Final = 30 * 86400
 _LOG: Final = re.compile(r"logs for ([a-z0-9]{5}-dz642-[a-z0-9]{15})( \([a-z0-9]{15}\))?")
@@ -99,36 +94,6 @@ async def hold_lease(call: Call) -> None:
             f"another dispatcher works with this token: {other.holder}, heard of at {other.renewed_at}. Stop that one, "
             "or make this one a token of its own with 'lading admin dispatcher-token'"
         )
-
-
-async def warn(call: Call, reported: Collection[str]) -> None:
-    """Warn the clients of waiting containers that no dispatcher can ever run, and take back what holds no more.
-
-    `reported`: the containers about which the caller says anything. Those that it has named in `misfits` for a while
-    fit no worker of its own; another dispatcher may be able to run them. Raises Invalid.
-    """
-    misfits = call.params.get("misfits") or []
-    if (
-        not isinstance(misfits, list)
-        or len(misfits) > _MOST_MISFITS
-        or not all(isinstance(one, str) for one in misfits)
-    ):
-        raise Invalid(f"misfits: must be a list of at most {_MOST_MISFITS} uuids of containers")
-    services = call.services
-    async with services.database.reading() as tx:
-        warned = await containers.warned(tx, reported)
-        wanted: dict[str, str] = {}
-        for uuid in {*misfits, *warned}:
-            text = misfit(await services.statuses.about(tx, uuid, services.now()))
-            if text != warned.get(uuid, ""):
-                wanted[uuid] = text
-    for uuid, text in sorted(wanted.items()):
-        async with services.database.writing() as tx:
-            row = await records.get(tx, CONTAINERS, uuid)
-            if row is not None and row["state"] == State.QUEUED:
-                ledger = Ledger(tx, services, user_uuid=services.system_user)
-                await ledger.change_container(row, lifecycle.warn(Container.from_record(row), text))
-                await ledger.settle()
 
 
 async def trail(tx: Transaction, request: ContainerRequest) -> list[Json]:

@@ -159,7 +159,7 @@ async def put_statuses(call: Call) -> Answer:
     said = {uuid: _said(uuid, one) for uuid, one in items.items()}
     written = await dispatching.write(call)
     await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
-    await dispatching.warn(call, said)
+    await misfits.warn(call, said)
     return Answer(body={"items": len(items), "events": written})
 
 
