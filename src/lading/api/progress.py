@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
-from lading.api import dispatching, gateway_logs, guard, saved, streaming
+from lading.api import dispatching, gateway_logs, guard, misfits, saved, streaming
 from lading.api.exchange import Answer, Call
 from lading.api.forwarding import read_claim
 from lading.api.ledger import Ledger
