@@ -102,7 +102,8 @@ def test_the_rest_of_the_settings_stays() -> None:
         ("sshAddresses", {"x": "a"}), ("sshAddresses", "{"), ("sshAddresses", [1]), ("sshPrivateKey", "secret"),
         ("sshPublicKey", "two\nlines"), ("resultsDirectory", "here"), ("resultsDirectory", "/a/../b"),
         ("resultsUrl", "ftp://x"), ("resultsUrl", "http://plain/x"), ("codeName", ".."), ("codeArguments", {}),
-        ("codeArguments", ["\ud800"]), ("codeArguments", ["é" * 65_536]), ("childFailurePolicy", "some"), ("sharedFileSystem", 3), ("extraPorts", {}),
+        ("codeArguments", ["\ud800"]), ("codeArguments", ["é" * 65_536]),
+        ("childFailurePolicy", "some"), ("sharedFileSystem", 3), ("extraPorts", {}),
         ("extraPorts", [1]), ("extraPorts", [{"Name": "a b"}]), ("codeName", 3),
     ],
 )  # fmt: skip
