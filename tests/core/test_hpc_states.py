@@ -11,7 +11,7 @@ from lading.core.errors import IllegalTransition
 from lading.core.hpc_states import CODE_TRANSITIONS, ENDED, ChildPolicy, CodeStatus
 
 
-def test_the_seed_s_states_are_all_there() -> None:
+def test_all_states_of_the_specification_are_there() -> None:
     assert [*hpc_states.ContainerStatus] == ["Running", "FSError"]
     assert [*CodeStatus] == ["Waiting", "Running", "Stopped", "Killed", "Error"]
     assert [*hpc_states.ResultStatus] == ["Waiting", "Uploading", "Stopped", "Error"]

@@ -1,4 +1,7 @@
-"""The code's life, in real processes (`hpc-daemon-contract.md` 1.13)."""
+"""The code's life, in real processes.
+
+Source: docs/spec/hpc-daemon, section Processes.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def test_threads_and_stops_do_not_disturb_what_is_followed(rig: Rig) -> None:
 
 
 def test_kill_ends_every_descendant(rig: Rig) -> None:
-    """1.15: upstream's kill hit one process."""
+    """An earlier daemon's kill ended one process."""
     rig.code("trap '' TERM; for i in 1 2 3 4 5; do (setsid sh -c 'trap \"\" TERM; echo $$; sleep 60') & done; wait")
     rig.start()
     until(lambda: len(_pids(rig)) == 5)
@@ -166,7 +169,7 @@ def test_nothing_is_started_before_the_cluster_is_set_up(rig: Rig) -> None:
 
 
 def test_starts_without_arguments_and_parameters(rig: Rig) -> None:
-    """1.15: upstream wanted both to have been set."""
+    """An earlier daemon wanted both to have been set."""
     rig.code('echo "$#"; env > env', name="hpcaas/code/ring")
     rig.configure(codeName="ring")
     rig.start()
@@ -175,7 +178,7 @@ def test_starts_without_arguments_and_parameters(rig: Rig) -> None:
 
 
 def test_a_restarted_daemon_follows_the_code_on(rig: Rig) -> None:
-    """1.15: upstream believed a Running of the day before."""
+    """An earlier daemon believed a Running of the day before."""
     rig.code(f"cd {rig.root}; while ! [ -e go ]; do sleep 0.05; done; echo end")
     rig.start()
     rig.kill()
@@ -209,7 +212,7 @@ def test_a_restarted_daemon_can_still_kill(rig: Rig) -> None:
 
 
 def test_code_that_others_start_is_noticed(rig: Rig) -> None:
-    """The code's name is what mpirun starts through ssh (contract 1.6); it may come again."""
+    """The code's name is what mpirun starts through ssh; it may come again."""
     name = f"rank{os.getpid()}"
     rig.code("read x", name=f"hpcaas/code/{name}")
     rig.configure(codeName=name)
@@ -222,7 +225,7 @@ def test_code_that_others_start_is_noticed(rig: Rig) -> None:
 
 
 def test_nothing_is_watched_when_the_code_has_ended(rig: Rig) -> None:
-    """1.15: upstream's watcher never ended. One of ours has a descriptor for each process that it waits for."""
+    """An earlier daemon's watcher never ended. This one has a descriptor for each process it awaits."""
 
     def watched() -> list[str]:
         assert rig.process

@@ -1,4 +1,7 @@
-"""Every endpoint of the seed, and the bugs of `hpc-daemon-contract.md` 1.15, against a real daemon."""
+"""Every call, against a real daemon, and what is forbidden.
+
+Source: docs/spec/hpc-daemon, section Forbidden behaviour.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +135,7 @@ def test_files_stay_where_they_belong(rig: Rig) -> None:
 
 
 def test_the_cluster_is_written_down(rig: Rig) -> None:
-    """1.15: upstream cut IPv6 addresses at their first colon."""
+    """An earlier daemon cut IPv6 addresses at their first colon."""
     keys = make_ssh_keys()
     reply = rig.configure(
         worldRank=0, worldSize=2, sshAddresses={"0": "10.0.0.1:22", "1": "[fd00::2]:2022"},
@@ -174,14 +177,14 @@ def test_hosts_are_added_to_those_there_are(rig: Rig) -> None:
 
 
 def test_a_partial_update_keeps_the_rest_and_the_door_open(rig: Rig) -> None:
-    """1.15: upstream's wiped the authorization and locked the caller out."""
+    """An earlier daemon forgot the authorization and locked the caller out."""
     rig.configure(worldSize=4)
     assert rig.post("/v1/update/", {"daemonParameters": {"worldRank": 1, "authorizationKey": ""}}).said == "success"
     assert rig.query()["ranks"] == {"worldRank": 1, "worldSize": 4}
 
 
 def test_the_names_that_others_gave_are_taken(rig: Rig) -> None:
-    """The seed has daemonParameters at two paths; an update was the parameters themselves (contract 1.1, 1.11)."""
+    """Both paths take daemonParameters; an update may be the parameters themselves."""
     assert rig.post("/v1/code-configuration", {"daemonParameters": [{"key": "worldSize", "value": 3}]}).data == {
         "message": "daemon updated", "accepted": ["worldSize"], "ignored": [],
     }  # fmt: skip
@@ -198,7 +201,7 @@ def test_the_names_that_others_gave_are_taken(rig: Rig) -> None:
 
 
 def test_no_answer_and_no_file_of_others_has_a_secret(rig: Rig) -> None:
-    """1.15: upstream's state had the keys, and everybody could write it and the log."""
+    """An earlier daemon's state had the keys, and everybody could write it and the log."""
     keys = make_ssh_keys()
     rig.configure(sshPrivateKey=keys.private, resultsUrl="https://s3/b/k?X-Amz-Signature=topsecret")
     said = rig.call("GET", "/v1/state/").body + rig.call("GET", "/v1/query").body
@@ -213,7 +216,7 @@ def test_no_answer_and_no_file_of_others_has_a_secret(rig: Rig) -> None:
 
 
 def test_a_body_that_breaks_the_schema_changes_nothing(rig: Rig) -> None:
-    """1.15: upstream's validator let everything through and fell over the rest; handlers went on after a refusal."""
+    """An earlier daemon accepted such bodies, or ended, or went on after a refusal."""
     headers = {"Authorization": rig.identity.authorization, "Content-Type": "application/json"}
     wrong = b'{"codeParameters": 3, "daemonParameters": 3}'
     for path in ("/v1/code-configuration", "/v1/daemon-configuration", "/v1/command"):

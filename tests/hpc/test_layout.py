@@ -10,7 +10,7 @@ import pytest
 from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_text, write
 
 
-def test_code_is_where_the_seed_and_the_template_put_it(tmp_path: Path) -> None:
+def test_code_is_where_images_and_templates_put_it(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "/home/me")
     assert layout.code("") == tmp_path / "code"
     assert layout.code("ring") == tmp_path / "hpcaas/code/ring"

@@ -25,7 +25,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:
-    """1.15: upstream's was world-writable."""
+    """An earlier daemon's was writable by all."""
     record = Record(path=tmp_path / "state.json")
     record.save()
     assert record.path.stat().st_mode & 0o777 == 0o600

@@ -37,7 +37,7 @@ def _service(tmp_path: Path) -> Service:
     ],
 )
 def test_only_the_right_word_opens(tmp_path: Path, headers: dict[str, str], right: bool) -> None:
-    """1.15: upstream read it from a header that servers send."""
+    """An earlier daemon read it from a header that only servers send."""
     assert _service(tmp_path).is_authorized(headers) is right
 
 

@@ -1,4 +1,7 @@
-"""Addresses of the containers of a cluster, IPv4 and IPv6 (`hpc-daemon-contract.md` 1.4, 1.5)."""
+"""Addresses of the containers of a cluster, IPv4 and IPv6.
+
+Source: docs/spec/hpc-daemon, section Parameters of the daemon.
+"""
 
 from __future__ import annotations
 

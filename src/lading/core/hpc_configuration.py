@@ -1,8 +1,9 @@
 """What an HPC container is told: parameters of the code, and of the daemon itself.
 
-Both come as an array of {key, value}, as in seed 004, or as an object, as the daemon's later code had it. Parameters
+Both come as an array of {key, value} or as an object. Parameters
 of the code may have any name; the daemon knows some and ignores others, which it names in its answer. A later value
-replaces an earlier one of the same key and leaves the others alone (`hpc-daemon-contract.md` 1.4, 1.14).
+replaces an earlier one of the same key and leaves the others alone.
+Source: docs/spec/hpc-daemon, section Parameters of the daemon.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def daemon_parameters(body: object) -> dict[str, Any]:
 
 
 def is_for_daemon(body: object) -> bool:
-    """Whether a body at `/v1/code-configuration` is meant for the daemon: the seed names that path for both.
+    """Whether a body at `/v1/code-configuration` is meant for the daemon: the path takes both kinds.
 
     Raises Invalid for one with parameters of both kinds.
     """

@@ -1,8 +1,9 @@
 """What the daemon of an HPC container answers, and its OpenAPI document.
 
 Every answer is JSend, {status, data}: `success`, `fail` for the caller's fault, `error` for ours; its HTTP status is
-200 also for logical failures (seed 004, "Responses"). Beside that: 401 for a wrong authorization, 404 and 405 for what
-is not there, 400 and 413 for what is no request (`hpc-daemon-contract.md` 1.14).
+200 also for logical failures. Beside that: 401 for a wrong authorization, 404 and 405 for an
+unknown path or method, 400 and 413 for bytes that are no request.
+Source: docs/spec/hpc-daemon, section Answers.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ ROUTES: Mapping[str, Route] = MappingProxyType(
         "/v1/openapi.json": Route(Call.DOCUMENT, "GET", "This document"),
     }
 )
-"""Paths of the seed, and the names that other versions of the daemon gave them (contract 1.14)."""
+"""Paths, with the names that other versions of the daemon gave them."""
 COMMANDS = ("start", "kill", "upload")
 
 

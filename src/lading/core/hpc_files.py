@@ -1,7 +1,8 @@
 """The texts of the files that make HPC code unaware of its containers: ssh, MPI host file, shell start-up files.
 
-Order is that of the ranks, so that the same configuration always gives the same files. Sources: seed 004 ("Code
-Configuration", "Container and Daemon setup"); `hpc-daemon-contract.md` 1.3, 1.5, 1.6.
+Order is that of the ranks, so that the same configuration always gives the same files.
+Sources: docs/spec/hpc-daemon, section Files; docs/spec/hpc-daemon, section ssh and host names;
+docs/spec/hpc-daemon, section Environment of the code.
 """
 
 from __future__ import annotations

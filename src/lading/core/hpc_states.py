@@ -1,8 +1,8 @@
 """The states that the daemon of an HPC container keeps: of the container, of the code, of its results.
 
-Seed 004 names the states; `hpc-daemon-contract.md` 1.7 and 1.10 say what leads from one to the next. Two things go
-beyond the seed: an upload that failed may be tried again by command, and code that another rank starts through ssh may
+An upload that failed may be tried again by command. Code that another rank starts through ssh may
 come again after it has stopped (`mpirun` twice in one script).
+Source: docs/spec/hpc-daemon, section States of the code, and the sections beside it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class ResultStatus(StrEnum):
 
 
 class ChildPolicy(StrEnum):
-    """Whose exit with another code than 0 ends the whole code (contract 1.10)."""
+    """Whose exit with another code than 0 ends the whole code (docs/spec/hpc-daemon, section Processes)."""
 
     ANY = "any"
-    """Every process's, as the seed says."""
+    """Every process's."""
     DIRECT = "direct"
     """That of the executable alone."""
     NONE = "none"

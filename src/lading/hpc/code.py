@@ -7,7 +7,7 @@ code has ended. How each process ended is known from `waitpid` for those that ar
 When the daemon is started again while the code runs, it finds the code's processes by a mark in their environment and
 follows them on; an exit code that nobody could see makes the end an Error, since it may have been one.
 
-Source: seed 004 ("Running Code"); `hpc-daemon-contract.md` 1.6, 1.10, 1.13.
+Source: docs/spec/hpc-daemon, section Processes.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ The output directory is the containers' own: only the supervisor writes there, w
 Standard input is a gate: nothing of the user's starts before a line comes through it. Standard output and error get
 what rank 0 writes, or what all write, marked with their rank. The exit code is the gang's (`core.hpc_gang`); 75 when
 nothing could be run, with the reason in the plan's `fault` file.
-Source: `hpc-daemon-contract.md` 1.12.
+Source: docs/spec/hpc-daemon, section Clusters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a cluster of containers trusts: a certificate, a key and an authorization for each daemon, one ssh key for all.
 
-Made anew for every cluster, held in memory and in the containers only, worth nothing when it is gone
-(`hpc-daemon-contract.md` 1.12). Times and secrets are arguments' or `secrets`', so nothing here repeats.
+Made anew for every cluster, held in memory and in the containers only, worth nothing when the
+cluster is gone. Times are arguments, and secrets come from `secrets`, so nothing here repeats.
+Source: docs/spec/hpc-daemon, section Clusters.
 """
 
 from __future__ import annotations

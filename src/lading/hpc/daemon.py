@@ -2,7 +2,8 @@
 
 Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; without
 them those of the start before this one are taken (`identity`). The port may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1
-allows results to be sent unencrypted. Everything else is configured through HTTPS (seed 004, "Communication setup").
+allows results to be sent unencrypted. Everything else is configured through HTTPS.
+Source: docs/spec/hpc-daemon, section Start and identity.
 """
 
 from __future__ import annotations

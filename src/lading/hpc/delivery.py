@@ -4,7 +4,7 @@ A presigned URL stands for one object, so everything goes into one `tar.gz` (nam
 It is sent with its length, since a presigned PUT takes no chunks, and again with growing pauses after a time-out or a
 5xx. The URL's query is the credential: it is in no log, no error, no answer. A results directory other than
 `/hpcaas/results` gets the files themselves, each under another name first, then renamed.
-Source: seed 004; `hpc-daemon-contract.md` 1.8.
+Source: docs/spec/hpc-daemon, section Results.
 """
 
 from __future__ import annotations

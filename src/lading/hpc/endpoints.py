@@ -1,6 +1,7 @@
-"""What each call to the daemon does (seed 004, "HTTPS Endpoints"; `hpc-daemon-contract.md` 1.11, 1.14).
+"""What each call to the daemon does.
 
 A call that is refused changes nothing: everything is checked before anything is written.
+Source: docs/spec/hpc-daemon, section Commands, and the sections before and after it.
 """
 
 from __future__ import annotations
@@ -210,7 +211,7 @@ class Endpoints:
         given = _json(kind, body)
         command = given.get("command") if isinstance(given, dict) else None
         if isinstance(command, dict):
-            # The seed's schema may also be read so that the text is the object's value.
+            # The first schema of the call can also be read as an object that has the text.
             command = command.get("value")
         word = command.lower() if isinstance(command, str) else ""
         if word not in COMMANDS:
@@ -259,7 +260,7 @@ class Endpoints:
             await asyncio.gather(*sources, return_exceptions=True)
 
     def query(self) -> dict[str, Any]:
-        """The states (seed, "Respond to queries"), and what explains them."""
+        """The states, and their explanation (docs/spec/hpc-daemon, section Query)."""
         record = self._record
         sizes = {name: _size(self._code.log(name)) for name in LOGS}
         return {

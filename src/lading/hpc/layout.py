@@ -1,7 +1,8 @@
-"""Where the daemon keeps and finds things: the seed's paths below a root, and files written so that nobody sees halves.
+"""Paths and modes of the daemon's files below a root; files are replaced whole.
 
-What the code may change is world readable and writable, as the seed wants; what is the daemon's own (keys, state, log)
-is for root alone (`hpc-daemon-contract.md` 1.3, 1.15).
+Files that the code may change are world readable and writable, in directories that everybody
+reaches. The daemon's own files (keys, state, log) are for root alone.
+Source: docs/spec/hpc-daemon, section Files.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Layout:
         open_folder(self.base / "results", mode=WRITABLE)
         open_folder(self.base / "updates", mode=0o777)
         with contextlib.suppress(FileExistsError):
-            # Where the template for such containers has them (contract 1.3).
+            # Templates for such containers have them there.
             (self.base / "parameters" / "files").symlink_to("../files")
 
 
@@ -121,7 +122,7 @@ def write(path: Path, content: str | bytes, *, mode: int) -> None:
     descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
         with open(descriptor, "wb") as file:
-            # The process's umask must not narrow what the seed wants open.
+            # The process's umask must not narrow the mode.
             os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()

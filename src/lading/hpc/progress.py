@@ -2,7 +2,7 @@
 
 The file is `/hpcaas/updates/percentComplete`. Code that would rather keep a connection writes lines to
 `/hpcaas/updates/sock`, each a number; the last one counts where the file has none. What is no number is left out.
-Source: `hpc-daemon-contract.md` 1.9.
+Source: docs/spec/hpc-daemon, section Progress.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What the daemon remembers over its own restarts: states, settings, parameters, the process of the code.
 
 Every change is on disk before it is answered. The authorization is not in it: it comes with the environment at each
-start. A file that cannot be read is put aside and said so in the log (`hpc-daemon-contract.md` 1.2, 1.15).
+start. A file that cannot be read is put aside, and the log says so.
+Source: docs/spec/hpc-daemon, section Memory over restarts.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Nobody learns anything without the authorization: it is compared before the path is looked at or a body is read, in a
 time that depends neither on the given nor on the right value. Bodies above a MiB wait on disk, not in memory.
-Source: seed 004 ("HTTPS Endpoints"); `hpc-daemon-contract.md` 1.14, 1.15.
+Source: docs/spec/hpc-daemon, section Network interface.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def success(data: Mapping[str, Any]) -> Answer:
 
 
 def refusal(error: LadingError) -> Answer:
-    """What an error is answered with: logical failures as 200 (seed), what is no proper call by its own status."""
+    """The answer to an error: 200 for logical failures, the error's own status for a bad request."""
     status = Status.FAIL if isinstance(error, RequestError) else Status.ERROR
     proper = error.status not in (400, 401, 404, 405, 413)
     return Answer(200 if proper else error.status, jsend(status, {"message": error.message}))

@@ -1,6 +1,7 @@
 """Learning how every process of the code ends: ptrace, as the only way that works inside a container.
 
-The seed wants any process's non-zero exit to count, but the kernel tells that to the parent alone, and events of the
+Any process's non-zero exit counts (docs/spec/hpc-daemon, section Processes).
+The kernel tells an exit code to the parent alone, and events of the
 process connector or of taskstats never leave the machine's first namespaces. A tracer is told of the end of everything
 that the traced ones start. They are stopped only when they start a process or thread, or get a signal; between those
 they run at full speed. When this process dies they go on untraced.
