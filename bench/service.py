@@ -16,15 +16,20 @@ from lading.client.api import ApiClient
 from lading.client.environment import find_server
 
 PROGRAMS = ("sh", "date", "head", "split", "mkdir")
+SERVER_PID = "LADING_BENCH_PID"
 _STOP_LIMIT = 60.0
 _LADING = (sys.executable, "-m", "lading")
 
 
 @contextlib.contextmanager
-def serving(data: Path, *, listen: str = "", config: str = "") -> Iterator[dict[str, str]]:
+def serving(
+    data: Path, *, listen: str = "", config: str = "", python: str = sys.executable
+) -> Iterator[dict[str, str]]:
     """A running `lading up` with its data in `data`; yields the environment for its clients.
 
     It listens on the loopback unless `listen` says HOST:PORT. `config` is the text of its configuration file.
+    `python`: the interpreter of the environment whose Lading is measured. The variable LADING_BENCH_PID is the
+    process id of the server.
 
     Raises RuntimeError with its last words when it does not start.
     """
@@ -34,14 +39,17 @@ def serving(data: Path, *, listen: str = "", config: str = "") -> Iterator[dict[
         (data / "config.yml").write_text(config)
     with (data.parent / "up.log").open("w+") as log:
         up = subprocess.Popen(
-            [*_LADING, "up", "--data", str(data), "--listen", listen], stdout=subprocess.PIPE, stderr=log, text=True
+            [python, "-m", "lading", "up", "--data", str(data), "--listen", listen],
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         )
         try:
             assert up.stdout is not None
             if not up.stdout.readline():
                 log.seek(0)
                 raise RuntimeError(f"lading up did not start: {log.read().strip()[-500:]}")
-            yield _environment(data / "env")
+            yield _environment(data / "env") | {SERVER_PID: str(up.pid)}
         finally:
             _end(up)
 

@@ -1,7 +1,7 @@
 """Where the time of one container goes, step by step, by what it left: its record, its log, and its own words.
 
 The container runs `date +%s%N`, so that it says itself when its command began. All times are on the clock of this
-machine: of the server (created, Complete), of the supervisor (the lines of crunch-run.txt), of the command, and of the
+machine: of the server (created), of the supervisor (the lines of crunch-run.txt), of the command, and of the
 client, who sent the request and heard of its end. The figure of a step is the median over all containers.
 """
 
@@ -32,8 +32,7 @@ STEPS = (
     ("prepared", "mounts, image layers, the bundle; crun goes as far as the command; the record becomes Running"),
     ("command", "the command is let go, and begins"),
     ("ended", "the command ends, and crun with it; its streams are read to the end"),
-    ("complete", "output and log are stored, durably; the record becomes Complete, the request Final"),
-    ("heard", "the client hears of it"),
+    ("heard", "output and log are stored, durably; the record becomes Complete, the request Final; the client hears"),
 )
 """The moments in their order, each with what happens until then."""
 
@@ -94,5 +93,4 @@ def moments(outcome: Outcome) -> dict[str, float]:
         "prepared": when("starting the command"),
         "command": int(printed[0]) / 1e9,
         "ended": when("the command ended"),
-        "complete": outcome.finished,
     }

@@ -32,6 +32,7 @@ from lading.supervisor.image import CollectionImage
 from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
 from lading.supervisor.keepmount import KeepMount
 from lading.supervisor.logs import Log
+from lading.supervisor.process import take_own_mounts
 from lading.supervisor.run import EngineMaker
 from lading.supervisor.session import Session, open_transport
 from lading.supervisor.specifying import specify
@@ -65,8 +66,7 @@ def _guard(pid: int, annex: Annex) -> int:
 def _serve(annex: Annex) -> int:
     try:
         linux.end_with_parent()
-        if os.geteuid() == 0:
-            linux.leave_mount_namespace(annex.directory)
+        take_own_mounts(annex.directory)
         asyncio.run(annex.run())
     except (LadingError, OSError, BaseExceptionGroup) as error:
         return _fault(error)

@@ -18,6 +18,7 @@ from pathlib import Path
 from lading import removal
 
 CLONE_NEWNS = 0x20000
+MS_NOSUID = 1 << 1
 MS_NODEV = 1 << 2
 MS_REC = 1 << 14
 MS_SLAVE = 1 << 19

@@ -25,9 +25,9 @@ from pathlib import Path
 
 from lading.client.transport import Transport
 from lading.core.errors import LadingError
-from lading.supervisor import assignment, linux, lockfile
+from lading.supervisor import assignment, lockfile
 from lading.supervisor.assignment import Assignment
-from lading.supervisor.process import Signals, ignore_probes, live
+from lading.supervisor.process import Signals, ignore_probes, live, take_own_mounts
 from lading.supervisor.run import EngineMaker
 from lading.supervisor.session import open_transport
 from lading.supervisor.turn import Turn
@@ -48,8 +48,7 @@ _logger = logging.getLogger("lading.supervisor")
 def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> int:
     """Serve containers, with run directories below `run_root`, until there is a reason to end; the exit code."""
     ignore_probes()
-    if os.geteuid() == 0:
-        linux.leave_mount_namespace(run_root)
+    take_own_mounts(run_root)
     return asyncio.run(serve(connection, engines))
 
 

@@ -40,11 +40,11 @@ def test_binds_are_shown_mapped_and_go_again(namespace: UserNamespace, tmp_path:
         Path(file.source).write_text("x")
 
 
-def test_layers_are_there_for_as_long_as_they_are_needed(namespace: UserNamespace, tmp_path: Path) -> None:
+def test_layers_are_shown_once_to_all_ranks(namespace: UserNamespace, tmp_path: Path) -> None:
     (tmp_path / "layer").mkdir()
-    with namespace.layers([str(tmp_path / "layer")]) as (shown,):
-        assert Path(shown).stat().st_uid == namespace.ids.first
-    assert linux.mounts_below(str(namespace.directory)) == []
+    (shown,) = namespace.layers([str(tmp_path / "layer")])
+    assert Path(shown).stat().st_uid == namespace.ids.first
+    assert namespace.layers([str(tmp_path / "layer")]) == [shown]
 
 
 def test_devices_are_copies_for_all_its_users(namespace: UserNamespace) -> None:

@@ -42,7 +42,6 @@ MASKED = (
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
     # memory of the kernel, where it lies, and what it is made of: with these an attack finds its place
-    "/proc/buddyinfo",
     "/proc/config.gz",
     "/proc/kallsyms",
     "/proc/kcore",
@@ -53,7 +52,6 @@ MASKED = (
     "/proc/slabinfo",
     "/proc/vmallocinfo",
     "/proc/vmcore",
-    "/proc/zoneinfo",
     "/sys/kernel/notes",
     "/sys/kernel/slab",
     "/sys/kernel/vmcoreinfo",
@@ -62,13 +60,18 @@ MASKED = (
     "/proc/keys",
     "/proc/latency_stats",
     "/proc/sched_debug",
-    "/proc/softirqs",
     "/proc/timer_list",
     "/proc/timer_stats",
 )
 """Files and directories that a container sees empty. Left as they are, because programs read them: cpuinfo, meminfo,
 stat, diskstats, partitions, vmstat (psutil and the like); modules and driver (ROCm and CUDA). The kernel itself shows
-no addresses in iomem and ioports, and no messages in kmsg, to those without the capabilities that no container has."""
+no addresses in iomem and ioports, and no messages in kmsg, to those without the capabilities that no container has.
+buddyinfo, zoneinfo and softirqs have counters and no addresses, as vmstat and stat have."""
+_FILES_OF_ROOT = ("/sys/kernel/slab",)
+"""Masked directories in which only the machine's root can read files: nobody in a user namespace is that."""
+_OPEN = "go"
+OPEN_LINE = f"{_OPEN}\n".encode()
+"""The line in the gate with which the command starts."""
 READONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
@@ -95,7 +98,6 @@ class Bundle:
 
 
 _READ_BY_OTHERS = stat.S_IROTH | stat.S_IXOTH
-_DRAIN = "while read -r state; do :; done"
 
 
 def make_config(bundle: Bundle) -> dict[str, Any]:
@@ -108,10 +110,11 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "root": {"path": bundle.rootfs, "readonly": False},
         "hostname": HOSTNAME,
         "mounts": [*_system_mounts(), *map(bind, bundle.binds)],
-        # crun writes the container's state to the hook's standard input and fails when nobody reads it.
         "hooks": {
             **_notice(bundle),
-            "createContainer": [{"path": "/bin/sh", "args": ["sh", "-c", f"{_DRAIN}; read -r go < {bundle.gate}"]}],
+            # crun writes the container's state to the hook's standard input and fails when nobody reads it. grep reads
+            # it at once, a shell byte by byte, which took 0.7 ms. At the gate's end grep fails, and so does the start.
+            "createContainer": [{"path": "/bin/grep", "args": ["grep", "-qx", _OPEN, "-", bundle.gate]}],
             **_cuda_hook(bundle),
         },
         "annotations": make_annotation(bundle.machine),
@@ -142,8 +145,12 @@ def _user_namespace(ids: IdRange | None) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=1)
 def _masked() -> tuple[str, ...]:
-    """Those that others than the machine's root may read: each costs a mount."""
-    return tuple(one for one in MASKED if not Path(one).exists() or Path(one).stat().st_mode & _READ_BY_OTHERS)
+    """Those that others than the machine's root may read: each costs a mount, some 0.05 ms."""
+    return tuple(one for one in MASKED if one not in _FILES_OF_ROOT and _is_readable(Path(one)))
+
+
+def _is_readable(place: Path) -> bool:
+    return not place.exists() or bool(place.stat().st_mode & _READ_BY_OTHERS)
 
 
 def _process(bundle: Bundle) -> dict[str, Any]:

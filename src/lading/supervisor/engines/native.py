@@ -35,7 +35,7 @@ from lading.core.imagelayout import Account
 from lading.supervisor import counters, linux
 from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
-from lading.supervisor.engines.bundle import Bundle, make_config
+from lading.supervisor.engines.bundle import OPEN_LINE, Bundle, make_config
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.program import SealedProgram
 from lading.supervisor.engines.root_file_system import mount_root
@@ -67,6 +67,8 @@ class NativeEngine:
     def __init__(self, settings: EngineSettings) -> None:
         self._uuid = settings.container_uuid
         self._run = Path(settings.run_directory)
+        # Where crun has its files: in memory with a user namespace, as each file on disk costs when it is removed.
+        self._state = self._run
         kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
         self._store = LayerStore(Path(settings.cache_directory), limit=settings.cache_size, kept=kept)
         self._cgroup = Cgroup(find_hierarchy(mount_table()), settings.container_uuid)
@@ -143,7 +145,7 @@ class NativeEngine:
         if crun is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
         with contextlib.suppress(BrokenPipeError):
-            os.write(self._gate, b"go\n")
+            os.write(self._gate, OPEN_LINE)
         stopper = asyncio.create_task(self._stop_when(stop, stop_grace), name="stopper")
         try:
             await linux.ended(crun.pid)
@@ -188,7 +190,7 @@ class NativeEngine:
         if self.pid is None and not self._is_held:
             return None
         try:
-            return int(msgspec.json.decode((self._run / "crun" / self._entered[0] / "status").read_bytes())["pid"])
+            return int(msgspec.json.decode((self._state / "crun" / self._entered[0] / "status").read_bytes())["pid"])
         except (OSError, ValueError, KeyError):
             return None
 
@@ -197,7 +199,7 @@ class NativeEngine:
         """The container that is entered, and its bundle: of a gang that of rank 0."""
         if self._gang is not None:
             return f"{self._uuid}-0", self._gang.bundle(0)
-        return self._uuid, self._run / "bundle"
+        return self._uuid, self._described
 
     async def execute(self, order: Exec) -> Execution:
         """Have crun start it in the container's namespaces and cgroup, with what the command itself may do."""
@@ -217,7 +219,7 @@ class NativeEngine:
             raise ExecutionError(f"{self._uuid}: is a gang, which cannot be kept: its network went with its processes")
         command = [*self._joining(), *self._crun_command()]
         self._close_gate()
-        self._gate = await native_exec.hold(self._uuid, self._run / "bundle", command=command)
+        self._gate = await native_exec.hold(self._uuid, self._described, command=command)
         self._is_held = True
         if self._network is not None and self.first is not None:
             await self._network.reconnect(self.first)
@@ -247,8 +249,9 @@ class NativeEngine:
             self._crun = None
         (self._namespace or UserNamespace(self._run)).close()
         linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
-        removal.discard(self._run / "crun", aside=removal.beside(self._run))
-        self._log.unlink(missing_ok=True)
+        if self._state == self._run:
+            removal.discard(self._run / "crun", aside=removal.beside(self._run))
+            self._log.unlink(missing_ok=True)
         if self._lease >= 0:
             os.close(self._lease)
             self._lease = -1
@@ -262,6 +265,10 @@ class NativeEngine:
             if spec.cuda and shutil.which(_CUDA_HOOK):
                 raise OSError(errno.ENOTSUP, f"{_CUDA_HOOK} adds the driver's libraries as the machine's root")
             self._namespace.open()
+            # What is in memory is lost when this process is killed, and without a control group crun has to be asked
+            # what is left to kill. The conductor of a gang looks for the files of its ranks on disk.
+            if self._cgroup.join_files and spec.nodes == 1:
+                self._state = self._namespace.directory
         except OSError as error:
             self._leave_namespace(error)
 
@@ -269,6 +276,7 @@ class NativeEngine:
         """Go on with the machine's user ids. Raises ExecutionError where that must not be."""
         self.notes.append(refuse(self._policy, error))
         self._close_gate()
+        self._state = self._run
         if self._namespace is not None:
             self._namespace.close()
             self._namespace = None
@@ -283,6 +291,7 @@ class NativeEngine:
             devices = self._namespace.devices(spec.devices)
             spec = replace(spec, binds=(*self._namespace.binds(spec.binds), *devices), devices=())
         if spec.nodes == 1:
+            self._described.mkdir(mode=0o700, exist_ok=True)
             self._make_bundle(self._run / "bundle", spec, image, gate=self._open_gate())
             return
         files = self._gang = GangFiles(self._run)
@@ -300,7 +309,13 @@ class NativeEngine:
         config = self._configure(spec, image, rootfs, gate)
         if not gate:
             del config["hooks"]
-        (bundle / "config.json").write_bytes(msgspec.json.encode(config))
+        described = self._described if spec.nodes == 1 else bundle
+        (described / "config.json").write_bytes(msgspec.json.encode(config))
+
+    @property
+    def _described(self) -> Path:
+        """The directory with the `config.json` of a container that is no gang."""
+        return self._state / "bundle"
 
     def _open_gate(self) -> str:
         """The path from which the container's hook reads that the command may start. Raises OSError."""
@@ -369,7 +384,7 @@ class NativeEngine:
     def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
         # Hooks start in the bundle, which the root of a user namespace may not even pass.
         place = bundle if self._namespace is None else self._namespace.directory
-        files = ["--bundle", str(place), "--config", str(bundle / "config.json")]
+        files = ["--bundle", str(place), "--config", str(self._described / "config.json")]
         command = [*self._crun_command(), "--log", str(self._log), "run", *files, self._uuid]
         environment = {"PATH": imagelayout.DEFAULT_PATH}
         program = _sealed.descriptor
@@ -415,11 +430,11 @@ class NativeEngine:
         )
 
     def _crun_command(self) -> list[str]:
-        return [_PROGRAM, "--root", str(self._run / "crun"), "--cgroup-manager=disabled"]
+        return [_PROGRAM, "--root", str(self._state / "crun"), "--cgroup-manager=disabled"]
 
     @property
     def _log(self) -> Path:
-        return self._run / "crun.log"
+        return self._state / "crun.log"
 
     def _check_started(self) -> None:
         """Tell a command that failed from one that was never started. Raises ExecutionError for the latter."""

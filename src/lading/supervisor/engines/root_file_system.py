@@ -31,8 +31,7 @@ def mount_root(
         rootfs.mkdir(mode=0o755)
         return rootfs, _mount(rootfs, lower, bundle, None)
     rootfs = namespace.rootfs(name)
-    with namespace.layers(lower) as mapped:
-        return rootfs, _mount(rootfs, mapped, bundle, namespace)
+    return rootfs, _mount(rootfs, namespace.layers(lower), bundle, namespace)
 
 
 def _mount(rootfs: Path, lower: Sequence[str], bundle: Path, namespace: UserNamespace | None) -> str:

@@ -6,9 +6,10 @@ user namespaces. The container's own root is nobody outside, so it cannot pass d
 what it is given is mounted in a small directory that everybody may pass, in the supervisor's mount namespace.
 
     <machine>/ids                        locks: which process has which range of ids
-    <machine>/containers/<name>/rootfs   the root
+    <machine>/containers/<name>/         a file system in memory:
+                                rootfs   the root
                                 gate     a named pipe, from which it reads that it may start
-                                binds/   what it is given, numbered; layers/ while the root is made
+                                binds/   what it is given, numbered; layers/ those of its image
 
 On a file system that cannot be mapped (NFS, Lustre) the container has the machine's ids, if the policy allows, as on a
 kernel that is too old. A FUSE mount is given as it is: everybody may read what the mount of collections shows.
@@ -22,7 +23,7 @@ import functools
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -58,6 +59,19 @@ class Policy(StrEnum):
     NEVER = "never"
 
 
+def hold_in_memory(machine: Path = MACHINE) -> None:
+    """Mount a file system in memory where the directories of containers are; for a private mount namespace only.
+
+    Directories on disk take most of the time of mapped mounts: a mount point is made and removed for each. It ends
+    with the last process of the mount namespace, and so does what a killed process left there. Raises OSError.
+    """
+    place = machine / "containers"
+    for one in (machine, place):
+        one.mkdir(parents=True, exist_ok=True)
+        one.chmod(_PASSABLE)
+    linux.mount("tmpfs", str(place), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NODEV | linux.MS_NOSUID)
+
+
 class UserNamespace:
     """What one container is given, mapped to its range of ids. `run`: the container's run directory."""
 
@@ -65,7 +79,7 @@ class UserNamespace:
         self.directory = machine / "containers" / hashlib.blake2s(os.fsencode(run), digest_size=12).hexdigest()
         """What it is given is below this one, which everybody may pass."""
         self._machine = machine
-        self._mounts: list[str] = []
+        self._shown = 0
         self._namespace = -1
         self.ids = IdRange(0, 0)
 
@@ -83,22 +97,21 @@ class UserNamespace:
             self._make(self._machine)
             self._make(self.directory.parent)
             self._make(self.directory)
+        # All that is mounted below goes with it at once: the kernel takes as long for one mount as for ten.
+        linux.mount("tmpfs", str(self.directory), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NOSUID)
 
-    @contextlib.contextmanager
-    def layers(self, paths: Sequence[str]) -> Iterator[list[str]]:
-        """Where the layers are as the container is to see them, until an overlay is made of them. Raises OSError."""
+    def layers(self, paths: Sequence[str]) -> list[str]:
+        """Where the layers are as the container is to see them. Raises OSError."""
         shown: list[str] = []
         place = self._make(self.directory / _LAYERS)
-        try:
-            for number, path in enumerate(paths):
-                target = place / str(number)
-                target.mkdir(exist_ok=True)
+        for number, path in enumerate(paths):
+            target = place / str(number)
+            # The ranks of a gang have the same layers.
+            if not target.exists():
+                target.mkdir()
                 attach_mount(copy_mount(path, namespace=self._namespace), str(target))
-                shown.append(str(target))
-            yield shown
-        finally:
-            for one in shown:
-                linux.unmount(one)
+            shown.append(str(target))
+        return shown
 
     def check(self, account: Account) -> None:
         """Raises OSError when a user of the image is none of the range."""
@@ -108,9 +121,7 @@ class UserNamespace:
 
     def rootfs(self, name: str = "rootfs") -> Path:
         """The directory to mount a root on. Raises OSError."""
-        place = self._make(self.directory / name)
-        self._mounts.append(str(place))
-        return place
+        return self._make(self.directory / name)
 
     def own(self, path: Path) -> None:
         """Give a file or directory to the container's root. Raises OSError."""
@@ -125,8 +136,6 @@ class UserNamespace:
         if not devices:
             return ()
         place = self._make(self.directory / "devices")
-        linux.mount("tmpfs", str(place), "tmpfs", "mode=0755")
-        self._mounts.append(str(place))
         made = []
         for number, device in enumerate(devices):
             file, there = place / str(number), Path(device.source).stat()
@@ -155,18 +164,11 @@ class UserNamespace:
 
     def close(self) -> None:
         """Take the mounts and the directory away; also what a process that was killed left. Raises OSError."""
-        if not self.directory.is_dir():
-            return
-        # Another object may have made them, in this mount namespace.
-        mounts, self._mounts = self._mounts or linux.mounts_below(str(self.directory))[::-1], []
-        for place in reversed(mounts):
-            # The last of them may not have been mounted.
-            with contextlib.suppress(OSError):
-                linux.unmount(place)
-        # One by one: should something still be mounted here, nothing of it is removed.
-        for name in (_BINDS, _LAYERS, ""):
-            with contextlib.suppress(FileNotFoundError):
-                _remove(self.directory / name)
+        with contextlib.suppress(FileNotFoundError):
+            while self.directory.is_mount():
+                linux.unmount(str(self.directory))
+            # Should something still be in it, nothing of it is removed.
+            self.directory.rmdir()
 
     def _make(self, place: Path) -> Path:
         """A directory that everybody may pass, whatever the umask. Raises OSError."""
@@ -182,13 +184,13 @@ class UserNamespace:
             if not self._does_unmapped(bind):
                 raise
             mount = copy_mount(bind.source, attributes=attributes)
-        place = self._make(self.directory / _BINDS) / str(len(self._mounts))
+        place = self._make(self.directory / _BINDS) / str(self._shown)
+        self._shown += 1
         if Path(bind.source).is_dir():
             place.mkdir()
         else:
             place.touch()
         attach_mount(mount, str(place))
-        self._mounts.append(str(place))
         return place
 
     def _does_unmapped(self, bind: Bind) -> bool:
@@ -220,16 +222,6 @@ def refuse(policy: str, error: OSError) -> str:
             Failure.NODE,
         ) from error
     return f"the container has no user namespace of its own, its root is the machine's: {reason}"
-
-
-def _remove(directory: Path) -> None:
-    with os.scandir(directory) as found:
-        for one in found:
-            if one.is_dir(follow_symlinks=False):
-                Path(one.path).rmdir()
-            else:
-                Path(one.path).unlink()
-    directory.rmdir()
 
 
 @functools.lru_cache(maxsize=1)
