@@ -45,6 +45,7 @@ _LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
 _ARCHIVE, _DESCRIPTION = "image.tar", "image.json"
 _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
 _PIP: Final = ("index-url", "extra-index-url", "trusted-host", "cert", "proxy", "timeout", "default-timeout")
+_COMPONENTS: Final = ("main", "universe")
 _KEYRING: Final = "usr/share/keyrings/{}-archive-keyring.gpg"
 _CERTIFICATES: Final = "/tmp/certificates.pem"  # noqa: S108 - inside the root that is being made
 _KEPT: Final = 2
@@ -110,22 +111,25 @@ def package_sources(host: BuildHost, run: RunCommand) -> str:
     """The sources of this machine's own distribution, as lines of apt's sources.list. Raises Invalid without any."""
     if shutil.which("apt-get", path=host.environ.get("PATH")) is None:
         raise Invalid("apt-get is not on PATH; the image is made on Debian or Ubuntu, and can be copied from there")
-    described = (host.root / "etc/os-release").read_text() if (host.root / "etc/os-release").exists() else ""
-    name = re.search(r'^NAME="?([A-Za-z]+)', described, re.MULTILINE)
-    form = "$(ORIGIN)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
+    form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
     environ = {"PATH": host.environ.get("PATH", PATH), "LC_ALL": "C"}
-    found = run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"], environ=environ)
+    # As they are configured: nothing has to be fetched for it.
+    command = ["apt-get", "indextargets", "--no-release-info", "--format", form, "Created-By: Packages"]
+    found = run(command, environ=environ)
+    described = (host.root / "etc/os-release").read_text() if (host.root / "etc/os-release").exists() else ""
+    names = dict(re.findall(r'^(ID|VERSION_CODENAME)="?([a-z]+)', described, re.MULTILINE))
+    codename = names.get("VERSION_CODENAME", "")
+    keyring = host.root / _KEYRING.format(names.get("ID", ""))
+    signed = f" [signed-by={keyring}]" if keyring.exists() else ""
     lines = []
     for line in dict.fromkeys(found.splitlines()):
-        origin, _, rest = line.partition("|")
-        if name is None or origin != name[1]:
-            continue
-        keyring = host.root / _KEYRING.format(origin.lower())
-        signed = f" [signed-by={keyring}]" if keyring.exists() else ""
-        lines.append(f"deb{signed} {' '.join(rest.split('|'))}\n")
+        uri, release, component = line.split("|")
+        if component in _COMPONENTS and release in (codename, f"{codename}-updates", f"{codename}-security"):
+            lines.append(f"deb{signed} {uri} {release} {component}\n")
     if not lines:
         raise Invalid(
-            "apt has no packages of this machine's distribution, of which the image is made; run 'apt-get update' first"
+            "apt has no source of packages of this machine's distribution, of which the image is made; see "
+            "/etc/apt/sources.list and sources.list.d"
         )
     return "".join(lines)
 

@@ -19,5 +19,6 @@ find usr/lib/python3* opt/arvados -depth -name __pycache__ -exec rm -rf {} +
 inside /opt/arvados/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash \
     /opt/arvados/lib /usr/lib/python3* >/dev/null || true
 find opt/arvados/bin -type f -name 'pip*' -delete
-rm -rf var/lib/apt/lists/* var/cache/apt/*.bin var/cache/apt/archives/*.deb
-rm -rf tmp/* etc/resolv.conf etc/hostname var/log/* var/cache/debconf/* var/lib/dpkg/*-old
+# /tmp has files of mmdebstrap, which its apt needs to clean up here and not on this machine.
+rm -f tmp/pins.txt tmp/certificates.pem etc/resolv.conf etc/hostname
+rm -rf var/log/* var/cache/debconf/* var/lib/dpkg/*-old
