@@ -1,4 +1,4 @@
-"""Users being set up, let in and shut out (api-contract 5.1, 8.2).
+"""Users being set up, let in and shut out (docs/spec/api, sections Users and Permissions).
 
 Set up, a user is a member of the role of all users, with can_write, and is seen by the others if the configuration says
 so. That happens when an active user is made, when a user becomes active, and by `setup`. `unsetup` takes back all

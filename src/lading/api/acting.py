@@ -1,4 +1,7 @@
-"""For whom a request acts: the holder of its runtime token, or else whoever commits it (api-contract 1.6)."""
+"""For whom a request acts: the holder of its runtime token, or else whoever commits it.
+
+Source: docs/spec/api, section Resolving and reuse.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The metadata server as one ASGI application: reading, routing, authenticating, answering.
 
 Routes come from the record types (`core.records`) and are found by dictionary. Each answer is JSON, each error
-`{"errors": ["one line (request id)"]}` with the status of `core.errors`. Source: api-contract 4.1, 4.2, 4.7, 4.8.
+`{"errors": ["one line (request id)"]}` with the status of `core.errors`. Source: docs/spec/api,
+sections "Addresses and methods", "Parameters and attributes" and Errors.
 """
 
 from __future__ import annotations

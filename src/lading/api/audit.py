@@ -1,7 +1,8 @@
 """The trail: each change of a record is a row in `logs` of the same transaction, and an event once it is committed.
 
-Source: api-contract 4.13, 7. A row holds the whole record when it was made or deleted, and what changed when it was
-changed, with the few attributes that listeners go by. Secrets and manifests are left out.
+Source: docs/spec/api, sections Log rows and Websocket. A row holds the whole record when it was
+made or deleted, and what changed when it was changed, with the few attributes that listeners go by.
+Secrets and manifests are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """From a token to the principal behind it.
 
-Source: api-contract 2.3, 4.15, 5.2. Secrets are compared by hash. Forms: `v2/uuid/secret`, `v2/uuid/secret/container`,
-and the bare secret. The configured system root token acts as the system user.
+Source: docs/spec/api, section Authentication. Secrets are compared by hash. Forms:
+`v2/uuid/secret`, `v2/uuid/secret/container`, and the bare secret. The configured system root token
+acts as the system user.
 """
 
 from __future__ import annotations

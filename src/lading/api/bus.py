@@ -1,4 +1,6 @@
-"""Events inside this process: what was committed goes to everybody who listens (api-contract 7).
+"""Events inside this process: what was committed goes to everybody who listens.
+
+Source: docs/spec/api, section Websocket.
 
 A listener has a bounded queue. One that does not keep up is dropped and told so by the end of its queue: it then lists
 anew, as after any broken connection.

@@ -1,4 +1,4 @@
-"""Collections: content, names, versions and the trash (api-contract 5.3).
+"""Collections: content, names, versions and the trash (docs/spec/api, section Collections).
 
 A change is prepared outside of any transaction, as big manifests take a while, and applied if what it was made from is
 still there; if not it is made anew. `If-Match` with an etag on an update says that nobody may have changed the record

@@ -1,4 +1,7 @@
-"""Everybody's permissions, for admins: one row for each user and what the user may do (api-contract 5.11)."""
+"""Everybody's permissions, for admins: one row for each user and what the user may do.
+
+Source: docs/spec/api, section Other records.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Containers: written by those who run them, locked and unlocked by dispatchers (api-contract 1.5, 2)."""
+"""Containers: written by those who run them, locked and unlocked by dispatchers.
+
+Source: docs/spec/api, section Containers.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Credentials: secrets of outside services, told to running containers only (api-contract 5.10).
+"""Credentials: secrets of outside services, told to running containers only.
+
+Source: docs/spec/api, section Other records.
 
 The secret is sealed where it is stored, no call shows it but `secret`, and each time it is told a `secret_access` row
 says so. The system user owns every credential; whoever is named as the owner at creation may manage it.

@@ -1,4 +1,7 @@
-"""The discovery document, from the table of record types (api-contract 4.14). Clients build their methods from it."""
+"""The discovery document, from the table of record types. Clients build their methods from it.
+
+Source: docs/spec/api, section Discovery document.
+"""
 
 from __future__ import annotations
 

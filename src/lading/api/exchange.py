@@ -1,6 +1,6 @@
 """One call and its answer: parameters from the query, the form and the JSON body; attributes, wrapped or bare.
 
-Source: api-contract 4.2, 4.3. Nothing here knows a record type's rules.
+Source: docs/spec/api, section Parameters and attributes. Nothing here knows a record type's rules.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""List, get and the steps of create, update and delete that all record types share (api-contract 4.3-4.12)."""
+"""List, get and the steps of create, update and delete that all record types share.
+
+Source: docs/spec/api, sections "Parameters and attributes", Lists, Filters, "Order, select,
+distinct and include", Errors and Records.
+"""
 
 from __future__ import annotations
 

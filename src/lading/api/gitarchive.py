@@ -1,4 +1,4 @@
-"""The content of git_tree mounts, for the supervisor of the container that has them (seed 002, "Git tree").
+"""The content of git_tree mounts, for the supervisor of the container that has them.
 
 That the mount is in the container's record is the permission: it was resolved for somebody who may read the
 repository. Trees go as `git archive` makes them, so without the repository's own data; blobs as they are. Where no

@@ -1,4 +1,4 @@
-"""What groups hold, and what was shared: lists of several kinds of records (api-contract 5.4).
+"""What groups hold, and what was shared: lists of several kinds of records (docs/spec/api, section Groups).
 
 The kinds come one after another (`core.assorted`), each restricted to what the caller can read. A project, or a user,
 holds what it owns; a filter group what meets its filters, whoever owns it.

@@ -1,4 +1,6 @@
-"""Groups: projects, roles and filter groups, made, moved, frozen, trashed (api-contract 4.9, 4.12, 5.4).
+"""Groups: projects, roles and filter groups, made, moved, frozen, trashed.
+
+Source: docs/spec/api, sections Records and Groups.
 
 What they mean for permissions follows in the same transaction (`store.graph`). Whoever makes a role manages it, by a
 link. When a group's time in the trash is over it goes for good, with all that it owns.

@@ -1,7 +1,8 @@
 """Whether a caller may read, write or own something: asked of the database, in the transaction that acts on it.
 
 What cannot be read does not exist (404); what can be read but not written is Forbidden (403); an owner or a reference
-that cannot be read is Invalid (422). Nothing is written in a frozen project, by nobody. Source: api-contract 4.12, 8.3.
+that cannot be read is Invalid (422). Nothing is written in a frozen project, by nobody. Source:
+docs/spec/api, sections Records and Permissions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""`include` on lists: the records that the rows name, as far as the caller can read them (api-contract 4.4).
+"""`include` on lists: the records that the rows name, as far as the caller can read them.
+
+Source: docs/spec/api, section Lists.
 
 `include=["container_uuid"]` answers, beside the requests of a page, their containers, each once.
 """

@@ -1,4 +1,6 @@
-"""The one block service: this server (api-contract 5.6, 6.4). It is derived from the address that clients use.
+"""The one block service: this server. It is derived from the address that clients use.
+
+Source: docs/spec/api, section Blocks.
 
 It presents itself as a proxy, since clients ask disks for two replicas on two of them.
 """

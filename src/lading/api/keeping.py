@@ -1,7 +1,7 @@
 """Collections that the server itself makes: the logs and outputs of requests, as `core.finalise` plans them.
 
 The content is that of collections that are there already, so that no block is moved. If one is missing, the collection
-is not made (api-contract 1.11).
+is not made (docs/spec/api, section Retries and results).
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 A `Ledger` lives as long as one transaction. It applies changes with compare-and-set, writes the trail, and carries out
 effects in the order in which they are listed: tokens, log collections, retries, finalisation, the cascade to children.
 Priorities are settled once, at the end, and so are requests that depend on others that ended. Changes of state and
-priority are kept as intervals of allocation. Source: api-contract 1.3, 1.7, 1.8, 1.11; the docstrings of `core`.
+priority are kept as intervals of allocation. Source: docs/spec/api, sections Container requests,
+Priority and "Retries and results"; the docstrings of `core`.
 """
 
 from __future__ import annotations
@@ -262,7 +263,10 @@ class Ledger:
         return {one.uuid: waiting.judge(one, known, now=self.now) for one in subjects}
 
     async def _trashed(self, subjects: Iterable[ContainerRequest]) -> set[str]:
-        """The owners that are projects in the trash: their requests count as priority 0 (api-contract 1.7)."""
+        """The owners that are projects in the trash: their requests count as priority 0.
+
+        Source: docs/spec/api, section Priority.
+        """
         found = await permissions.standings(self.tx, (one.owner_uuid for one in subjects))
         return {uuid for uuid, one in found.items() if one.trash_at is not None and one.trash_at <= self.now}
 

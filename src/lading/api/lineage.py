@@ -1,4 +1,6 @@
-"""Where a collection came from and what it was used for (api-contract 5.3, provenance and used_by).
+"""Where a collection came from and what it was used for.
+
+Source: docs/spec/api, section Collections, provenance and used_by.
 
 The answer is {uuid or portable data hash: record}: contents by their hash, with one readable collection that has it;
 the containers between them, and the requests that wanted those. Only what the caller can read is in it, within the

@@ -1,4 +1,6 @@
-"""Links: named relations, such as tags and names of images; those of class `permission` share (api-contract 5.5).
+"""Links: named relations, such as tags and names of images; those of class `permission` share.
+
+Source: docs/spec/api, section Links.
 
 An ordinary link needs can_write on its owner, and ends that the caller can read. Permission links have rules of their
 own: see `sharing`.

@@ -1,4 +1,4 @@
-"""Log rows: what happened to records; users may add rows of their own (api-contract 5.7)."""
+"""Log rows: what happened to records; users may add rows of their own (docs/spec/api, section Log rows)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The content of collections on its way in and out: verified, spliced, stripped; signed (api-contract 5.3, 6.2).
+"""The content of collections on its way in and out: verified, spliced, stripped; signed.
+
+Source: docs/spec/api, sections Collections and Manifests.
 
 Stored manifests carry no signatures; what is returned is signed for the token that asks. Admins may store unsigned
 locators if the scopes of their token let them read collections; everybody else proves with a signature that they could

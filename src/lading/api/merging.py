@@ -1,4 +1,4 @@
-"""One user merged into another: two accounts of one person become one (api-contract 5.1).
+"""One user merged into another: two accounts of one person become one (docs/spec/api, section Users).
 
 An admin names both (`old_user_uuid`, `new_user_uuid`); users merge themselves into the holder of `new_user_token`. What
 the old user owns goes to `new_owner_uuid`, a user or project that the new user can write, names made unique there. With

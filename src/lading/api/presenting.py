@@ -1,7 +1,8 @@
 """Records as the caller sees them, with what depends on who looks: levels, membership, the public part of users.
 
 `can_write`, `can_manage` and `writable_by` of users and groups are the caller's; `is_invited` says whether a user was
-set up. Of other users everybody but admins sees what `access.PUBLIC` lists. Source: api-contract 5.1, 8.3.
+set up. Of other users everybody but admins sees what `access.PUBLIC` lists. Source: docs/spec/api,
+sections Users and Permissions.
 """
 
 from __future__ import annotations

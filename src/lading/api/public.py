@@ -1,4 +1,7 @@
-"""What anybody may ask: the exported configuration, the vocabulary, whether the server lives (api-contract 4.16)."""
+"""What anybody may ask: the exported configuration, the vocabulary, whether the server lives.
+
+Source: docs/spec/api, section Exported configuration.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ def load_vocabulary(path: str) -> Vocabulary:
 
 
 async def get_status(call: Call) -> Answer:
-    """How many listen for events (api-contract 7)."""
+    """How many listen for events (docs/spec/api, section Websocket)."""
     return Answer(body={"Clients": call.services.bus.listening, "Version": __version__})
 
 

@@ -1,4 +1,4 @@
-"""Repositories: git repositories that git_tree mounts can name by uuid or name (seed 002, "Git tree").
+"""Repositories: git repositories that git_tree mounts can name by uuid or name.
 
 Users may store addresses that the configuration lists (`Containers.GitRepositories`), admins any address. What is
 fetched from there is shown to whoever can read the record. Names are unique in the cluster.

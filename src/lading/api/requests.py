@@ -1,4 +1,4 @@
-"""Container requests: made, committed, changed, cancelled (api-contract 1.1-1.4)."""
+"""Container requests: made, committed, changed, cancelled (docs/spec/api, section Container requests)."""
 
 from __future__ import annotations
 

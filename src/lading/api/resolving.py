@@ -1,4 +1,6 @@
-"""From a request to a container: the facts that `core` decides on, and its decision carried out (api-contract 1.6).
+"""From a request to a container: the facts that `core` decides on, and its decision carried out.
+
+Source: docs/spec/api, section Resolving and reuse.
 
 The decision and its reasons are kept as a log row of type "resolve" about the request.
 """

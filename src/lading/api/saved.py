@@ -1,8 +1,8 @@
 """Logs of a request's containers as files: from the spool while one runs, from the saved log afterwards.
 
 `log/<container uuid>/<path>`; a directory answers the files in it, PROPFIND works as in WebDAV. A single range of bytes
-is served (206), as clients follow a growing file by asking for what comes after what they have. Source: api-contract
-2.1, log endpoint.
+is served (206), as clients follow a growing file by asking for what comes after what they have.
+Source: docs/spec/api, section Logs endpoint.
 """
 
 from __future__ import annotations

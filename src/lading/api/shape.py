@@ -1,4 +1,7 @@
-"""Records as clients see them: what is hidden is left out, what is derived is added (api-contract 1.0, 4.4, 4.6)."""
+"""Records as clients see them: what is hidden is left out, what is derived is added.
+
+Source: docs/spec/api, sections Records, Lists and "Order, select, distinct and include".
+"""
 
 from __future__ import annotations
 

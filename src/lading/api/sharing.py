@@ -1,4 +1,6 @@
-"""Permission links: from a user or a role to what they may read, write or manage (api-contract 5.5, 8.2).
+"""Permission links: from a user or a role to what they may read, write or manage.
+
+Source: docs/spec/api, sections Links and Permissions.
 
 The system user owns them. Who can manage the head makes, changes and removes them, and nobody else; one between the
 same ends is kept, raised to the higher level. Only their name changes.

@@ -36,7 +36,10 @@ async def sweep(services: Services) -> None:
 
 
 async def sweep_now(call: Call) -> Answer:
-    """A sweep now, asked for by an admin; 204 when it is done (api-contract 4.1)."""
+    """A sweep now, asked for by an admin; 204 when it is done.
+
+    Source: docs/spec/api, section Addresses and methods.
+    """
     access.check_admin(call.caller, "sweep the trash")
     await sweep(call.services)
     return Answer(body=b"", status=204)

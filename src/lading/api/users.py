@@ -1,4 +1,5 @@
-"""Users: oneself, those that one may see, and for admins everybody (api-contract 5.1). See also `accounts`."""
+"""Users: oneself, those that one may see, and for admins everybody (docs/spec/api, section Users).
+See also `accounts`."""
 
 from __future__ import annotations
 

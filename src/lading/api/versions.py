@@ -1,4 +1,7 @@
-"""Past versions of collections: found, kept and brought in line, as `core.versions` decides (api-contract 5.3)."""
+"""Past versions of collections: found, kept and brought in line, as `core.versions` decides.
+
+Source: docs/spec/api, section Collections.
+"""
 
 from __future__ import annotations
 

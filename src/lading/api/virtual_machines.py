@@ -1,4 +1,6 @@
-"""Machines that users log in to, and the keys that they do it with (api-contract 4.1).
+"""Machines that users log in to, and the keys that they do it with.
+
+Source: docs/spec/api, section Addresses and methods.
 
 Lading does not run these machines: it keeps what `arvados-login-sync` asks for there. Admins write the machines.
 A permission link `can_login` from a user to a machine says who may log in, with `properties.username` and, if need

@@ -1,4 +1,6 @@
-"""PROPFIND: the logs of a request as a WebDAV client lists them (api-contract 2.1, RFC 4918).
+"""PROPFIND: the logs of a request as a WebDAV client lists them.
+
+Source: docs/spec/api, section Containers, RFC 4918.
 
 Only what a reader needs: names, sizes, and which are directories. Depth 0 is the thing itself, everything else also
 what is directly in it.

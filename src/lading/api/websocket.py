@@ -1,4 +1,6 @@
-"""Events over a websocket (api-contract 7): subscribe, replay of what was missed, then each event that may be read.
+"""Events over a websocket: subscribe, replay of what was missed, then each event that may be read.
+
+Source: docs/spec/api, section Websocket.
 
 Only a token that is refused is refused in the handshake. What passes ends the connection with 1013, "try again later".
 The token and its user are looked up again for each event: one that has ended, or been taken back, ends the connection,

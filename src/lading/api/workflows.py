@@ -1,4 +1,4 @@
-"""Workflow definitions: kept for the engines that run them (api-contract 5.8).
+"""Workflow definitions: kept for the engines that run them (docs/spec/api, section Other records).
 
 A definition is YAML or JSON with a mapping at its top. It is only read event by event, never built, so that a small
 text cannot become a large value. A name or description that is blank, or that still is the old definition's, follows

@@ -1,4 +1,4 @@
-"""The block store's HTTP service, the part for whoever looks after it (api-contract 6.3): the root token only.
+"""The block store's HTTP service, the part for whoever looks after it: the root token only.
 
     GET /index[/prefix]                         "<hash>+<size> <nanoseconds>" a line, an empty line at the end
     GET /mounts, /mounts/<uuid>/blocks[/prefix]     the volumes; the index of one of them

@@ -1,4 +1,4 @@
-"""The block store's HTTP service (api-contract 6.3): the part for clients; `administration` has the rest.
+"""The block store's HTTP service (docs/spec/api, section Blocks): the part for clients; `administration` has the rest.
 
     PUT /<md5>              200 and the signed locator; 400 hash differs, 403 a token that may not store,
                             413 over 64 MiB, 507 no room, 503 busy

@@ -1,9 +1,11 @@
 """Who may do what: the principal behind a token, its scopes, and what it may read and write.
 
-Source: api-contract 5.2, 8. Admins do everything within the scopes of their token, but for the trash and frozen
-projects; everybody else reads what `permissions` gives a level on. A container is readable through a request that
-points at it, a log row with the object that it is about, a token by its user only. A permission link is readable to the
-users at its ends and to managers of its head; of other users the active ones are seen, and what `PUBLIC` lists.
+Source: docs/spec/api, sections Authentication and Permissions. Admins do everything within the
+scopes of their token, but for the trash and frozen projects; everybody else reads what
+`permissions` gives a level on. A container is readable through a request that points at it, a log
+row with the object that it is about, a token by its user only. A permission link is readable to the
+users at its ends and to managers of its head; of other users the active ones are seen, and what
+`PUBLIC` lists.
 """
 
 from __future__ import annotations
@@ -274,7 +276,7 @@ def data_scopes(
 
     If it may not, the token never enters the container; its supervisor reads the named `collections` with it, the
     container's inputs and image, and stores its results. A machine that is not to be trusted then learns nothing of
-    what else the user has (seed 001, "Security"). The supervisor needs as much where less than everything was granted.
+    what else the user has. The supervisor needs as much where less than everything was granted.
     """
     if has_api and "all" in granted:
         return ALL_SCOPES

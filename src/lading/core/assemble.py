@@ -1,7 +1,8 @@
 """Putting manifests together without taking them apart: whole collections side by side in one directory tree.
 
-The log of a request shows the last attempt at its top and every attempt in a directory of its own (api-contract 1.11).
-Streams move by their first word alone, so that big logs cost no parsing. Texts are normalised manifests.
+The log of a request shows the last attempt at its top and every attempt in a directory of its own
+(docs/spec/api, section Retries and results). Streams move by their first word alone, so that big
+logs cost no parsing. Texts are normalised manifests.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 * Types come one after another, groups first; ordered by uuid they come in the order of their uuids, so that paging by
   `uuid > last` meets every record.
 
-Source: api-contract 4.5, 5.4.
+Source: docs/spec/api, sections Filters and Groups.
 """
 
 from __future__ import annotations

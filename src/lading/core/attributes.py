@@ -1,7 +1,8 @@
 """What a client may write into a record: names, types, and what is dropped in silence.
 
-Source: api-contract 4.3. Clients send whole records back, so a value equal to the stored one is never an error. Types
-are checked here; what a value means is checked by the rules of its record type.
+Source: docs/spec/api, section Parameters and attributes. Clients send whole records back, so a
+value equal to the stored one is never an error. Types are checked here; what a value means is
+checked by the rules of its record type.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What is known about the copies of a collection's blocks, and when it no longer holds (api-contract 5.3).
+"""What is known about the copies of a collection's blocks, and when it no longer holds.
+
+Source: docs/spec/api, section Collections.
 
 `replication_confirmed` and `storage_classes_confirmed` are written by whoever counts copies. They say something about
 the blocks of that moment: a content with other blocks has to be counted anew.

@@ -1,4 +1,4 @@
-"""What dispatchers decide about containers, as rows in `logs` about them (seed 003, "Create events/logs")."""
+"""What dispatchers decide about containers, as rows in `logs` about them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,9 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MintTokens:
-    """Store the two tokens of a container that was just locked (api-contract 2.3, decisions: worker trust).
+    """Store the two tokens of a container that was just locked.
+
+    Source: docs/spec/api, section Authentication; docs/spec/decisions.
 
     `auth_uuid` acts for `user_uuid` with `scopes` (null when the request brought its own runtime token);
     `supervisor_uuid` may touch this one container and nothing else.

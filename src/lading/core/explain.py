@@ -80,7 +80,7 @@ def explain(
 
 
 def status_sentence(container: Container | None, dispatcher: str | None, waits: str = "") -> str:
-    """`scheduling_status` of container_status (api-contract 2.1).
+    """`scheduling_status` of container_status (docs/spec/api, section Containers).
 
     `dispatcher` is the dispatcher's sentence, if any; `waits` says why the request does not count, "" if it does.
     """

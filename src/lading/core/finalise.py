@@ -7,7 +7,7 @@
 * A request that found a finished container costs nothing; otherwise what its attempts and their children cost.
 * At the end secrets are wiped.
 
-Source: api-contract 1.11, 1.12.
+Source: docs/spec/api, section Retries and results.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Git trees as mounts: what a request may name, what `git` is asked, and how its answers are read (seed 002).
+"""Git trees as mounts: what a request may name, what `git` is asked, and how its answers are read.
 
 A request names a repository by exactly one of `git_url`, `repository_name`, `uuid`, and content by exactly one of
 `commit` (resolved to one commit) and `revisions` (resolved to a set, see "ranges" in git-revisions(1)); `path` selects

@@ -1,4 +1,4 @@
-"""Output globs: which paths of an output are kept (dispatch-contract A.14, api-contract 3.3).
+"""Output globs: which paths of an output are kept (docs/spec/api, section Mounts).
 
 Patterns are bash-globstar style on paths relative to the output directory, element by element:
 

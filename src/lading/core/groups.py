@@ -7,7 +7,7 @@
   in it or below it can be written, by nobody; nor can it be trashed, or a project that it is in.
 * Roles have no trash: deleted, they are gone.
 
-Source: api-contract 5.3, 5.4, 8.3.
+Source: docs/spec/api, sections Collections, Groups and Permissions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Object identifiers: `<cluster>-<infix>-<15 characters>`, and portable data hashes.
 
-The infix names the record type (api-contract 4.11). Randomness is an argument: the caller supplies the bytes.
+The infix names the record type (docs/spec/api, section Records). Randomness is an argument: the
+caller supplies the bytes.
 """
 
 from __future__ import annotations

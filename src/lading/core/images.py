@@ -1,7 +1,8 @@
 """Which image a request means: a portable data hash, the uuid of a collection, a `repository:tag`, or the start of an
 image hash.
 
-Source: api-contract 1.6 "Image lookup". The server looks the links up, these functions choose among them.
+Source: docs/spec/api, section Resolving and reuse. The server looks the links up, these functions
+choose among them.
 """
 
 from __future__ import annotations

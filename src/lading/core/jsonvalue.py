@@ -1,7 +1,8 @@
 """JSON values as records hold them: one spelling for each value, exact integers, and equality that tells 1 from true.
 
-Records are compared by their canonical text (api-contract 1.3 step 8, 1.6): object keys sorted at every depth, no
-blanks, integers of any size exact. Values inside records are never changed in place.
+Records are compared by their canonical text (docs/spec/api, section Container requests):
+object keys sorted at every depth, no blanks, integers of any size exact. Values inside records are
+never changed in place.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ def canonical(value: object) -> str:
 
 
 def digest(value: object) -> str:
-    """The md5 (hex) of the canonical text: `{}` is 99914b932bd37a50b983c5e7c90ae93b (api-contract 1.6)."""
+    """The md5 (hex) of the canonical text: `{}` is 99914b932bd37a50b983c5e7c90ae93b.
+
+    Source: docs/spec/api, section Resolving and reuse.
+    """
     return hashlib.md5(canonical(value).encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()
 
 
@@ -49,7 +53,10 @@ def same(one: object, other: object) -> bool:
 
 
 def same_or_empty(one: object, other: object) -> bool:
-    """As `same`, but null, [] and {} count as equal (api-contract 1.1, writes in the wrong phase)."""
+    """As `same`, but null, [] and {} count as equal.
+
+    Source: docs/spec/api, section Container requests, writes in the wrong phase.
+    """
     return same(one, other) or (one in _EMPTY and other in _EMPTY)
 
 
@@ -83,7 +90,8 @@ def ordered_object(value: Mapping[str, Json]) -> JsonObject:
 def integer(value: object) -> int | None:
     """The integer that a client meant, or None: 3, 3.0 and "3" are 3; true and "x" are not integers.
 
-    Clients send numbers as text in urlencoded bodies ("0" for a priority, api-contract 12).
+    Clients send numbers as text in urlencoded bodies ("0" for a priority, docs/spec/api, section
+    Parameters and attributes).
     """
     if isinstance(value, bool):
         return None

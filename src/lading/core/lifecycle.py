@@ -8,7 +8,7 @@
 * Times are filled in: `started_at` on Running, `finished_at` at the end, unless who ran it says when.
 * Nothing happens to a value when an event is refused.
 
-Source: api-contract 1.5, 1.8, 2.1-2.4; dispatch-contract 0.1.
+Source: docs/spec/api, sections Containers, "Retries and results" and Authentication.
 """
 
 from __future__ import annotations

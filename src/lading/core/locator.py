@@ -1,4 +1,4 @@
-"""Block locators and their permission signatures (api-contract 6.1, 6.2).
+"""Block locators and their permission signatures (docs/spec/api, section Manifests).
 
     locator  = hash "+" size *("+" hint)        hash: 32 hex digits of an MD5; hint: an upper case letter and a value
     +A<40 hex>@<8 hex>                          permission: HMAC-SHA1 of hash, token, expiry and life, and the expiry

@@ -1,4 +1,6 @@
-"""Manifests: the text that says which bytes of which blocks make the files of a collection (api-contract 6.5, 6.6).
+"""Manifests: the text that says which bytes of which blocks make the files of a collection.
+
+Source: docs/spec/api, section Manifests.
 
     manifest  = *stream
     stream    = name 1*(SP locator) 1*(SP filetoken) LF

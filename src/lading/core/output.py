@@ -1,4 +1,4 @@
-"""Which files make up the output of a container (api-contract 3.3, dispatch-contract A.14).
+"""Which files make up the output of a container (docs/spec/api, section Mounts).
 
 The walk starts at the output path, inside the container's view of its file system:
 

@@ -12,7 +12,7 @@ Nodes are users, groups, and whatever a permission link points at. Edges go from
   the best, over subjects, of the lesser of the two; that is how the store keeps it, and how it stays small.
 * A project in the trash takes everything below it along; so does a frozen one (`stand`).
 
-Source: api-contract 4.12, 5.4, 5.5, 8.
+Source: docs/spec/api, sections Records, Groups, Links and Permissions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which volumes a block goes to (api-contract 6.3, storage classes and replicas).
+"""Which volumes a block goes to (docs/spec/api, section Blocks, storage classes and replicas).
 
 A client wishes for a number of copies in each of some storage classes. A volume stands for `copies` copies (None: for
 as many as are wished for), in each of its classes. Volumes that hold the block already come first; then those that do

@@ -1,4 +1,4 @@
-"""Ranges in runtime_constraints: `[min, max]`, both included, in place of a number (seed 002, decisions.md).
+"""Ranges in runtime_constraints: `[min, max]`, both included, in place of a number (docs/spec/decisions).
 
 * The request keeps its range. A container satisfies it when what it was given lies within.
 * A container made for a range is first given the least; its `constraint_ranges` say how far it may be given more.

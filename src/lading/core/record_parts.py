@@ -1,6 +1,7 @@
 """What record types are put together from: fields of each kind, common fields, actions and their parameters.
 
-Source: api-contract 1.5, 4.3, 4.4. The types themselves stand in `records`.
+Source: docs/spec/api, sections Containers, "Parameters and attributes" and Lists. The types
+themselves stand in `records`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """The record types: one table that yields the database schema, the routes, the discovery document and OpenAPI.
 
-Source: api-contract 1.1, 1.5, 4.1-4.14, 5; `decisions.md` (additions). Nothing here decides: the rules of containers
-and requests stand in `container` and `request`.
+Source: docs/spec/api, sections Container requests, Containers, "Addresses and methods", "Parameters
+and attributes", Lists, Filters, "Order, select, distinct and include", Errors, Records, Log rows,
+Discovery document and Other records; docs/spec/decisions. Nothing here decides: the rules of
+containers and requests stand in `container` and `request`.
 """
 
 from __future__ import annotations

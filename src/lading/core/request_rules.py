@@ -4,7 +4,7 @@
   sent as text become numbers, an empty string in a nullable attribute becomes null.
 * `validate` checks a whole record. A draft may be incomplete in its resources only; committing needs everything.
 
-Source: api-contract 1.0, 1.3, 1.4, 1.9, 1.10, 3.1; decisions.md.
+Source: docs/spec/api, sections Records, Container requests and Mounts; docs/spec/decisions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def _globs(name: str, value: Json) -> Json:
 
 
 def _ports(name: str, value: Json) -> Json:
-    """Ports with who may use them, what they are called and where a visitor begins (api-contract 1.13)."""
+    """Ports with who may use them, what they are called and where a visitor begins.
+
+    Source: docs/spec/api, section Sessions, tunnels and ports.
+    """
     for port, one in as_object(name, value).items():
         if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536 and port[0] != "0"):
             raise Invalid(f"Published ports: {printable(port)!r} is not a port; write a number from 1 to 65535")
@@ -71,7 +74,7 @@ def _ports(name: str, value: Json) -> Json:
 
 
 def _filters(name: str, value: Json) -> Json:
-    """Conditions as containers.list takes them; one condition alone is taken for a list of one (seed 002)."""
+    """Conditions as containers.list takes them; one condition alone is taken for a list of one."""
     try:
         if not isinstance(value, list) or not _is_triple(value):
             check_filters(value, CONTAINERS)
@@ -175,7 +178,10 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
 
 
 def with_runner_rule(scheduling: JsonObject, command: Json) -> JsonObject:
-    """Scheduling parameters at commit: the workflow runner's container supervises others (api-contract 1.3)."""
+    """Scheduling parameters at commit: the workflow runner's container supervises others.
+
+    Source: docs/spec/api, section Container requests.
+    """
     if isinstance(command, list) and command[:1] == [constraints.RUNNER]:
         return {**scheduling, "supervisor": True}
     return scheduling

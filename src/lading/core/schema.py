@@ -1,7 +1,9 @@
 """What a record type is made of: fields, actions and their parameters.
 
-Source: api-contract 4.1-4.6, 4.14. A field says how it is stored, who sees it and whether a client may name it; an
-action says where it is called and with which parameters. The table of the types themselves is `records`.
+Source: docs/spec/api, sections "Addresses and methods", "Parameters and attributes", Lists,
+Filters, "Order, select, distinct and include" and Discovery document. A field says how it is
+stored, who sees it and whether a client may name it; an action says where it is called and with
+which parameters. The table of the types themselves is `records`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@
 
 No target may lie inside another one whose source is not empty, and a manifest that comes with targets must be used by
 one of them. Segments that no file uses are ignored; a file that uses a part of one is repointed for that part. What
-breaks a rule is Malformed, and names the target or segment. Source: api-contract 5.3.
+breaks a rule is Malformed, and names the target or segment. Source: docs/spec/api, section Collections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timestamps as the API shows them: RFC 3339, UTC, nine fractional digits (api-contract 1.0, 4.10).
+"""Timestamps as the API shows them: RFC 3339, UTC, nine fractional digits (docs/spec/api, section Records).
 
 The same text is stored, so that comparing texts compares times.
 """
@@ -27,8 +27,8 @@ def format_time(moment: datetime) -> str:
 def parse_time(text: str) -> datetime:
     """The moment a client meant, in UTC, to the microsecond.
 
-    Lenient, as clients send dates alone, spaces, offsets, and an offset followed by `Z` (api-contract 4.5).
-    Raises ValueError when it is not a date.
+    Lenient, as clients send dates alone, spaces, offsets, and an offset followed by `Z`
+    (docs/spec/api, section Filters). Raises ValueError when it is not a date.
     """
     match = _LENIENT.fullmatch(text.strip())
     if match is None:

@@ -4,7 +4,7 @@
   moved up to now. `is_trashed` alone is short for now, or for never.
 * Changing `trash_at` alone sets `delete_at` a lifetime later; a `delete_at` that is too early is raised.
 
-Source: api-contract 5.3, 5.4.
+Source: docs/spec/api, sections Collections and Groups.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from lading.core.timestamps import format_time, parse_time
 Check: TypeAlias = Callable[[str, Json], Json]
 
 STATUS_TEXTS = ("error", "errorDetail", "warning", "warningDetail", "activity", "preemptionNotice", "failure")
-"""Keys of `runtime_status` that must be strings (api-contract 1.14)."""
+"""Keys of `runtime_status` that must be strings (docs/spec/api, section Containers)."""
 
 
 def humanised(name: str) -> str:
@@ -135,7 +135,7 @@ def runtime_status(name: str, value: Json) -> Json:
 
 
 def environment(name: str, value: Json) -> Json:
-    """Environment variables (api-contract 1.4)."""
+    """Environment variables (docs/spec/api, section Container requests)."""
     for key, item in as_object(name, value).items():
         if not key or "\0" in key or "=" in key:
             raise Invalid(f"{humanised(name)} [{key!r}]: a name cannot be empty nor contain NUL or '='")

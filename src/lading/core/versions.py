@@ -8,7 +8,7 @@
 * `preserve_version` asks for one version: once that is kept, it is false again.
 * Owner, trash, wanted copies and storage classes of past versions are those of the collection. Nobody writes them.
 
-Source: api-contract 5.3.
+Source: docs/spec/api, section Collections.
 """
 
 from __future__ import annotations

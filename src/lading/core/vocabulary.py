@@ -1,4 +1,6 @@
-"""The vocabulary: which property keys and values a site agreed on (api-contract 5.9).
+"""The vocabulary: which property keys and values a site agreed on.
+
+Source: docs/spec/api, section Exported configuration.
 
 `{"strict_tags": bool, "tags": {key: {"strict": bool, "labels": [{"label"}], "values": {value: {"labels": [...]}}}}}`.
 Labels are for people: what is stored is the key and the value that a label stands for. With strict tags every key must

@@ -1,6 +1,6 @@
 """Whether a Committed request counts yet, or still, towards the priority of its container, and why not.
 
-* `expires_at`: from then on its priority counts as 0 (seed 002).
+* `expires_at`: from then on its priority counts as 0.
 * `start_after`: before then it counts as 0.
 * `depends_on`: it counts as 0 until every request named there is Final with a container that is Complete with exit
   code 0. One that ended otherwise, or is gone, breaks the promise: the request ends too, and says why.
@@ -8,7 +8,7 @@
 A request that does not count still has its container, as one at priority 0 has. Others may want the same container;
 then it runs for them. Results that are there already are used at once: there is nothing to wait for.
 
-Source: seed 002 ("Accounting", "Scheduling and running containers"), decisions.md.
+Source: docs/spec/decisions.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Who may write which attribute of a container, and when.
 
 * A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and to the supervisor
-  token minted then. Nobody else may change any attribute of it, other admins included (seed 003: "only the indicated
-  token can modify"); its requests can be cancelled, and the API's own cascades change its priority and state.
+  token minted then. Nobody else may change any attribute of it, other admins included; its requests
+  can be cancelled, and the API's own cascades change its priority and state.
 * The token inside the container may write while it is Running, but neither `log` nor `priority`.
 * Everybody else may not write at all. Writing a value equal to the stored one is never an error.
 
-Source: api-contract 1.5, 1.14, 2.1-2.4; dispatch-contract 0.1.
+Source: docs/spec/api, sections Containers and Authentication.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from lading.core.values import humanised, printable
 IGNORED = frozenset(
     {"kind", "etag", "href", "created_at", "modified_at", "modified_by_user_uuid", "modified_by_client_uuid"}
 )
-"""Attributes that a client may send and that are silently dropped (api-contract 4.3)."""
+"""Attributes that a client may send and that are silently dropped.
+
+Source: docs/spec/api, section Parameters and attributes.
+"""
 
 PROGRESS = frozenset(
     {
@@ -113,7 +116,7 @@ FORBIDDEN: Mapping[Role, frozenset[str]] = MappingProxyType(
 class Caller:
     """Who is asking.
 
-    `is_own`: the token is the container's own runtime token (api-contract 2.4).
+    `is_own`: the token is the container's own runtime token (docs/spec/api, section Authentication).
     """
 
     token_uuid: str

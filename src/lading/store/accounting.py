@@ -1,7 +1,7 @@
 """When containers held resources, and for whom: one row for each request, its priority and the container's state.
 
 Resources are allocated while a container is Locked or Running. A row is closed and another opened whenever the state,
-the priority of the request or the request's container changes (seed 002, "Accounting"). Rows are never changed after
+the priority of the request or the request's container changes. Rows are never changed after
 they were closed, and outlive the records.
 """
 
