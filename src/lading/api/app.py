@@ -2,7 +2,7 @@
 
 Routes come from the record types (`core.records`) and are found by dictionary. Each answer is JSON, each error
 `{"errors": ["one line (request id)"]}` with the status of `core.errors`. Source: docs/spec/api,
-sections "Addresses and methods", "Parameters and attributes" and Errors.
+sections Addresses and methods, Parameters and attributes and Errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions in running containers: the server's side (docs/spec/api, section Sessions, tunnels and ports).
+"""Sessions in running containers: the server's side (docs/spec/api, section Sessions and tunnels).
 
     POST connect/UUID/ssh, containers/UUID/ssh       Upgrade: ssh; form login_username, detach_keys, no_forward, probe
     POST .../gateway_tunnel                          Upgrade: tunnel; form auth_secret; from the container's supervisor

@@ -1,7 +1,6 @@
 """List, get and the steps of create, update and delete that all record types share.
 
-Source: docs/spec/api, sections "Parameters and attributes", Lists, Filters, "Order, select,
-distinct and include", Errors and Records.
+Source: docs/spec/api, sections Parameters and attributes, Lists, Filters, Order and select, Errors and Records.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A `Ledger` lives as long as one transaction. It applies changes with compare-and
 effects in the order in which they are listed: tokens, log collections, retries, finalisation, the cascade to children.
 Priorities are settled once, at the end, and so are requests that depend on others that ended. Changes of state and
 priority are kept as intervals of allocation. Source: docs/spec/api, sections Container requests,
-Priority and "Retries and results"; the docstrings of `core`.
+Priority and Retries and results; the docstrings of `core`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The way from this server to the gateway of a container, and the proof that it is that one.
 
-Source: docs/spec/api, section Sessions, tunnels and ports.
+Source: docs/spec/api, section Sessions and tunnels.
 
 Directly, where the record names an address; through the tunnel that the gateway has opened to this server; or through
 the other server that has the tunnel. The gateway's certificate is made by itself: what counts is its key, which follows

@@ -1,6 +1,6 @@
 """Records as clients see them: what is hidden is left out, what is derived is added.
 
-Source: docs/spec/api, sections Records, Lists and "Order, select, distinct and include".
+Source: docs/spec/api, sections Records, Lists and Order and select.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The list-query language: from what a client sent to a checked expression tree.
 
-Source: docs/spec/api, sections Lists, Filters and "Order, select, distinct and include". Every
+Source: docs/spec/api, sections Lists, Filters and Order and select. Every
 triple is checked against the record type before anything is looked up: attribute, operator and
 operand. Operands come out as they are stored (times as text, booleans as booleans), so that the
 store only has to write them down. A fault is `Invalid` (422) that names the attribute or operator.

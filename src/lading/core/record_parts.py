@@ -1,6 +1,6 @@
 """What record types are put together from: fields of each kind, common fields, actions and their parameters.
 
-Source: docs/spec/api, sections Containers, "Parameters and attributes" and Lists. The types
+Source: docs/spec/api, sections Containers, Parameters and attributes and Lists. The types
 themselves stand in `records`.
 """
 

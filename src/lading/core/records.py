@@ -1,7 +1,7 @@
 """The record types: one table that yields the database schema, the routes, the discovery document and OpenAPI.
 
-Source: docs/spec/api, sections Container requests, Containers, "Addresses and methods", "Parameters
-and attributes", Lists, Filters, "Order, select, distinct and include", Errors, Records, Log rows,
+Source: docs/spec/api, sections Container requests, Containers, Addresses and methods, Parameters
+and attributes, Lists, Filters, Order and select, Errors, Records, Log rows,
 Discovery document and Other records; docs/spec/decisions. Nothing here decides: the rules of
 containers and requests stand in `container` and `request`.
 """

@@ -59,7 +59,7 @@ def _globs(name: str, value: Json) -> Json:
 def _ports(name: str, value: Json) -> Json:
     """Ports with who may use them, what they are called and where a visitor begins.
 
-    Source: docs/spec/api, section Sessions, tunnels and ports.
+    Source: docs/spec/api, section Sessions and tunnels.
     """
     for port, one in as_object(name, value).items():
         if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536 and port[0] != "0"):

@@ -1,7 +1,7 @@
 """What a record type is made of: fields, actions and their parameters.
 
-Source: docs/spec/api, sections "Addresses and methods", "Parameters and attributes", Lists,
-Filters, "Order, select, distinct and include" and Discovery document. A field says how it is
+Source: docs/spec/api, sections Addresses and methods, Parameters and attributes, Lists,
+Filters, Order and select and Discovery document. A field says how it is
 stored, who sees it and whether a client may name it; an action says where it is called and with
 which parameters. The table of the types themselves is `records`.
 """

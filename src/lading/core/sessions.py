@@ -1,6 +1,6 @@
 """Sessions in running containers: who may open one, how server and gateway know each other, what may be reached.
 
-Access is a table (docs/spec/api, section Sessions, tunnels and ports). An owner is a user who was
+Access is a table (docs/spec/api, section Sessions and tunnels). An owner is a user who was
 the last to change every request of the container: nobody else's work can be looked into. `Admin`
 and `User` are the keys of Containers.ShellAccess.
 

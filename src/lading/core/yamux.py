@@ -10,7 +10,7 @@ A frame is 12 bytes, version 0, type, flags, stream, length, and for DATA so man
 The side that connected opens odd streams, the other even ones. Each may send 256 KiB on a stream before the peer has
 made room again. `Multiplexer` is told what came (`receive`) and what is wanted (`open`, `send`, ...); it answers with
 events and gathers the bytes to be sent (`take`). Source: the public specification; docs/spec/api,
-section Sessions, tunnels and ports.
+section Sessions and tunnels.
 """
 
 from __future__ import annotations
