@@ -71,7 +71,6 @@ def _multiply(database: Path, template: str, count: int) -> None:
             (tuple(one) for one in rows),
         )
     connection.commit()
-    connection.execute("ANALYZE")
     connection.close()
 
 

@@ -223,3 +223,23 @@ async def test_a_server_that_gives_few_at_a_time_is_asked_for_more() -> None:
     await fed.feed.load()
     assert shown(fed) == uuids[:5]
     assert fed.feed.more
+
+
+async def test_the_first_of_a_long_queue_are_known_before_the_rest_is_read() -> None:
+    fed = Fed(Settings(window=250))
+    uuids = [fed.server.add() for _ in range(300)]
+    assert not await fed.feed._begin()
+    assert fed.feed.loaded.is_set()
+    assert (shown(fed), fed.server.calls) == (uuids[:100], ["GET containers"] * 2)
+    await fed.feed.load()
+    assert shown(fed) == uuids[:250]
+
+
+async def test_a_short_queue_is_read_once() -> None:
+    fed = Fed()
+    uuids = [fed.server.add() for _ in range(3)]
+    looking = asyncio.create_task(fed.feed.look())
+    await fed.feed.loaded.wait()
+    looking.cancel()
+    await asyncio.gather(looking, return_exceptions=True)
+    assert (shown(fed), fed.server.calls) == (uuids, ["GET containers"] * 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from lading.dispatch.fleets import Site
 from lading.dispatch.local import LocalFleet, open_local
 from lading.testing.devices import make_devices
 from lading.wiring.directory import DataDirectory
-from lading.wiring.dispatcher import settings, template
+from lading.wiring.dispatcher import settings, template, until_listening
 
 
 def site(tmp_path: Path, local: dict[str, object] | None = None, **more: str) -> Site:
@@ -73,3 +74,21 @@ def test_no_token_is_in_the_template(tmp_path: Path) -> None:
     secrets = directory.secrets(entropy=os.urandom(400))
     config = directory.config(secrets, address="a:1")
     assert secrets.dispatch_token_secret not in repr(template(config, address="a:1", insecure=True))
+
+
+async def test_the_server_is_waited_for(tmp_path: Path) -> None:
+    socket, called = tmp_path / "s", asyncio.Event()
+
+    async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        called.set()
+        writer.close()
+
+    waiting = asyncio.create_task(until_listening(socket, pause=0.0))
+    server = await asyncio.start_unix_server(accept, socket)
+    async with server:
+        await asyncio.wait_for(waiting, 60)
+        await asyncio.wait_for(called.wait(), 60)
+
+
+async def test_a_server_that_does_not_come_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    await until_listening(tmp_path / "none", patience=0.01, pause=0.0)

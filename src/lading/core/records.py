@@ -231,6 +231,7 @@ REQUESTS: Final = RecordType(
     indexes=(
         ("container_uuid", "state"),
         ("state", "created_at"),
+        ("state", "modified_at", "uuid"),
         ("owner_uuid", "modified_at"),
         ("owner_uuid", "created_at"),
         ("modified_at", "uuid"),
@@ -297,6 +298,7 @@ CONTAINERS: Final = RecordType(
     ),
     indexes=(
         ("state", "priority"),
+        ("state", "modified_at", "uuid"),
         ("broad_key", "reuse_key"),
         ("container_image", "created_at"),
         ("modified_at", "uuid"),

@@ -29,6 +29,7 @@ from lading.telemetry import event
 
 KIND = "arvados#container"
 _BATCH = 200
+_SOON = 100
 _ORDER = ("priority desc", "created_at asc", "uuid asc")
 _QUEUED = (("state", "=", "Queued"), ("priority", ">", 0))
 _SUPERVISORS = ("scheduling_parameters.supervisor", "=", True)
@@ -61,7 +62,7 @@ class Feed:
         self._refilling = False
         self._extra = self._extra_supervisors = 0
         self.loaded = asyncio.Event()
-        """Set once everything has been looked at for the first time."""
+        """Set once all own containers, and the first of those that wait, are known."""
 
     def reread(self, uuid: str, *, after: int = 0) -> None:
         """Fetch this record soon, unless a fetch that began after version `after` is under way."""
@@ -121,7 +122,8 @@ class Feed:
         while True:
             self._look.clear()
             try:
-                await self.load()
+                if self.loaded.is_set() or not await self._begin():
+                    await self.load()
                 pause = self._settings.retry_first
             except LadingError as error:
                 event(_logger, "queue not read", why=error)
@@ -134,6 +136,17 @@ class Feed:
             except TimeoutError:
                 continue
 
+    async def _begin(self) -> bool:
+        """Before the first full look, a short one: own containers, and as many as start at first; whether it is all.
+
+        With a long queue the first containers start before all that a full look shows is read.
+        """
+        async with _in_time(self._settings.read_timeout):
+            await self._load(min(_SOON, self._settings.window))
+        self.loaded.set()
+        self._wake.set()
+        return not self.more
+
     async def load(self) -> None:
         """Look at everything once. Raises what the client raises, Unavailable when it takes too long."""
         async with _in_time(self._settings.read_timeout):
@@ -142,14 +155,16 @@ class Feed:
         self.loaded.set()
         self._wake.set()
 
-    async def _load(self) -> None:
+    async def _load(self, most: int = 0) -> None:
+        """Read own containers and the window; with `most`, so many of those that wait in place of the window."""
         with self._queue.fetch() as ticket:
             known, found = self._queue.uuids(), set[str]()
             async for page in self._client.pages("containers", filters=self._mine(), select=self._queue.fields):
                 self._queue.merge(page, ticket=ticket, now=self._clock())
                 found |= {item["uuid"] for item in page}
-            waiting, window = await self._first(_QUEUED, self._settings.window + self._extra)
-            apart, supervisors = await self._first_supervisors(window)
+            size = most or self._settings.window + self._extra
+            waiting, window = await self._first(_QUEUED, size)
+            apart, supervisors = ((), window) if most else await self._first_supervisors(window)
             self._queue.show(window, supervisors=supervisors)
             self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
             found |= {item["uuid"] for item in (*waiting, *apart)}

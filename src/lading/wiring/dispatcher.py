@@ -10,6 +10,8 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from lading.client.api import ApiClient
@@ -26,6 +28,9 @@ from lading.telemetry import configure
 from lading.wiring.directory import DataDirectory
 from lading.wiring.options import Options, parse_options
 from lading.wiring.process import Start, end_with_parent
+
+_PATIENCE = 30.0
+_PAUSE = 0.02
 
 
 def template(config: Config, *, address: str, insecure: bool) -> dict[str, object]:
@@ -108,6 +113,7 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         certificate=directory.certificate.read_text(),
     )
     async with HttpTransport(unix_socket=directory.socket) as transport, find_fleet(name)(site) as fleet:
+        await until_listening(directory.socket)
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
         await run(
             client,
@@ -117,6 +123,29 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
             on_ready=on_ready,
             holder=holder_of(directory),
         )
+
+
+async def until_listening(path: Path, *, patience: float = _PATIENCE, pause: float = _PAUSE) -> None:
+    """Return when somebody listens on a Unix socket, or after `patience` seconds.
+
+    The server starts at the same time as the dispatcher. A client that tries again with growing pauses would miss the
+    moment by up to a second.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(patience):
+            while not await _listens(path):  # noqa: ASYNC110 - nobody tells when a socket is bound
+                await asyncio.sleep(pause)
+
+
+async def _listens(path: Path) -> bool:
+    try:
+        _, writer = await asyncio.open_unix_connection(path)
+    except OSError:
+        return False
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
+    return True
 
 
 async def _run(options: Options, start: Start) -> None:

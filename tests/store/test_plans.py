@@ -1,0 +1,44 @@
+"""Lists of a long queue are read in the order of an index, not sorted."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.filters import check_query
+from lading.core.records import CONTAINERS, REQUESTS
+from lading.core.schema import RecordType
+from lading.store import records
+from lading.store.database import Database, Transaction
+from lading.store.query import Writer, order_by
+
+_ROWS = 3000
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"), [(REQUESTS, "Committed"), (CONTAINERS, "Queued")], ids=["requests", "containers"]
+)
+async def test_those_in_a_state_are_listed_in_the_default_order_without_sorting(
+    database: Database, kind: RecordType, state: str
+) -> None:
+    params = {"filters": [["state", "=", state]], "count": "none"}
+    query = check_query(params, kind, max_limit=1000)
+    writer = Writer(database.dialect, kind.plural)
+    condition, order = writer.where(query.where), order_by(database.dialect, query.order, kind.plural)
+    sql = f"SELECT uuid FROM {kind.plural}{condition}{order} LIMIT ?"
+    async with database.writing() as tx:
+        for number in range(_ROWS):
+            # The times have nothing to do with the order in which the rows were made.
+            row = {"uuid": f"{number:027}", "state": state, "modified_at": f"{number * 7919 % _ROWS:020}"}
+            await records.insert(tx, kind, row)
+        if database.shared:
+            # As PostgreSQL does by itself after a while.
+            await tx.execute(f"ANALYZE {kind.plural}")
+        plan = await _plan(tx, database, sql, (*writer.values, 5))
+    assert f"{kind.plural}_state_modified_at_uuid" in plan
+    assert "TEMP B-TREE" not in plan
+    assert "Sort" not in plan
+
+
+async def _plan(tx: Transaction, database: Database, sql: str, values: tuple[object, ...]) -> str:
+    explain = "EXPLAIN" if database.shared else "EXPLAIN QUERY PLAN"
+    return "\n".join(" ".join(map(str, row)) for row in await tx.fetch(f"{explain} {sql}", values))  # type: ignore[arg-type]
