@@ -396,6 +396,20 @@ class IsolatingEngineSuite(EngineSuite):
         assert (await kit.run_command((), **more))[:2] == (Exit(code=0), f"{directory}\nimage record\n")
         assert (await kit.run_command(("echo hers",), **more))[1] == "hers\n"
 
+    async def test_a_command_that_neither_names_is_refused(self, kit: Kit) -> None:
+        with pytest.raises(ExecutionError, match="neither CMD nor ENTRYPOINT; name a command") as caught:
+            await kit.run_command(())
+        assert caught.value.failure is Failure.USER
+
+    async def test_a_file_system_in_memory(self, kit: Kit) -> None:
+        if kit.make(kit.settings).sees_private_mounts:
+            pytest.skip("the caller makes them for this engine")
+        memory = replace(kit.bind("/fast"), memory=1 << 20)
+        ended, out, _ = await kit.run("echo x > /fast/file; cat /fast/file /proc/mounts", binds=(memory,))
+        assert out.startswith("x\n")
+        assert [line.split()[2] for line in out.splitlines() if " /fast " in line] == ["tmpfs"]
+        assert (ended.code, list((kit.directory / "fast").iterdir())) == (0, [])
+
     async def test_another_object_removes_what_was_left(self, kit: Kit) -> None:
         engine = kit.make(kit.settings)
         await engine.prepare(kit.image)

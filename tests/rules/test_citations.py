@@ -9,6 +9,13 @@ ROOT = Path(__file__).parents[2]
 SPECIFICATIONS = ROOT / "docs" / "spec"
 _CITED = re.compile(r"docs/spec/([a-z][a-z-]*)(?:\.md)?, section ([^\n.;,()\"`]+)")
 _LIST = re.compile(r"docs/spec/([a-z][a-z-]*)(?:\.md)?, sections ([^.;:()]+)")
+_ABROAD = re.compile(r"(?:api|dispatch)-contract|\bseed \d{3}\b|decisions\.md")
+_OF_CONTAINERS = (
+    "supervisor", "core/container.py", "core/lifecycle.py", "core/writers.py", "core/request.py",
+    "core/request_rules.py", "core/recipe.py", "core/reuse.py", "core/retry.py", "core/finalise.py",
+    "core/priority.py", "core/waiting.py", "core/constraints.py", "core/mounts.py", "core/mountplan.py",
+    "core/output.py", "core/globs.py", "core/images.py", "core/imagelayout.py",
+)  # fmt: skip
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -48,3 +55,9 @@ def test_lists_of_sections_name_sections() -> None:
     }
     assert cited
     assert [one for one in sorted(cited) if not _is_list(one[2], _sections(one[1]))] == []
+
+
+def test_what_the_specification_of_containers_covers_cites_nothing_outside() -> None:
+    places = [ROOT / "src" / "lading" / name for name in _OF_CONTAINERS]
+    sources = [path for place in places for path in ([place] if place.is_file() else sorted(place.rglob("*.py")))]
+    assert [str(path) for path in sources if _ABROAD.search(path.read_text())] == []

@@ -1,13 +1,11 @@
 """runtime_constraints and scheduling_parameters: filled with their defaults, checked, resolved, compared, merged.
 
-* Both are stored with every key present, zero where the client said nothing (docs/spec/api, section
-  Container requests).
+* Both are stored with every key present, zero where the client said nothing (docs/spec/containers).
 * `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges (`ranges`).
 * Capabilities: `API` gives a way to the API and a token for it; `internet` true gives the internet, false
   promises that there is no network, absent leaves it open. Others are refused.
 * The legacy `cuda` is kept and also written as `gpu`.
-* Caches do not change a result: containers with other cache sizes are acceptable (docs/spec/api,
-  section Resolving and reuse).
+* Caches do not change a result: containers with other cache sizes are acceptable.
 """
 
 from __future__ import annotations
@@ -77,8 +75,6 @@ def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
 
 def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
     """The constraints of a container, from checked ones: caches chosen, keys sorted.
-
-    Source: docs/spec/api, section Resolving and reuse.
 
     Of a range the least is taken; `ranges.growth` says how much more it may be given.
     """
@@ -164,10 +160,7 @@ def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy
 
 
 def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
-    """The parameters of one retry for several requests: the most generous of theirs.
-
-    Source: docs/spec/api, section Retries and results.
-    """
+    """The parameters of one retry for several requests: the most generous of theirs."""
     filled = [fill_scheduling(one) for one in several]
     times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
     partitions = [names for one in filled if isinstance(names := one["partitions"], list)]

@@ -3,14 +3,14 @@
     (new) -> Queued -> Locked -> Running -> Complete -> Cancelled
     Locked -> Queued (unlock), Queued | Locked | Running -> Cancelled
 
-* Only the system creates containers; they say without ambiguity what was run.
+* Only the system creates containers; they say without ambiguity what was run (docs/spec/containers).
 * Complete: the command ran and exited, with whatever code. Cancelled: there is no result.
 * Complete -> Cancelled takes a result out of the reuse pool.
 * `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets are wiped at the
   end, but for the digest that reuse compares.
 
 What moves a container along stands in `lifecycle`, who may write what in `writers`. The diagram in the documentation
-is drawn from TRANSITIONS. Source: docs/spec/api, section Containers.
+is drawn from TRANSITIONS. See docs/spec/containers, section Container states.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lading.core.jsonvalue import EMPTY_OBJECT_DIGEST, JsonObject
 
 
 class State(StrEnum):
-    """The states of a container (`Failed` does not exist: see docs/spec/decisions)."""
+    """The states of a container (docs/spec/containers, section Container states)."""
 
     QUEUED = "Queued"
     LOCKED = "Locked"
@@ -84,7 +84,8 @@ RECIPE_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container record with its hidden columns (docs/spec/api, section Containers).
+    """A container record: the attributes of docs/spec/containers, section Container
+    attributes, and the hidden columns.
 
     Timestamps are API texts. Common columns that rules do not need (owner, etag, modified_*) are left out.
     """

@@ -1,9 +1,9 @@
 """What a container costs: the price of its machine over time, and its share of that machine.
 
-Rules (dispatch-contract A.17): a price counts from its start until the next one. Before the first one that is known,
-that one counts; prices of the future do not count yet. Prices are dollars an hour.
+Rules (docs/spec/containers, section Cost): a price counts from its start until the next one. Before the first one
+that is known, that one counts; prices of the future do not count yet. Prices are dollars an hour.
 
-Several containers on one machine share its price: together they pay at most all of it (dispatch-contract F.2, 7). The
+Several containers on one machine share its price: together they pay at most all of it. The
 mean of a container's shares of the CPUs and of the memory has that property, whatever is packed beside it.
 """
 

@@ -7,7 +7,7 @@
 * A request that found a finished container costs nothing; otherwise what its attempts and their children cost.
 * At the end secrets are wiped.
 
-Source: docs/spec/api, section Retries and results.
+See docs/spec/containers, section Finalization.
 """
 
 from __future__ import annotations

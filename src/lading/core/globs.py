@@ -1,4 +1,4 @@
-"""Output globs: which paths of an output are kept (docs/spec/api, section Mounts).
+"""Output globs: which paths of an output are kept (docs/spec/containers, section Globs).
 
 Patterns are bash-globstar style on paths relative to the output directory, element by element:
 

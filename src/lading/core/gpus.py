@@ -1,4 +1,5 @@
-"""GPUs of a machine, from the names of its device files, and which of them suit a container (dispatch-contract A.11).
+"""GPUs of a machine, from the names of its device files, and which of them suit a container (docs/spec/containers,
+section Runtime constraints).
 
 Rules:
 

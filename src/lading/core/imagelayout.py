@@ -1,9 +1,9 @@
 """Images as archives: the docker-save layout, whiteouts, and what an image says about the process it starts.
 
-An image collection holds exactly one `*.tar` at top level, named `<image id>.tar` (dispatch-contract A.12). The
-archive has `manifest.json`, which names the image's configuration and its layer archives, lowest first. A layer that
-removes a path of the layers below says so by a whiteout: `dir/.wh.name` removes `dir/name`, `dir/.wh..wh..opq` hides
-everything that lower layers have in `dir`.
+An image collection holds exactly one `*.tar` at top level, named `<image id>.tar` (docs/spec/containers, section
+Images). The archive has `manifest.json`, which names the image's configuration and its layer archives, lowest first.
+A layer that removes a path of the layers below says so by a whiteout: `dir/.wh.name` removes `dir/name`,
+`dir/.wh..wh..opq` hides everything that lower layers have in `dir`.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def parse_config(data: bytes, *, layers: int) -> ImageConfig:
 def process(
     image: ImageConfig, *, command: Sequence[str], environment: Iterable[tuple[str, str]], cwd: str = ""
 ) -> Process:
-    """What to start: the record's words win, the image fills the rest (dispatch-contract A.10, A.11).
+    """What to start: the record's words win, the image fills the rest (docs/spec/containers, section Run).
 
     The image's entry point stands before the command; `cwd` is relative to the directory of the image.
     """

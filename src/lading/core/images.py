@@ -1,8 +1,7 @@
 """Which image a request means: a portable data hash, the uuid of a collection, a `repository:tag`, or the start of an
 image hash.
 
-Source: docs/spec/api, section Resolving and reuse. The server looks the links up, these functions
-choose among them.
+See docs/spec/containers, section Images. The server looks the links up, these functions choose among them.
 """
 
 from __future__ import annotations

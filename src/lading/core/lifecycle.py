@@ -8,7 +8,7 @@
 * Times are filled in: `started_at` on Running, `finished_at` at the end, unless who ran it says when.
 * Nothing happens to a value when an event is refused.
 
-Source: docs/spec/api, sections Containers, Retries and results and Authentication.
+See docs/spec/containers, section Container states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which files make up the output of a container (docs/spec/api, section Mounts).
+"""Which files make up the output of a container (docs/spec/containers, section Output).
 
 The walk starts at the output path, inside the container's view of its file system:
 

@@ -4,7 +4,7 @@
                    else priority * 2**50 - milliseconds since 1970 when the request was created; 0 if there are none
 
 So a higher user priority always wins, then the older request, and children rank with their parent. Integers stay
-exact (they exceed 2**53). Source: docs/spec/api, section Priority.
+exact (they exceed 2**53). See docs/spec/containers, section Priority.
 
 A server recomputes a set of containers so: walk down from it (containers in LIVE states of requests whose
 `requesting_container_uuid` is in the set, until nothing is added), load every Committed request that points at a

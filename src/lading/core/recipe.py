@@ -4,9 +4,9 @@ A request's image may be a tag and its inputs uuids; the recipe has content addr
 `key` ask for the same computation; whether an existing container may stand for it is decided in `reuse`.
 
 The key covers command, cwd, environment, output_path, output_glob, image, mounts, a digest of the secret mounts, and
-the essential runtime constraints. It leaves out what cannot change the result (docs/spec/api,
-section Resolving and reuse): the user, the runtime token, names and lifetimes of outputs, priority,
-scheduling, cache sizes. The broad key leaves out `ram` and `vcpus` too.
+the essential runtime constraints. It leaves out what cannot change the result (docs/spec/containers, section Reuse):
+the user, the runtime token, names and lifetimes of outputs, priority, scheduling, cache sizes. The broad key leaves
+out `ram` and `vcpus` too.
 
 A request may leave things open: a range of sizes, a set of git trees, whether there is a network. A recipe is what a
 new container would be given, with the `limits` and `alternatives` within which an existing one may differ; `toward`

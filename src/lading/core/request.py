@@ -3,10 +3,10 @@
     (new) -> Uncommitted -> Committed -> Final            (new) -> Committed
 
 * While Uncommitted everything that a client may set can change; once Committed only priority, container_count_max,
-  container_uuid and the descriptive attributes; once Final only name, description and properties.
+  container_uuid and the descriptive attributes; once Final only name, description and properties (PHASES).
 * To cancel is to set priority 0. `cancel` also ends a request whose container has not started.
 * Committing with no container asks for one to be found or made (`Resolve`); naming one asks for that (`Adopt`).
-* A null priority counts as 0 while Uncommitted and is refused on commit (docs/spec/decisions).
+* A null priority counts as 0 while Uncommitted and is refused on commit.
 * `expires_at` can be set until the request is Final; `depends_on` and `start_after` are part of the draft (`waiting`).
 * A draft may be given a container by `satisfy`; a change of what it asks for takes that away again.
 * Writing a value equal to the stored one is never an error: clients send whole records back.
@@ -17,7 +17,7 @@ for `Confirm` check the container that a draft was given, and resolve if it no l
 `priority.propagate`, and, if the container has ended already, `finalise.finalise(reused=True)`.
 
 What the attributes must be stands in `request_rules`. The diagram in the documentation is drawn from TRANSITIONS.
-Source: docs/spec/api, section Container requests, docs/spec/decisions.
+See docs/spec/containers, section Request states.
 """
 
 from __future__ import annotations
@@ -108,10 +108,7 @@ HIDDEN = frozenset({"secret_mounts", "runtime_token"})
 IGNORED = frozenset(
     {"kind", "etag", "href", "created_at", "modified_at", "modified_by_user_uuid", "modified_by_client_uuid"}
 )
-"""Attributes that a client may send and that are silently dropped.
-
-Source: docs/spec/api, section Parameters and attributes.
-"""
+"""Attributes that a client may send and that are silently dropped."""
 
 _ADMIN_PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
     dict.fromkeys(("log_uuid", "output_uuid", "cumulative_cost"), frozenset({State.COMMITTED}))
@@ -121,7 +118,7 @@ _DESCRIPTIVE = frozenset(name for name, states in PHASES.items() if State.FINAL 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRequest:
-    """A container request record, with `attempted_container_uuids`.
+    """A container request record: the attributes of docs/spec/containers, section Request attributes.
 
     `attempted_container_uuids` lists the containers that were tried before the present one, oldest first.
     """
@@ -318,8 +315,7 @@ def update(
 
 
 def cancel(request: ContainerRequest, *, container_state: containers.State | None) -> Change:
-    """Priority 0, and Final at once if the container has not started (POST cancel, and the
-    cascade of docs/spec/api, section Retries and results).
+    """Priority 0, and Final at once if the container has not started (POST cancel; the cascade of an end).
 
     `container_state` is that of its container, None if it has none. A Final request is left as it is; so is an
     Uncommitted one but for its priority.

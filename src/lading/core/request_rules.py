@@ -4,7 +4,7 @@
   sent as text become numbers, an empty string in a nullable attribute becomes null.
 * `validate` checks a whole record. A draft may be incomplete in its resources only; committing needs everything.
 
-Source: docs/spec/api, sections Records, Container requests and Mounts; docs/spec/decisions.
+See docs/spec/containers, section Request attributes.
 """
 
 from __future__ import annotations
@@ -57,10 +57,8 @@ def _globs(name: str, value: Json) -> Json:
 
 
 def _ports(name: str, value: Json) -> Json:
-    """Ports with who may use them, what they are called and where a visitor begins.
-
-    Source: docs/spec/api, section Sessions and tunnels.
-    """
+    """Ports with who may use them, what they are called and where a visitor begins (docs/spec/containers, section
+    Services)."""
     for port, one in as_object(name, value).items():
         if not (port.isascii() and port.isdigit() and len(port) < 6 and 0 < int(port) < 65536 and port[0] != "0"):
             raise Invalid(f"Published ports: {printable(port)!r} is not a port; write a number from 1 to 65535")
@@ -178,10 +176,7 @@ def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, polic
 
 
 def with_runner_rule(scheduling: JsonObject, command: Json) -> JsonObject:
-    """Scheduling parameters at commit: the workflow runner's container supervises others.
-
-    Source: docs/spec/api, section Container requests.
-    """
+    """Scheduling parameters at commit: the workflow runner's container supervises others."""
     if isinstance(command, list) and command[:1] == [constraints.RUNNER]:
         return {**scheduling, "supervisor": True}
     return scheduling

@@ -1,14 +1,13 @@
 """Whether a container that ended without a result is tried again, and for which of its requests.
 
-* A command that ran and exited gave a result: never retried unless the configuration says so
-  (docs/spec/decisions).
+* A command that ran and exited gave a result: never retried unless the configuration says so.
 * A Cancelled container is retried for every request that is still wanted, below its container_count_max, not made by a
   container that has itself stopped, and within the limit of the failure class in `runtime_status.failure`: so many of
   the attempts before may have failed in the same way.
 * One new container serves all of them; its scheduling parameters are the most generous of theirs. After so many
   attempts whose preemptible machine was taken away it is not preemptible any more.
 
-Source: docs/spec/api, section Retries and results.
+See docs/spec/containers, section Retry.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Whether a container that exists already can answer a request, and why, or why not, for each of them.
 
-In order of preference (docs/spec/api, section Resolving and reuse): finished with exit code 0, log
-and output still there (the earliest finished); running without an error and wanted (most progress,
-then earliest started); Locked, then Queued (highest priority, then oldest). Cancelled and failed
-containers are never used. A request that is not preemptible does not join a waiting preemptible
-container, and none joins a container that waits for its result. Cache sizes may differ within the
-variations that `constraints` lists; other sizes within the ranges of the request. A container must
-also meet the request's `filters`.
+In order of preference (docs/spec/containers, section Reuse): finished with exit code 0, log and output still there
+(the earliest finished); running without an error and wanted (most progress, then earliest started); Locked, then
+Queued (highest priority, then oldest). Cancelled and failed containers are never used. A request that is not
+preemptible does not join a waiting preemptible container, and none joins a container that waits for its result. Cache
+sizes may differ within the variations that `constraints` lists; other sizes within the ranges of the request. A
+container must also meet the request's `filters`.
 """
 
 from __future__ import annotations

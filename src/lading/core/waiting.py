@@ -8,7 +8,7 @@
 A request that does not count still has its container, as one at priority 0 has. Others may want the same container;
 then it runs for them. Results that are there already are used at once: there is nothing to wait for.
 
-Source: docs/spec/decisions.
+See docs/spec/containers, section Dependencies.
 """
 
 from __future__ import annotations

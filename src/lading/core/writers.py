@@ -1,12 +1,12 @@
 """Who may write which attribute of a container, and when.
 
 * A container that is Locked or Running belongs to the token that locked it (`locked_by_uuid`) and to the supervisor
-  token minted then. Nobody else may change any attribute of it, other admins included; its requests
-  can be cancelled, and the API's own cascades change its priority and state.
+  token minted then. Nobody else may change any attribute of it, other admins included ("only the indicated token can
+  modify"); its requests can be cancelled, and the API's own cascades change its priority and state.
 * The token inside the container may write while it is Running, but neither `log` nor `priority`.
 * Everybody else may not write at all. Writing a value equal to the stored one is never an error.
 
-Source: docs/spec/api, sections Containers and Authentication.
+See docs/spec/containers, section Writers.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ from lading.core.values import humanised, printable
 IGNORED = frozenset(
     {"kind", "etag", "href", "created_at", "modified_at", "modified_by_user_uuid", "modified_by_client_uuid"}
 )
-"""Attributes that a client may send and that are silently dropped.
-
-Source: docs/spec/api, section Parameters and attributes.
-"""
+"""Attributes that a client may send and that are silently dropped."""
 
 PROGRESS = frozenset(
     {
@@ -116,7 +113,7 @@ FORBIDDEN: Mapping[Role, frozenset[str]] = MappingProxyType(
 class Caller:
     """Who is asking.
 
-    `is_own`: the token is the container's own runtime token (docs/spec/api, section Authentication).
+    `is_own`: the token is the container's own runtime token (docs/spec/containers, section Tokens).
     """
 
     token_uuid: str

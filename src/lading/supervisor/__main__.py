@@ -1,4 +1,4 @@
-"""`python -m lading.supervisor`: supervisors of this machine, one at a time (dispatch-contract A.1 to A.4).
+"""`python -m lading.supervisor`: supervisors of this machine, one at a time.
 
     python -m lading.supervisor [--detach] [--log FILE] [UUID] < assignment    run a container
     python -m lading.supervisor --list [--stdin-prices]                        who runs here

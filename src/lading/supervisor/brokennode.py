@@ -1,4 +1,4 @@
-"""Telling a machine that cannot run containers from a container that cannot be run (dispatch-contract A.13).
+"""Telling a machine that cannot run containers from a container that cannot be run (docs/spec/containers, section Run).
 
 The engine's own words decide: an engine that cannot be reached, a root that cannot be mounted, a disk that is full. The
 machine is then marked in its register, or the hook of the configuration is run in place of that; a dispatcher drains

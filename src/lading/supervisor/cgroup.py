@@ -23,7 +23,7 @@ from types import MappingProxyType
 PARENT = "lading"
 PERIOD = 100_000
 LEAST_RAM = 16 << 20
-"""A smaller limit could not even hold the start of a process (dispatch-contract A.11)."""
+"""A smaller limit could not even hold the start of a process."""
 _CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "io")
 _KILL_TIME = 10.0
 _BARE = 2

@@ -3,7 +3,7 @@ the mount that its inputs come from, the disk.
 
 Of these only the end of the mount and a full disk end the command, and the end of the command ends all of it. The log
 is saved when somebody asks (USR1), when the machine is about to be taken away, and now and then: after half an hour, or
-when at least 32 MiB and as much as was saved before have been added (dispatch-contract A.8).
+when at least 32 MiB and as much as was saved before have been added (docs/spec/containers, section Log).
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Companions:
         while True:
             await self.reprice.wait()
             self.reprice.clear()
-            # Whoever lists supervisors signals each of them, new prices or not (dispatch-contract A.17).
+            # Whoever lists supervisors signals each of them, new prices or not.
             if not self.costing.look():
                 continue
             amount = self.costing.amount(self.session.container.runtime_constraints)

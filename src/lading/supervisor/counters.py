@@ -1,4 +1,5 @@
-"""Reading what processes use: from control groups of version 1 or 2, and from /proc (dispatch-contract A.15).
+"""Reading what processes use: from control groups of version 1 or 2, and from /proc (docs/spec/containers, section
+Log).
 
 Every function gives numbers by the name that stands after them in the log; what cannot be read is left out.
 """

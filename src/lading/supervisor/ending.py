@@ -1,4 +1,4 @@
-"""How a container's life ended, and what the record is told about it (api-contract 2.5, dispatch-contract A.13)."""
+"""How a container's life ended, and what the record is told about it (docs/spec/containers, section Run)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock of a run directory: whoever holds it is the one supervisor of that container (dispatch-contract A.2).
+"""The lock of a run directory: whoever holds it is the one supervisor of that container.
 
 `<run directory>/lock` holds `{"UUID": ..., "PID": ...}` and is held with flock for the supervisor's life. The
 descriptor is closed on exec, so no child can keep a dead supervisor's lock. Signal handlers are in place before the

@@ -1,4 +1,4 @@
-"""The log of one container while it grows: files in the run directory (dispatch-contract A.7, A.8).
+"""The log of one container while it grows: files in the run directory (docs/spec/containers, section Log).
 
 Of what the command writes only so much is kept as the limit allows, and the disk: the rest is read and dropped, so that
 the command goes on, and the log says so. What the supervisor says is always kept if there is room.

@@ -3,7 +3,7 @@
 EC2 (instance metadata service, version 2): `spot/instance-action` says that it will be, and when; the rebalance
 recommendation that it may be. Azure (scheduled events): an event of type Preempt that names this machine. Google: the
 word TRUE at `instance/preempted`. All are asked every five seconds; after more than five failures in a row no more
-(dispatch-contract A.18).
+(docs/spec/containers, section Run).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The register of one machine: a directory of lock files that says which containers are supervised here.
 
-Names and contents are those that Arvados' dispatchers look for (dispatch-contract A.2 to A.4):
+Names and contents are those that Arvados' dispatchers look for:
 
     crunch-run-<UUID>.lock    `{"UUID": ..., "PID": ..., "RunDirectory": ...}`, held with flock by the supervisor
     crunch-run-all.lock       held while one of the others is made or removed

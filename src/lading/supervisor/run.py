@@ -11,7 +11,7 @@ crash another process can undo what was begun (`supervisor.cleaning`).
 The order of writes makes a container run at most once: the record is Running before any code of the user starts, and
 when that write is refused (somebody cancelled or took the container) nothing starts and nothing more is written.
 
-What is final (api-contract 2.5, dispatch-contract A.6): Complete when the command ran and its output was saved,
+What is final (docs/spec/containers, section Run): Complete when the command ran and its output was saved,
 whatever its exit code; Cancelled when it could not be started, was stopped or ran out of time, or its output could not
 be saved; Queued when told to stop before it was Running. `runtime_status.failure` names the class of a failure.
 """
@@ -105,7 +105,7 @@ async def supervise(
     on_idle: Callable[[], None] | None = None,
     turn: Turn | None = None,
 ) -> int:
-    """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not (dispatch-contract A.1).
+    """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not (docs/spec/containers).
 
     The caller holds the lock of the run directory, in which is nothing of an earlier one. `stop` is set to cancel
     the container, `flush` to have its log saved now, `reprice` when there may be new prices. A `transport` that is
@@ -240,7 +240,7 @@ class Supervisor:
         )
 
     async def _blame(self, error: ExecutionError) -> Ending:
-        """The end for an error; where it is the machine's, another one gets the container (dispatch-contract A.6)."""
+        """The end for an error; where it is the machine's, another one gets the container."""
         told = self._assignment
         if error is self._engine_fault and is_broken(error.message) and can_tell(told):
             self._log.say(error.message)

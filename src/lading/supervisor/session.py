@@ -1,4 +1,4 @@
-"""What a supervisor says to the API: the few calls between Locked and the end (api-contract 2.5).
+"""What a supervisor says to the API: the few calls between Locked and the end (docs/spec/containers, section Run).
 
 Two tokens: the supervisor's, which can touch this one container, and the container's own, with which its data is read
 and written on behalf of the user who wants it. Calls are repeated for as long as `unreachable_timeout` allows, and the
@@ -27,7 +27,7 @@ from lading.supervisor.assignment import Assignment
 from lading.supervisor.together import together
 
 _NO_SECRETS = "99914b932bd37a50b983c5e7c90ae93b"
-"""md5 of `{}` (api-contract 1.6)."""
+"""md5 of `{}`."""
 _MANY = 1_000_000
 _PAUSE = 5.0
 Record = dict[str, Any]

@@ -1,4 +1,5 @@
-"""What a container uses: lines for `crunchstat.txt` and `hoststat.txt`, maxima for its log (dispatch-contract A.15).
+"""What a container uses: lines for `crunchstat.txt` and `hoststat.txt`, maxima for its log (docs/spec/containers,
+section Log).
 
 Each kind is a line of `name`, then pairs of value and unit; from the second sample on with what was added since:
 

@@ -42,8 +42,8 @@ the record is given back or cancelled. The warm parent ends when the other end o
 on until their containers have ended, in sessions of their own.
 
 The run directory is locked (flock on `lock`) before the fork and for the supervisor's life, so a listing never takes
-a starting container for a dead one. USR1 and USR2 have handlers before that, so no probe can kill it
-(dispatch-contract A.3): handlers and not SIG_IGN, which the container's command would inherit.
+a starting container for a dead one. USR1 and USR2 have handlers before that, so no probe can kill it:
+handlers and not SIG_IGN, which the container's command would inherit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An SSH server whose every session is in one container (dispatch-contract D.4).
+"""An SSH server whose every session is in one container (docs/spec/containers, section Gateway).
 
 Who comes here was let in by the server, so no more is asked. A session runs a command or a shell by the engine's
 `execute`, with a terminal if the client wants one; sftp runs the image's own sftp-server. Connections go to ports of
