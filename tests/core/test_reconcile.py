@@ -1,4 +1,4 @@
-"""Record against process: the table of dispatch-contract B.4, and what must never happen."""
+"""Record against process: the table of docs/spec/dispatch, section Reconciliation, and what must never happen."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ async def test_dispatchers_come_and_go(seed: int) -> None:
 
 
 async def test_two_dispatchers_with_one_token_never_run_a_container_twice() -> None:
-    """A mistake of the operator; fencing by the token minted at lock time keeps it harmless (seed 003, scenario 3)."""
+    """A mistake of the operator; fencing by the token minted at lock time keeps it harmless."""
     world, other = World(1), World(2)
     other.server, other.fleet.on_clean = world.server, world.server.abandon
     for _ in range(20):

@@ -1,7 +1,7 @@
 """A log file of a container, read as it grows, in pieces, and turned back into what the command wrote.
 
-Log files carry a timestamp and a blank at the start of each line (docs/spec/dispatch, section Logs). A line may come in
-several pieces. A log of any size takes the memory of some pieces.
+Log files carry a timestamp and a blank at the start of each line. A line may come in several
+pieces. A log of any size takes the memory of some pieces.
 """
 
 from __future__ import annotations

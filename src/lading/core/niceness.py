@@ -1,4 +1,6 @@
-"""Priorities as Slurm understands them: a nice value for each waiting job (dispatch-contract C.3).
+"""Priorities as Slurm understands them: a nice value for each waiting job.
+
+Source: docs/spec/dispatch, section Slurm fleet.
 
 Slurm runs the job of the highest priority first, and lowers a job's own priority by its nice value; a user can only
 lower it. So the wanted order is made by lowering the later ones: the first gets 0, each next one is left alone while

@@ -1,4 +1,6 @@
-"""Which queued container starts where: a function from a snapshot to a plan (dispatch-contract B.4, F.5).
+"""Which queued container starts where: a function from a snapshot to a plan.
+
+Source: docs/spec/dispatch, section Planning.
 
 Rules:
 
@@ -11,7 +13,7 @@ Rules:
   and then the head fits: it never starves, however long the others run.
 - A container that can be given more than it needs is given what is left when all that can start is placed.
 - What fits no worker stays queued and blocks nobody; its status says what it needs and the nearest fit. A dispatcher
-  does not fail what another dispatcher may be able to run (seed 003, Non-responsibilities).
+  does not fail what another dispatcher may be able to run (docs/spec/dispatch, section Parts).
 - A quota, if there is one, is how many containers there are at a time, whatever their size.
 - *Supervisors* (scheduling parameter `supervisor`: containers that run a workflow) mostly wait for the containers that
   they ask for. Were they counted among the others, a few of them could fill a worker, or a quota, and wait for ever.

@@ -1,4 +1,6 @@
-"""How many containers at a time the API bears, learned from when it says that it is busy (dispatch-contract B.4).
+"""How many containers at a time the API bears, learned from when it says that it is busy.
+
+Source: docs/spec/dispatch, section Backpressure.
 
 Rules:
 
@@ -7,7 +9,7 @@ Rules:
   than run now, but never none.
 - After `QUIET` seconds without such an answer a tenth more than run now, and one; it never shrinks by that.
 
-It limits containers, not VMs: at its limit several still share a VM, which is not so in Arvados (F.2, 8).
+It limits containers, not VMs: at its limit several still share a VM, which is not so in Arvados.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What to do where a record and the processes of this dispatcher disagree (dispatch-contract B.4; seed 003 Locking).
+"""What to do where a record and the processes of this dispatcher disagree.
+
+Source: docs/spec/dispatch, section Reconciliation.
 
 The record says what ought to be, the process view says what is. One table lists every combination. Rules behind it:
 

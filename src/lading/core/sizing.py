@@ -1,4 +1,6 @@
-"""How much of a machine a container needs: the resource algebra (dispatch-contract B.3, C.2).
+"""How much of a machine a container needs: the resource algebra.
+
+Source: docs/spec/dispatch, section Resources.
 
 The unit of planning is (vcpus, bytes of RAM, bytes of scratch disk, GPUs). What a container needs is read from its
 runtime constraints: `ram` plus the RAM of its block cache, and the devices of `gpu`. Scratch is planned only where a

@@ -9,6 +9,8 @@ count: it would overtake older ones that nobody has looked at. It comes with a l
   already. A look takes so many more, else those behind it would wait for what never moves.
 - Supervisors have room of their own (`core.plan`), and so a window of their own: a queue of ordinary containers does
   not hide them, and they hide none, which they may wait for.
+
+Source: docs/spec/dispatch, section Queue.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An act either succeeds or raises an error of `lading.core.errors`; what a failure means is decided at the next step,
 from the record read again. Losing a compare-and-set (another dispatcher, a cancelled request) is normal.
 
-Every decision that users should be able to read later goes into the diary (seed 003 "Create events/logs").
+Every decision that users should be able to read later goes into the diary (docs/spec/dispatch, section Reports).
 
 A record is given back or cancelled only after the fleet has been asked to clear away whatever there may be of it: a
 fleet refuses that for a living supervisor, also for one that it did not know of, and then the record stays as it is.

@@ -3,6 +3,8 @@
 All are sent again after the connection to the API was lost: it may have been another process, or have forgotten them.
 An empty status takes one back. A post without any, now and then, says that this dispatcher is there. Containers that
 no worker can hold are named (`misfits`) when they are new, and with every such post.
+
+Source: docs/spec/dispatch, section Reports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What this dispatcher decided, waiting to be written to `logs` (seed 003 "Create events/logs").
+"""What this dispatcher decided, waiting to be written to `logs`.
+
+Source: docs/spec/dispatch, section Reports.
 
 The rows are written by the server, many with one request, together with the scheduling statuses: a container costs no
 call of its own. Each entry has the moment on the loop's clock; the server makes times of their ages. Those that were

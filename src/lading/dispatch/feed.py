@@ -3,10 +3,12 @@
 - An event says which container changed. What it does not tell itself is fetched, many containers with one request;
   while a request is under way, further ones gather for the next, so that no event waits for a timer.
 - A full look (own containers by pages, then the waiting ones of highest priority, as many as `core.window` says) comes
-  at the start, whenever events may have been missed, every `poll_interval` (architecture, "One request, end to end",
-  step 2), and when most of those that the last one showed have their place.
+  at the start, whenever events may have been missed, every `poll_interval`, and when most of those that the last one
+  showed have their place. A short look at the head of the queue comes before the first one.
 - While the API cannot be reached, everything is kept and tried again after a pause. An answer that does not come would
   hide all that comes after it: it is given up after `read_timeout`, and asked for again.
+
+Source: docs/spec/dispatch, section Queue.
 """
 
 from __future__ import annotations

@@ -16,6 +16,8 @@ the view may differ; nothing is lost when several changes fall together. Rules f
   started on now are not in the view.
 - `view().unasked` names the workers of an earlier dispatcher that have not said yet what they run. Meanwhile nothing
   is decided about containers that the earlier dispatcher had locked and that no other worker runs.
+
+Source: docs/spec/dispatch, section Fleets.
 """
 
 from __future__ import annotations

@@ -128,8 +128,9 @@ class Ledger:
     def leave_to_twin(self, record: Record, *, now: float) -> bool:
         """Whether a container locked with this token has to be left alone, as another dispatcher must have locked it.
 
-        No two dispatchers should use one token; if it happens, neither may undo what the other does (seed 003). One
-        that runs is never touched; one that stays locked is given back after a while.
+        No two dispatchers should use one token; if it happens, neither may undo what the other does.
+        One that runs is never touched; one that stays locked is given back after a while.
+        Source: docs/spec/dispatch, section Reconciliation.
         """
         if record.uuid in self._own:
             self._twins.pop(record.uuid, None)

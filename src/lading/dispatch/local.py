@@ -16,6 +16,8 @@ is started again whenever it ends; supervisors live in sessions of their own and
   (started by an earlier dispatcher, or just before the warm parent died) are adopted, dead ones are shown as exited.
 - While there is no warm parent, the worker is not in the view, so that nothing is locked in vain.
 - A supervisor removes its run directory as its last act. Where there is none, `clean` has nothing to do.
+
+Source: docs/spec/dispatch, section Local fleet.
 """
 
 from __future__ import annotations

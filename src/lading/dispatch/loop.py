@@ -3,6 +3,8 @@
 A step is taken whenever something may have changed: an event about a record, a process that started or ended, an
 action that is over, a pause that has run out. A step never waits; what takes time is a task of its own, one at a
 time for each container. So an event leads to lock and start at once, and the end of a process to the next start.
+
+Source: docs/spec/dispatch, section Parts.
 """
 
 from __future__ import annotations

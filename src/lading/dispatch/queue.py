@@ -1,7 +1,7 @@
 """What the dispatcher knows of the container records: a cache by uuid, fed by lists, events and answers.
 
-Several sources race with each other (dispatch-contract B.2), so every piece of knowledge carries a version, a number
-that only grows. Rules:
+Several sources race with each other, so every piece of knowledge carries a version, a number that
+only grows. Rules (docs/spec/dispatch, section Queue):
 
 - A list or a fetch takes a ticket *before* its request is sent. It never overwrites what was learned later, such as
   the answer to a lock that was sent meanwhile, and never brings back what was forgotten meanwhile.

@@ -1,4 +1,4 @@
-"""The fleet of a Slurm cluster: each container is a batch job (seed 003 "slurm batch mode"; dispatch-contract C.3).
+"""The fleet of a Slurm cluster: each container is a batch job.
 
 - Capacity comes from `sinfo`: each kind of node is a worker that queues for itself, so a container is handed to Slurm
   when some node can hold it, and Slurm finds the moment.
@@ -9,6 +9,8 @@
 - Waiting jobs are kept in the order of the containers' priorities by their nice values, all with one `scontrol`.
 - Cancelling asks the supervisor to end by TERM to the job's script alone; a job that still waits is cancelled at once.
 - The script is also the completion hook (`slurm_script`).
+
+Source: docs/spec/dispatch, section Slurm fleet.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     %U uuid        %C vcpus            %M MiB of RAM         %T MiB of scratch disk    %G GPUs
     %W minutes     %P partitions       %I instance type      %% a percent sign
 
-Source: dispatch-contract C.3.
+Source: docs/spec/dispatch, section Slurm fleet.
 
 A gang is one job of as many tasks as it has containers, all on one node: %C is what one of them needs, the others what
 all do. One that no node can hold is a job of as many nodes, with a task on each: all letters are what one task needs.

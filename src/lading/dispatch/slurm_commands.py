@@ -1,4 +1,6 @@
-"""Slurm's programs: each call has a time-out, and at most three run at a time (dispatch-contract C.3).
+"""Slurm's programs: each call has a time-out, and at most three run at a time.
+
+Source: docs/spec/dispatch, section Slurm fleet.
 
 `squeue` and `sinfo` are not counted among the three, so that knowledge does not wait behind submissions. What a program
 says on standard error tells whether the controller is away or overloaded (try again later: Unavailable) or has refused

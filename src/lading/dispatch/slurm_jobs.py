@@ -13,6 +13,8 @@ Rules:
 - A further job for a container that has one is a stray, from a submission that had been given up, and is cancelled.
 - So is one whose end Slurm has not noticed ten looks after it was known here, by its hook: a killed `slurmctld`
   forgets the ends of its last moments, and keeps the place of what has ended.
+
+Source: docs/spec/dispatch, section Slurm fleet.
 """
 
 from __future__ import annotations

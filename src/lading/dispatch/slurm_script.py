@@ -4,7 +4,7 @@ The script goes to `sbatch` on its standard input, so that the token in it is in
 environment: Slurm keeps scripts where only its own user reads them. What it does on the node:
 
 - A job that Slurm started again after a failure of its node runs nothing: the first run may still be alive there, and
-  only one process may be responsible for a container (seed 003, Locking). The dispatcher sees it and clears up.
+  only one process may be responsible for a container. The dispatcher sees it and clears up.
 - The numbers of the GPUs that Slurm gives to the job go to the supervisor, which gives them to the container.
 - TERM to the script (`scancel --batch`) is passed on to the supervisor, which saves output and log before it ends.
 - Afterwards, in place of `strigger`, which only Slurm's own user may set and which is many seconds late: what a dead
@@ -13,6 +13,8 @@ environment: Slurm keeps scripts where only its own user reads them. What it doe
 
 A script for a job array has one assignment for each task. A node then holds the tokens of all tasks; so only
 containers of one user that may run on the same nodes share an array.
+
+Source: docs/spec/dispatch, section Slurm fleet.
 """
 
 from __future__ import annotations

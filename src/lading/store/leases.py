@@ -1,4 +1,7 @@
-"""Leases of dispatchers: which process works with a dispatcher's token, and when it was last heard of."""
+"""Leases of dispatchers: which process works with a dispatcher's token, and when it was last heard of.
+
+Source: docs/spec/dispatch, section Leases.
+"""
 
 from __future__ import annotations
 
