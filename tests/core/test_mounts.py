@@ -141,11 +141,11 @@ def test_a_file_mount_names_no_other_file_mount() -> None:
 def test_slower_storage_than_was_asked_for_is_told() -> None:
     tmp: dict[str, JsonObject] = {one: {"kind": "tmp", "device_type": one[1:]} for one in ("/ram", "/ssd", "/network")}
     given: JsonObject = {**tmp, "/out": {"kind": "tmp", "device_type": "ram"}, "/text": {"kind": "text"}}
-    assert mounts.slower(given, "ssd", output_path="/out/x") == (
+    assert mounts.slower(given, lambda: "ssd", output_path="/out/x") == (
         "mounts[/out]: asks for ram, the scratch of this machine is ssd",
     )
-    assert len(mounts.slower(given, "disk", output_path="/out")) == 2
-    assert mounts.slower(given, "", output_path="/out") == ()
+    assert len(mounts.slower(given, lambda: "disk", output_path="/out")) == 2
+    assert mounts.slower(given, str, output_path="/out") == ()
 
 
 def test_what_has_to_be_looked_up() -> None:

@@ -17,7 +17,7 @@ See docs/spec/containers, section Mounts.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -153,20 +153,25 @@ def resolve(
     return ordered_object(resolved)
 
 
-def slower(mounts: Mapping[str, Json], scratch: str, *, output_path: str) -> tuple[str, ...]:
+def slower(mounts: Mapping[str, Json], scratch: Callable[[], str], *, output_path: str) -> tuple[str, ...]:
     """Sentences on tmp mounts that get slower storage than their `device_type` asks for.
 
-    `scratch` is the type of the storage for all that are not in memory, "" where it is not known. What is in the output
-    is never in memory: it has to survive when memory is short.
+    `scratch` gives the type of the storage for all that are not in memory, "" where it is not known; it is asked only
+    if need be. What is in the output is never in memory: it has to survive when memory is short.
     """
-    output, said = covering(mounts, output_path), []
-    for target, spec in mounts.items():
-        wanted = spec.get("device_type") if isinstance(spec, dict) and spec.get("kind") == Kind.TMP else None
-        if wanted not in DEVICES or scratch not in DEVICES or (wanted == "ram" and target != output):
-            continue
-        if DEVICES.index(scratch) > DEVICES.index(str(wanted)):
-            said.append(f"mounts[{printable(target)}]: asks for {wanted}, the scratch of this machine is {scratch}")
-    return tuple(said)
+    output = covering(mounts, output_path)
+    wanted = {
+        target: DEVICES.index(str(spec["device_type"]))
+        for target, spec in mounts.items()
+        if isinstance(spec, dict) and spec.get("kind") == Kind.TMP and spec.get("device_type") in DEVICES
+    }
+    found = scratch() if wanted else ""
+    given = DEVICES.index(found) if found in DEVICES else 0
+    return tuple(
+        f"mounts[{printable(target)}]: asks for {DEVICES[device]}, the scratch of this machine is {found}"
+        for target, device in wanted.items()
+        if given > device and (device > 0 or target == output)
+    )
 
 
 def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -293,7 +294,7 @@ class Supervisor:
         self._stage = Stage(plan)
         image = CollectionImage(session.data, session.blocks, container.container_image)
         self._log.say(f"image {container.container_image}; {len(plan.collections)} input collections")
-        scratch = device_type(self._directory)
+        scratch = functools.partial(device_type, self._directory)
         for note in slower(container.mounts, scratch, output_path=container.output_path):
             self._log.say(note)
         set_stage = self._stage.set(self._inputs, memory=private, keep=self._keep)
