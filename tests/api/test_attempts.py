@@ -1,4 +1,4 @@
-"""Attempts, the open questions of seed 002: which failures are tried again, how often, and what is seen of it."""
+"""Attempts (docs/spec/containers, section Retry): which failures are tried again, how often, and what is seen of it."""
 
 from __future__ import annotations
 

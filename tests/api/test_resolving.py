@@ -146,7 +146,7 @@ async def test_filters_choose_among_existing_containers(it: World) -> None:
     "condition", [["created_at", "<", "2015-07-01T00:00:01Z"], ["state", "=", "Complete"], ["exit_code", "=", 0]]
 )
 async def test_a_request_that_only_an_existing_container_can_satisfy(it: World, condition: list[object]) -> None:
-    """A ContainerRequest may indicate that it cannot be satisfied by a new Container record (seed 002)."""
+    """A ContainerRequest may indicate that it cannot be satisfied by a new container."""
     spec = await it.spec(filters=[condition])
     refused = await it.request("POST", "container_requests", spec)
     assert (refused.status, "a new one could not meet its filters" in refused.error) == (422, True)

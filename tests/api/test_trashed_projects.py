@@ -1,4 +1,4 @@
-"""What becomes of requests and containers whose project goes into the trash (api-contract 1.7, 1.8, 1.11)."""
+"""What becomes of requests and containers whose project goes into the trash (docs/spec/containers)."""
 
 from __future__ import annotations
 

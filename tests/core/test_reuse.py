@@ -160,7 +160,7 @@ ORDER = (State.COMPLETE, State.RUNNING, State.LOCKED, State.QUEUED)
 
 
 def _is_fit(candidate: Candidate, *, spot: bool) -> bool:
-    """The rule of api-contract 1.6, written down once more."""
+    """The rule of docs/spec/containers, section Reuse, written down once more."""
     made = candidate.container
     match made.state:
         case State.COMPLETE:

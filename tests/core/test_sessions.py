@@ -11,7 +11,7 @@ from lading.core.sessions import Target, Who
 
 CONTAINER = "zzzzz-dz642-000000000000001"
 MATRIX = [
-    # dispatch-contract D.4: who, {(Admin, User): status}
+    # Who, {(Admin, User): status}
     (Who.OWNER, {(True, True): 200, (True, False): 503, (False, True): 200, (False, False): 503}),
     (Who.ADMIN, {(True, True): 200, (True, False): 200, (False, True): 403, (False, False): 503}),
     (Who.BOTH, {(True, True): 200, (True, False): 200, (False, True): 200, (False, False): 503}),

@@ -313,7 +313,7 @@ async def test_what_a_container_waited_for_is_told_with_its_start(server: FakeCo
 async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
     server: FakeContainers, only: bool, state: State
 ) -> None:
-    """Seed 003, "Dispatch doesn't fail a container that it can't run"."""
+    """A dispatcher does not know what others can run (docs/spec/decisions)."""
     fleet = FakeFleet([SMALL], work=lambda told: _ended(server, told))
     huge = server.add(vcpus=64)
     async with dispatching(server, fleet, settings=replace(QUICK, only=only, misfit_patience=0.0)):
@@ -329,7 +329,7 @@ async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
 
 
 async def test_what_has_failed_is_not_run_again(server: FakeContainers) -> None:
-    """Seed 003, "Dispatch doesn't retry failed containers": another attempt is another container in the queue."""
+    """Another attempt is another container in the queue (docs/spec/containers, section Retry)."""
     fleet = FakeFleet(work=lambda told: _ended(server, told, exit_code=1))
     uuid = server.add()
     async with dispatching(server, fleet):

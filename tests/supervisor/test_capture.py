@@ -66,7 +66,7 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
 
 
 async def test_a_collection_that_is_mounted_at_many_places_is_read_once(server: FakeServer, inputs: Inputs) -> None:
-    """dispatch-contract A.14: 200 mounts from one collection must not read its manifest each time."""
+    """200 mounts from one collection must not read its manifest each time."""
     pdh = server.add_collection({f"d{number % 5}/{number:04}": b"x" for number in range(1000)})
     items = tuple(Refer(f"m{number:03}", Collection(pdh, f"d{number % 5}")) for number in range(200))
     manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain())

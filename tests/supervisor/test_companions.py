@@ -65,7 +65,7 @@ async def test_nobody_is_asked_where_nothing_is_preemptible(bench: Bench) -> Non
 
 
 async def test_new_prices_are_reported_once_however_often_it_is_signalled(bench: Bench) -> None:
-    """dispatch-contract A.17: one PUT for each container and probe."""
+    """Each probe would cost a PUT otherwise."""
     record = bench.add(WAIT_FOR_TERM)
     register = Register(bench.directory / "lock")
     bench.settings = {"lock_directory": str(bench.directory / "lock")}

@@ -405,7 +405,7 @@ async def test_what_the_container_provokes_does_not_break_the_machine(bench: Ben
 
 
 async def test_giving_back_sends_no_cost(bench: Bench) -> None:
-    """dispatch-contract A.6, step 24: the requeue is refused when the machine has a price."""
+    """The server refuses a cost with state Queued."""
     bench.add("true")
     bench.settings = {"instance_type": {"Price": 1.0}, "lock_directory": str(bench.directory / "lock")}
     bench.faults = {"prepare": ExecutionError("cannot connect to the Docker daemon", Failure.NODE)}
@@ -414,7 +414,7 @@ async def test_giving_back_sends_no_cost(bench: Bench) -> None:
 
 
 async def test_the_instance_is_described_whole(bench: Bench) -> None:
-    """dispatch-contract A.7: node.json lacks the name of the type, and its scratch."""
+    """The name of the type and its scratch, too (docs/spec/containers, section Log)."""
     instance = {"Name": "big", "ProviderType": "t2.big", "Price": 1.5, "VCPUs": 4, "RAM": 5, "Scratch": 6}
     bench.settings = {"instance_type": instance}
     bench.add("true")
@@ -499,7 +499,7 @@ async def test_globs_choose_from_the_output(bench: Bench) -> None:
 
 
 async def test_json_as_input_is_a_stream_and_no_mount(bench: Bench) -> None:
-    """dispatch-contract A.9: a json stdin also becomes a bind to the relative target `stdin`."""
+    """It must not become a bind to the relative target `stdin` (docs/spec/containers, section Mounts)."""
     bench.add("cat > /out/x", mounts={"/out": {"kind": "tmp"}, "stdin": {"kind": "json", "content": [1]}})
     await bench.run()
     assert bench.engine is not None
@@ -509,7 +509,7 @@ async def test_json_as_input_is_a_stream_and_no_mount(bench: Bench) -> None:
 
 
 async def test_a_secret_as_input_is_delivered_and_not_saved(bench: Bench) -> None:
-    """dispatch-contract A.9: a secret stdin is accepted by the API but never delivered."""
+    """docs/spec/containers, section Secrets."""
     record = bench.add("read -r word; echo ${#word} > /out/x")
     bench.server.secrets[CONTAINER] = {"stdin": {"kind": "text", "content": "hush\n"}}
     await bench.run()

@@ -1,4 +1,4 @@
-"""Scoped trust: a worker that was given one container, and whose root is against us (seed 001, "Security").
+"""Scoped trust (docs/spec/containers, section Tokens): a worker with one container and a hostile root.
 
 The test plays both sides against a real server over HTTPS: a dispatcher that locks one of Alice's containers, and the
 machine that gets its assignment. Root on that machine reads everything there is: both tokens, the inputs, the image. It
