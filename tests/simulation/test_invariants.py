@@ -1,4 +1,4 @@
-"""Each invariant of the simulation, with a case that violates it and one beside it that does not."""
+"""Each invariant of the simulation, with cases that violate it and cases that satisfy all."""
 
 from __future__ import annotations
 
@@ -289,7 +289,16 @@ def stale_child(it: Case) -> None:
 def given_back_under_it(it: Case) -> None:
     it.lock()
     it.machines[0].runs[C1] = Supervisor(C1, token_text(SUPERVISOR))
+    it.records.writes.append(ContainerWrite(D1, it.records.containers[C1]))
     it.end(State.QUEUED)
+
+
+def cancelled_under_it(it: Case) -> None:
+    it.lock(State.RUNNING)
+    it.machines[1].runs[C1] = Supervisor(C1, token_text(SUPERVISOR))
+    it.records.writes.append(ContainerWrite(D1, it.records.containers[C1]))
+    it.end()
+    it.request(R1, priority=0, state=RequestState.FINAL)
 
 
 def runs_on(it: Case) -> None:
@@ -350,14 +359,22 @@ VIOLATIONS: list[tuple[Callable[[Case], None], Invariant]] = [
     (stale_hold, Invariant.PRIORITY),
     (stale_child, Invariant.PRIORITY),
     (given_back_under_it, Invariant.GIVEN_BACK),
+    (cancelled_under_it, Invariant.GIVEN_BACK),
     (runs_on, Invariant.STOPPED),
     (runs_on_lost, Invariant.STOPPED),
     (forgets, Invariant.FORWARDS),
 ]
 
 
-@pytest.mark.parametrize(("violate", "invariant"), VIOLATIONS, ids=lambda one: getattr(one, "__name__", str(one)))
-def test_a_violation_is_told_by_its_invariant(violate: Callable[[Case], None], invariant: Invariant) -> None:
+@pytest.mark.parametrize(
+    ("violate", "invariant"),
+    VIOLATIONS,
+    ids=[violate.__name__ for violate, _ in VIOLATIONS],
+)
+def test_a_violation_is_told_by_its_invariant(
+    violate: Callable[[Case], None],
+    invariant: Invariant,
+) -> None:
     it = Case()
     with pytest.raises(Broken) as told:
         violate(it)

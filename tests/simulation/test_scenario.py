@@ -1,4 +1,4 @@
-"""The simulation itself: it repeats itself, it holds, and it finds what is planted. `make simulate` runs thousands."""
+"""The simulation repeats a seed, holds, and finds planted bugs. `make simulate` runs thousands."""
 
 from __future__ import annotations
 
@@ -78,8 +78,10 @@ def test_a_found_bug_is_found_again_by_its_seed_and_leaves_nothing_behind() -> N
 def test_a_model_that_differs_from_the_handlers_is_told() -> None:
     def lock(container: Any, **more: Any) -> lifecycle.Change:
         change = lifecycle.lock(container, **more)
-        return dataclasses.replace(change, container=dataclasses.replace(change.container, state=State.QUEUED))
+        container = dataclasses.replace(change.container, state=State.QUEUED)
+        return dataclasses.replace(change, container=container)
 
-    with pytest.raises(Violation, match=r"the handlers have 'Locked', the model has .*Queued") as told:
+    expected = r"the handlers have 'Locked', the model has .*Queued"
+    with pytest.raises(Violation, match=expected) as told:
         run(0, rules=ServerRules(lock=lock), compares=True)
     assert told.value.invariant == "drift"

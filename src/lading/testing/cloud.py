@@ -25,7 +25,7 @@ from lading.dispatch.cloud.driver import DriverSite, Instance, NoCapacity, Quota
 from lading.dispatch.cloud.link import Link, Message
 from lading.dispatch.cloud.machine import Machine
 from lading.dispatch.cloud.shell import Unverified
-from lading.testing.simulation.clockwork import Clockwork
+from lading.testing.simulation.simulated_loop import SimulatedLoop
 
 _Value = TypeVar("_Value")
 _FOREVER = 1e9
@@ -547,7 +547,7 @@ class _Agent:
 
 async def pass_time(seconds: float) -> None:
     """Let so much made-up time go by: it takes no time."""
-    assert isinstance(asyncio.get_running_loop(), Clockwork)
+    assert isinstance(asyncio.get_running_loop(), SimulatedLoop)
     await asyncio.sleep(seconds)
 
 
@@ -556,7 +556,7 @@ def play(work: Coroutine[Any, Any, _Value], *, longest: float = 1e6, tick: float
 
     With a `tick` time goes on by so many seconds, and what falls due in between happens together at its end.
     """
-    loop = Clockwork()
+    loop = SimulatedLoop()
     task = loop.create_task(work)
     while not task.done():
         loop.settle()

@@ -1,8 +1,9 @@
-"""`python -m lading.testing.simulation [--seeds N] [--steps 500] [--first 0] [--bugs] [--replay SEED]`.
+"""`python -m lading.testing.simulation [--seeds N] [--steps 500] [--bugs] [--replay SEED]`.
 
-Runs the seeds, all processors at work, with a bar; then plants each bug, which has to be found within 500 seeds. With
-`--bugs` only that: a table says for each bug by which seed, after how many steps and by which invariant it was found.
-The exit code is 1 when an invariant was broken, or a bug was not found; the last lines say how to run that seed again.
+Runs the seeds on all processors and shows a progress bar. Then it plants each bug and looks for it
+in 500 seeds; a table has the seed, the step and the invariant that found each bug. `--bugs` does
+only that. The exit code is 1 if an invariant was broken or a bug was not found. Each violation is
+printed with the options that run its seed again.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def main() -> int:
 
 
 def find(bug: Bug, *, steps: int, seeds: int = BUG_SEEDS) -> Violation | None:
-    """The first violation that a planted bug causes in the model, None when there is none in so many seeds."""
+    """First violation of a planted bug in the model server; None if no seed has one."""
     with planted(bug) as rules:
         for seed in range(seeds):
             try:
@@ -57,9 +58,10 @@ def _run_seeds(options: argparse.Namespace) -> list[str]:
             count += steps
             failed += faults
     compared = sum(seed % SHARE == 0 for seed in seeds)
+    seconds = time.monotonic() - began
     sys.stdout.write(
-        f"{len(seeds)} seeds of {options.steps} steps, {compared} of them on the real handlers too, {count} steps with "
-        f"their ends, in {time.monotonic() - began:.0f} s: {len(failed)} violations\n"
+        f"{len(seeds)} seeds of {options.steps} steps, {compared} of them compared with the real "
+        f"handlers, {count} steps with their ends, in {seconds:.0f} s: {len(failed)} violations\n"
     )
     for line in failed[:10]:
         sys.stdout.write(f"  {line}\n")
@@ -74,7 +76,8 @@ def _look_for_bugs(steps: int, processes: int) -> int:
         for bug, found in pool.imap(_find, [(bug, steps) for bug in Bug]):
             missed += not found
             _print_row(bug, *(found or ("NOT FOUND", "-", "-")))
-    sys.stdout.write(f"{len(Bug) - missed} of {len(Bug)} planted bugs found within {BUG_SEEDS} seeds\n")
+    count = len(Bug) - missed
+    sys.stdout.write(f"{count} of {len(Bug)} planted bugs found within {BUG_SEEDS} seeds\n")
     return missed
 
 
@@ -119,7 +122,8 @@ def _parts(seeds: range) -> Iterator[range]:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m lading.testing.simulation", description=__doc__)
+    prog = "python -m lading.testing.simulation"
+    parser = argparse.ArgumentParser(prog=prog, description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--steps", type=int, default=500, help="steps of trouble in each")
@@ -127,7 +131,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--bugs",
         action="store_true",
-        help="only plant the bugs, and show which invariant found each",
+        help="only look for the planted bugs",
     )
     parser.add_argument("--replay", type=int, help="run this seed and show what happened")
     parser.add_argument("--bug", type=Bug, choices=list(Bug), help="with --replay: plant this bug")

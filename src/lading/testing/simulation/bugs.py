@@ -1,7 +1,7 @@
-"""Bugs to plant, to see that the simulation finds them: each puts another function in the place of one decision.
+"""Bugs to plant, to show that the simulation finds them. Each replaces one decision function.
 
-A bug of the server is a `ServerRules` with that function. A bug of a dispatcher replaces a function or a class of
-`lading.dispatch` while it is planted. The product itself knows nothing of either.
+A bug of the server is a `ServerRules` with another function. A bug of a dispatcher replaces a
+function or class of `lading.dispatch` while it is planted. The product has no code for either.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lading.testing.simulation.rules import CORRECT, ServerRules
 
 
 class Bug(StrEnum):
-    """What is broken."""
+    """The bugs, by name."""
 
     LOCK = "lock-without-compare"
     """A locked container can be locked by another dispatcher."""
@@ -76,7 +76,7 @@ class Bug(StrEnum):
 
 @contextlib.contextmanager
 def planted(bug: Bug | None) -> Iterator[ServerRules]:
-    """The bug is there while inside; yields the rules of the server."""
+    """Plant a bug inside the context, or none; yields the rules of the server."""
     with contextlib.ExitStack() as undo:
         for owner, name, replacement in _DISPATCHER_BUGS.get(bug, ()) if bug is not None else ():
             undo.callback(setattr, owner, name, getattr(owner, name))
@@ -93,7 +93,13 @@ def _lock_anything(container: Container, *, caller: Caller, **more: Any) -> Chan
     return lifecycle.lock(container, caller=caller, **more)
 
 
-def _update_as_anybody(container: Container, changes: Mapping[str, Any], *, caller: Caller, **more: Any) -> Change:
+def _update_as_anybody(
+    container: Container,
+    changes: Mapping[str, Any],
+    *,
+    caller: Caller,
+    **more: Any,
+) -> Change:
     if container.supervisor_auth_uuid is not None and not caller.is_own:
         caller = Caller(token_uuid=container.supervisor_auth_uuid)
     return lifecycle.update(container, changes, caller=caller, **more)
@@ -110,7 +116,11 @@ def _update_without_code(container: Container, changes: Mapping[str, Any], **mor
     return lifecycle.update(container, kept, **more)
 
 
-def _retry_for_ever(ended: Container, requests: list[ContainerRequest], **more: Any) -> retry.Retry | None:
+def _retry_for_ever(
+    ended: Container,
+    requests: list[ContainerRequest],
+    **more: Any,
+) -> retry.Retry | None:
     raised = [dataclasses.replace(one, container_count_max=1000) for one in requests]
     again = retry.plan(ended, raised, **more)
     if again is None:
@@ -127,11 +137,18 @@ def _retry_for_ever(ended: Container, requests: list[ContainerRequest], **more: 
 
 
 def _choose_failed(recipe: Any, candidates: list[reuse.Candidate], **more: Any) -> reuse.Choice:
-    taken = [dataclasses.replace(one, container=dataclasses.replace(one.container, exit_code=0)) for one in candidates]
+    taken = []
+    for one in candidates:
+        container = dataclasses.replace(one.container, exit_code=0)
+        taken.append(dataclasses.replace(one, container=container))
     return reuse.choose(recipe, taken, **more)
 
 
-def _finalise_one_fewer(subject: ContainerRequest, container: Container, **more: Any) -> finalise.Finalisation:
+def _finalise_one_fewer(
+    subject: ContainerRequest,
+    container: Container,
+    **more: Any,
+) -> finalise.Finalisation:
     end = finalise.finalise(subject, container, **more)
     if int(subject.uuid[-3:]) % 2 or more["reused"]:
         return end
@@ -184,7 +201,7 @@ def _learn_anything(queue: Queue, record: Record) -> None:
 
 
 def _decide_blindly(case: Case) -> Action:
-    """As `decide`, but a process that is seen is taken for none in a locked container."""
+    """As `decide`, but a living process of a locked container counts as absent."""
     if case.standing is Standing.LOCKED and case.view is View.ALIVE and case.fresh:
         return Action.REQUEUE
     return decide(case)
@@ -196,7 +213,7 @@ async def _requeue_blindly(actions: Actions, uuid: str) -> None:
 
 
 def _decide_without(left: frozenset[Action], *standings: Standing) -> Any:
-    """As `decide`, but these actions are not taken where a container stands so."""
+    """As `decide`, but without these actions for containers of these standings."""
 
     def decide_less(case: Case) -> Action:
         action = decide(case)
@@ -220,7 +237,7 @@ class LeakyLedger(Ledger):
 
 
 class ForgetfulLedger(Ledger):
-    """A dispatcher's memory that does not know what the dispatcher had locked before it was started again."""
+    """A dispatcher's memory without the containers that it locked before it was started again."""
 
     def adopt(self, uuids: Iterable[str]) -> None:
         """Forget them."""
@@ -229,7 +246,13 @@ class ForgetfulLedger(Ledger):
 class OnceLedger(Ledger):
     """A dispatcher's memory that gives each process one signal."""
 
-    def stop_signal(self, uuid: str, *, now: float, nothing_to_save: bool = False) -> Signals | None:
+    def stop_signal(
+        self,
+        uuid: str,
+        *,
+        now: float,
+        nothing_to_save: bool = False,
+    ) -> Signals | None:
         """TERM the first time."""
         told = self.__dict__.setdefault("_told_to_stop", set[str]())
         if uuid in told:
@@ -238,7 +261,9 @@ class OnceLedger(Ledger):
         return super().stop_signal(uuid, now=now, nothing_to_save=nothing_to_save)
 
 
-_KILLS: Final = frozenset({Action.KILL})
+_KILL: Final = frozenset({Action.KILL})
+_CANCEL: Final = frozenset({Action.CANCEL})
+_CLEAN: Final = frozenset({Action.CLEAN})
 _UNWANTED: Final = (Standing.UNWANTED_RUNNING, Standing.UNWANTED_LOCKED)
 _DISPATCHER_BUGS: Final[Mapping[Bug, tuple[tuple[Any, str, Any], ...]]] = MappingProxyType(
     {
@@ -247,11 +272,11 @@ _DISPATCHER_BUGS: Final[Mapping[Bug, tuple[tuple[Any, str, Any], ...]]] = Mappin
             (observe, "decide", _decide_blindly),
             (Actions, "requeue", _requeue_blindly),
         ),
-        Bug.NOT_STOPPED: ((observe, "decide", _decide_without(_KILLS, *_UNWANTED)),),
-        Bug.NOT_TOLD: ((observe, "decide", _decide_without(frozenset({Action.CANCEL}), Standing.RUNNING)),),
+        Bug.NOT_STOPPED: ((observe, "decide", _decide_without(_KILL, *_UNWANTED)),),
+        Bug.NOT_TOLD: ((observe, "decide", _decide_without(_CANCEL, Standing.RUNNING)),),
         Bug.TOLD_ONCE: ((running, "Ledger", OnceLedger),),
         Bug.NOT_ADOPTED: ((running, "Ledger", ForgetfulLedger),),
         Bug.LEAKED_ROOM: ((running, "Ledger", LeakyLedger),),
-        Bug.NOT_CLEANED: ((observe, "decide", _decide_without(frozenset({Action.CLEAN}), Standing.FINAL)),),
+        Bug.NOT_CLEANED: ((observe, "decide", _decide_without(_CLEAN, Standing.FINAL)),),
     }
 )

@@ -1,12 +1,13 @@
-"""The model server and the real handlers side by side: each call goes to both, and all records must stay equal.
+"""The model server beside the real handlers: each call goes to both, and records must stay equal.
 
-What the callers get is the answer of the real handlers. A difference is a fault of one of the two: `Drift` says which
-record, which attribute and both values.
+Callers get the answer of the real handlers. A difference is a fault of one of the two; `Drift`
+names the record, the attribute and both values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from lading.core.errors import LadingError
 from lading.testing.simulation.handlers import HandlerServer
 from lading.testing.simulation.rules import CORRECT, ServerRules
 from lading.testing.simulation.server import Fields, ModelServer
-from lading.testing.simulation.tables import ADMIN_TOKEN, DISPATCHER_TOKENS
+from lading.testing.simulation.tables import ADMIN_TOKEN, DISPATCHER_TOKENS, token_text
 
 _CONTAINER: Final = (
     "state",
@@ -77,11 +78,16 @@ class ComparedServer(ModelServer):
         body: Fields | None = None,
         params: Mapping[str, str] | None = None,
     ) -> Any:
-        """The answer of the real handlers. Raises their refusal; Drift when the model answers or stores otherwise."""
+        """The answer of the real handlers.
+
+        Raises their refusal; Drift if the model server answers or stores something else.
+        """
         answer, fault = _outcome(lambda: self._real.call(token, method, path, body, params))
         self._is_modelled = True
         try:
-            modelled, refused = _outcome(lambda: ModelServer.call(self, token, method, path, body, params))
+            modelled, refused = _outcome(
+                lambda: ModelServer.call(self, token, method, path, body, params),
+            )
         finally:
             self._is_modelled = False
         what = f"{method} {path}"
@@ -90,10 +96,17 @@ class ComparedServer(ModelServer):
         if fault is not None:
             raise fault
         if method == "GET" and path == "containers":
-            _compare_items(what, answer["items"], modelled["items"], is_ordered="order" in (params or {}))
+            is_ordered = "order" in (params or {})
+            _compare_items(what, answer["items"], modelled["items"], is_ordered=is_ordered)
         elif method != "GET":
             self._compare(what)
         return answer
+
+    def text_of(self, token_uuid: str) -> str:
+        """A token as its holder sends it; the server derives the secrets of containers' tokens."""
+        if token_uuid in _FIRST_TOKENS:
+            return token_text(token_uuid)
+        return self._real.text_of(token_uuid)
 
     def publish(self, event: Event) -> None:
         """Send an event of the real handlers; those of the model are not sent."""
@@ -120,7 +133,8 @@ class ComparedServer(ModelServer):
         self._compare_table(what, "container_requests", _REQUEST, _KEPT, records.requests)
         now = self.now()
         alive = "SELECT uuid, expires_at FROM api_client_authorizations"
-        tokens = {uuid for uuid, until in self._real.rows(alive) if until is None or str(until) > now}
+        found = self._real.rows(alive)
+        tokens = {uuid for uuid, until in found if until is None or str(until) > now}
         _equal(f"{what}: tokens", sorted(map(str, tokens - _FIRST_TOKENS)), sorted(records.tokens))
 
     def _compare_table(
@@ -157,10 +171,16 @@ def _said(fault: LadingError | None) -> str:
     return "yes" if fault is None else f"{fault.status} {fault.message!r}"
 
 
-def _compare_items(what: str, found: list[Fields], modelled: list[Fields], *, is_ordered: bool) -> None:
-    """Compare what was selected; kind and etag come with it."""
+def _compare_items(
+    what: str,
+    found: list[Fields],
+    modelled: list[Fields],
+    *,
+    is_ordered: bool,
+) -> None:
+    """Compare the selected attributes. The handlers add kind and etag."""
     if not is_ordered:
-        found, modelled = (sorted(items, key=lambda one: str(one["uuid"])) for items in (found, modelled))
+        found, modelled = (sorted(items, key=itemgetter("uuid")) for items in (found, modelled))
     _equal(what, [one["uuid"] for one in found], [one["uuid"] for one in modelled])
     for real, model in zip(found, modelled, strict=True):
         _equal(f"{what}: {real['uuid']}", {name: real.get(name) for name in model}, model)

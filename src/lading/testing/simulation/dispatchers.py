@@ -1,9 +1,10 @@
-"""A dispatcher as it really is, with a fleet of one host behind messages, and a client behind messages."""
+"""The real dispatcher. Its fleet of one host and its API client are reached by messages."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from functools import partial
 from signal import Signals
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -29,8 +30,8 @@ SETTINGS = Settings(kill_patience=60.0, min_retry=1.0, refusal_pause=60.0)
 CAPACITY = Resources(4, GIB)
 
 
-class Line(ExchangesOnly):
-    """Implements `Transport` and the events of one dispatcher."""
+class MessageTransport(ExchangesOnly):
+    """Implements `Transport` over messages, and the websocket of one dispatcher."""
 
     def __init__(self, name: str, token: str, server: ModelServer, traffic: Traffic) -> None:
         self._name = name
@@ -49,7 +50,7 @@ class Line(ExchangesOnly):
         body: bytes | bytearray = b"",
         timeout: float = 0.0,
     ) -> Response:
-        """One exchange."""
+        """Send a request; the response. A lost message raises Unavailable."""
         del timeout
         url, content = urlsplit(path), bytes(body)
         query = url.query
@@ -69,14 +70,14 @@ class Line(ExchangesOnly):
         return Response(200, {}, msgspec.json.encode(answer))
 
     def connect(self) -> None:
-        """Open the websocket (again): what was on its way is lost, and the dispatcher hears that it may be."""
+        """Open the websocket anew: events under way are lost, and the dispatcher is told so."""
         self.close_stream()
         self._stream = Stream(self._traffic, f"event {self._name}", self._take)
         self._server.streams.append(self._stream)
         self._inbox.put_nowait(Reconnected())
 
     def close_stream(self) -> None:
-        """The websocket breaks."""
+        """Break the websocket: events under way are lost."""
         if self._stream is not None:
             self._stream.close()
             if self._stream in self._server.streams:
@@ -84,7 +85,7 @@ class Line(ExchangesOnly):
             self._traffic.drop(f"event {self._name}")
 
     async def events(self) -> AsyncGenerator[Event | Reconnected]:
-        """What the websocket brings."""
+        """Events of the websocket, without end."""
         while True:
             yield await self._inbox.get()
 
@@ -94,7 +95,7 @@ class Line(ExchangesOnly):
 
 
 class HostFleet:
-    """Implements `Fleet` for one host: what it shows is what messages have told it."""
+    """Implements `Fleet` for one host. Its view is what messages of the host have reported."""
 
     def __init__(self, host: Host, traffic: Traffic, name: str) -> None:
         self._host = host
@@ -110,39 +111,41 @@ class HostFleet:
         self._tell()
 
     def leave(self) -> None:
-        """The dispatcher is gone."""
+        """Stop listening to the host."""
         self._host.watchers.remove(self._tell)
         self._stream.close()
 
     def heed(self, look: Look) -> None:
-        """Keeps what it belongs to, for the invariants."""
+        """Keep the queue that `look` belongs to, for the invariants."""
         self.queue = getattr(look, "__self__", None)
 
     def view(self) -> FleetView:
-        """What is known now."""
+        """The view, from the messages that have arrived."""
         workers = (WorkerView(self._host.name, CAPACITY),) if self._known else ()
         return FleetView(known=self._known, workers=workers, processes=dict(self._shown))
 
     async def changed(self) -> None:
-        """Wait for the next change."""
+        """Wait until the view may have changed."""
         await self._change.wait()
         self._change.clear()
 
     async def start(self, assignment: Assignment) -> None:
-        """Begin a process."""
+        """Start a supervisor on the host."""
         uuid, token, known = assignment.uuid, assignment.token, assignment.known
-        self._since[uuid] = await self._ask("start", uuid, lambda: self._host.start(uuid, token, known))
+        start = partial(self._host.start, uuid, token, known)
+        self._since[uuid] = await self._ask("start", uuid, start)
         if uuid not in self._shown:
             self._shown[uuid] = Process(self._host.name)
         self._change.set()
 
     async def signal(self, uuid: str, number: Signals) -> None:
-        """Signal a process."""
-        await self._ask("signal", uuid, lambda: self._host.signal(uuid, kill=number is Signals.SIGKILL))
+        """Send a signal to a supervisor."""
+        kill = number is Signals.SIGKILL
+        await self._ask("signal", uuid, partial(self._host.signal, uuid, kill=kill))
 
     async def clean(self, uuid: str) -> None:
-        """Clear away a dead process."""
-        self._since[uuid] = await self._ask("clean", uuid, lambda: self._host.clean(uuid))
+        """Clear away the rest of a dead supervisor."""
+        self._since[uuid] = await self._ask("clean", uuid, partial(self._host.clean, uuid))
         one = self._shown.get(uuid)
         if one is not None and not one.alive:
             del self._shown[uuid]
@@ -155,62 +158,71 @@ class HostFleet:
         self._stream.send((self._host.version, self._host.list()))
 
     def _learn(self, item: object) -> None:
-        """A list of the host, which says nothing about what was started or cleared away after it was made."""
+        """Merge a list of the host; it is older than starts and cleanings of later versions."""
         assert isinstance(item, tuple)
         version, listed = item
-        shown = {uuid: one for uuid, one in self._shown.items() if self._since.get(uuid, 0) > version}
+        since = self._since
+        shown = {uuid: one for uuid, one in self._shown.items() if since.get(uuid, 0) > version}
         for uuid in self._shown.keys() | listed.keys():
-            if self._since.get(uuid, 0) <= version:
-                # What is not listed any more ended and took its directory along.
+            if since.get(uuid, 0) <= version:
+                # A process that is not listed any more has ended and removed its directory.
                 shown[uuid] = listed.get(uuid) or Process(self._host.name, alive=False)
         self._shown, self._known = shown, True
         self._change.set()
 
 
 class Dispatcher:
-    """One dispatcher process, which can crash and come back with the same token."""
+    """A dispatcher process, which can crash and be started again with the same token."""
 
-    def __init__(self, name: str, token: str, host: Host, server: ModelServer, traffic: Traffic) -> None:
+    def __init__(
+        self,
+        name: str,
+        token: str,
+        host: Host,
+        server: ModelServer,
+        traffic: Traffic,
+    ) -> None:
         self.name = name
         self.token = token
         self.host = host
         self._server = server
         self._traffic = traffic
-        self._line: Line | None = None
+        self._transport: MessageTransport | None = None
         self.fleet: HostFleet | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def is_up(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self._task is not None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin."""
-        self._line = Line(self.name, token_text(self.token), self._server, self._traffic)
+        """Start the process in `loop`."""
+        token = token_text(self.token)
+        self._transport = MessageTransport(self.name, token, self._server, self._traffic)
         self.fleet = HostFleet(self.host, self._traffic, self.name)
-        client = ApiClient(self._line, token_text(self.token), retry=NO_RETRY)
-        self._line.connect()
+        client = ApiClient(self._transport, token, retry=NO_RETRY)
+        self._transport.connect()
         self._task = loop.create_task(
-            run(client, self.fleet, SETTINGS, events=self._line.events(), clock=loop.time),
+            run(client, self.fleet, SETTINGS, events=self._transport.events(), clock=loop.time),
             name=self.name,
         )
 
     def crash(self) -> None:
-        """Gone at once: what it had asked may still be done, nobody hears the answers."""
-        if self._task is not None and self._line is not None and self.fleet is not None:
-            self._line.close_stream()
+        """End the process at once. Its requests under way may still be carried out."""
+        if self._task is not None and self._transport is not None and self.fleet is not None:
+            self._transport.close_stream()
             self.fleet.leave()
             self._task.cancel()
             self._task = None
 
     def interrupt(self) -> None:
-        """The server is another process now: the websocket has to be opened again."""
-        if self._line is not None and self._task is not None:
-            self._line.connect()
+        """The server was started again: open the websocket anew."""
+        if self._transport is not None and self._task is not None:
+            self._transport.connect()
 
     def check(self) -> None:
-        """Raises what ended it, if anything did."""
+        """Raise the exception that ended the process, AssertionError if it ended without one."""
         if self._task is not None and self._task.done():
             self._task.result()
             raise AssertionError(f"{self.name} has ended")

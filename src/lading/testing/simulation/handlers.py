@@ -1,7 +1,7 @@
-"""The real API server in the simulation: its application and handlers on a database in memory, on simulated time.
+"""The real API application in the simulation, on a database in memory and on simulated time.
 
-Calls go through the ASGI application as from a network: routing, authentication, scopes, handlers, transactions and
-events are those of the product. Uuids are numbers in the order in which they are made, as in the model server.
+Calls go through the ASGI application: routing, authentication, scopes, handlers, transactions and
+events are those of the product. Uuids are counted for each record type, as in the model server.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NumberedServices(Services):
 
 
 class ToldBus(Bus):
-    """A bus that also tells `publish` of each event about a container."""
+    """A bus that passes each event about a container to `tell` too."""
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class ToldBus(Bus):
 
 
 class HandlerServer:
-    """The application. `complete` runs a coroutine of it to its end; `clock` is seconds since START."""
+    """The application. `complete` runs a coroutine to its end; `clock` is seconds since START."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class HandlerServer:
             blocks=MemoryBlocks(),
             live=_LOGS,
         )
-        given = {one.name: getattr(made.services, one.name) for one in dataclasses.fields(made.services)}
+        services = made.services
+        given = {one.name: getattr(services, one.name) for one in dataclasses.fields(services)}
         self._app = Application(NumberedServices(**{**given, "bus": ToldBus(tell)}))
 
     def call(
@@ -108,6 +109,10 @@ class HandlerServer:
             raise from_status(reply.status, reply.error)
         return reply.json
 
+    def text_of(self, token_uuid: str) -> str:
+        """A token of a container as its holder sends it."""
+        return f"v2/{token_uuid}/{self._app.services.container_secret(token_uuid)}"
+
     def rows(self, sql: str) -> list[Row]:
         """What is stored."""
         return self.database.rows(sql)
@@ -119,7 +124,7 @@ class HandlerServer:
 
 @cache
 def _prepared() -> bytes:
-    """The image of a database with the first records, both dispatchers' tokens and a container image."""
+    """Image of a database with first records, both dispatchers' tokens and a container image."""
     loop = asyncio.new_event_loop()
     try:
         return loop.run_until_complete(_prepare())

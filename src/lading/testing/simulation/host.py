@@ -1,13 +1,14 @@
-"""A machine: its run directories, supervisors, and the commands of users that they started.
+"""A machine with its run directories, supervisors, and the commands of users.
 
-A host may also be taken for dead while it lives, as when Slurm loses sight of a node and gives its jobs to another one
-(`lose`): then a supervisor is left that nobody knows of.
+A supervisor takes the steps of the real one (`supervisor.run`). It takes the record that came with
+the lock or reads it, reports Running, and only then starts the command. It reports the cost now and
+then, and ends the command if the container is lost. At the end it is idle, saves output and log
+with the final state in one call or step by step, and removes its run directory. It repeats calls
+while the server cannot be reached. If it is killed, its command goes on until the host is told to
+clear away (`clean`), and the run directory stays.
 
-A supervisor goes the way of the real one (`supervisor.run`): take the record that came with the lock or read it, be
-Running, only then start the command; report now and then, and end the command when the container is lost; be idle,
-save output and log with the end in one call or step by step, be gone. It tries again while the server cannot be
-reached. When it is killed, the command goes on until the host is told to clear away (`clean`), and the run directory
-stays.
+A host may be told to `lose` a supervisor, as when Slurm takes a node for dead and gives its jobs to
+another one: the supervisor lives on, and nobody knows of it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _LOSSES: Final = frozenset({401, 403, 404, 422})
 
 @dataclass(slots=True, eq=False)
 class Command:
-    """The command of a user, which takes so many `seconds`: `done` when it ran to its end, at `ended_at`."""
+    """The command of a user, which takes `seconds`. `done`: it ran to its end, at `ended_at`."""
 
     uuid: str
     lock: int
@@ -59,7 +60,7 @@ class Command:
 
 @dataclass(slots=True, eq=False)
 class Supervisor:
-    """One process. `record` and `own_token` are of its container, once they are known."""
+    """A supervisor. `record` and `own_token` are those of its container, once they are known."""
 
     uuid: str
     token: str
@@ -69,14 +70,13 @@ class Supervisor:
     task: asyncio.Task[None] | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     command: Command | None = None
-    gave_back: bool = False
     idle: bool = False
     lost: bool = False
 
 
 @dataclass
 class Host:
-    """The machine. `begin` is told of each command before it starts."""
+    """The machine. `begin` is called with each command before it starts."""
 
     name: str
     server: ModelServer
@@ -86,19 +86,19 @@ class Host:
     begin: Callable[[Host, Command], None]
     spawn: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
     runs: dict[str, Supervisor] = field(default_factory=dict)
-    """By container: whoever has the run directory, alive or dead."""
+    """The supervisors, alive or dead, that have a run directory, by container."""
     ghosts: list[Supervisor] = field(default_factory=list)
-    """Alive, and taken for gone."""
+    """Living supervisors that are taken for dead."""
     watchers: list[Callable[[], None]] = field(default_factory=list)
     version: int = 0
-    """Grows with each change of what `list` says."""
+    """Number of changes of `list`."""
     is_calm: bool = False
     """Whether commands start at once, do not fail and do not go on for ever."""
     moments: int = 0
-    """How many supervisors have been about to start their command."""
+    """Number of supervisors that have reported Running."""
 
     def start(self, uuid: str, token: str, known: Mapping[str, Any]) -> int:
-        """Make a supervisor; the version with it. Raises Conflict when there is a run directory."""
+        """Start a supervisor; the new version. Raises Conflict if there is a run directory."""
         if uuid in self.runs:
             raise Conflict(f"{uuid}: an earlier supervisor is still there")
         one = self.runs[uuid] = Supervisor(uuid, token)
@@ -110,7 +110,7 @@ class Host:
         return self.version
 
     def signal(self, uuid: str, *, kill: bool) -> None:
-        """TERM, or KILL, to a supervisor that is alive."""
+        """Send TERM, or KILL, to a supervisor if it is alive."""
         one = self.runs.get(uuid)
         if one is not None and one.alive:
             if kill:
@@ -119,7 +119,7 @@ class Host:
                 one.stop.set()
 
     def kill(self, uuid: str) -> None:
-        """The supervisor dies at once; its command does not notice."""
+        """Kill a supervisor; its command goes on."""
         one = self.runs[uuid]
         if one.alive:
             one.alive = False
@@ -128,7 +128,7 @@ class Host:
             self._changed()
 
     def clean(self, uuid: str) -> int:
-        """Clear away what a dead supervisor left; the version without it. Raises Conflict when it is alive."""
+        """Clear away what a dead supervisor left; the new version. Raises Conflict if alive."""
         one = self.runs.get(uuid)
         if one is not None and one.alive:
             raise Conflict(f"{uuid}: its supervisor is alive")
@@ -137,12 +137,12 @@ class Host:
         return self.version
 
     def lose(self, uuid: str) -> None:
-        """A living supervisor is taken for dead and its directory for cleared away."""
+        """Take a living supervisor for dead, and its directory for cleared away."""
         self.ghosts.append(self.runs.pop(uuid))
         self._changed()
 
     def crash(self) -> None:
-        """The power fails: no process is left, but the directories are."""
+        """Cut the power: no process is left, but the run directories are."""
         for uuid, one in self.runs.items():
             self.kill(uuid)
             one.command = None
@@ -154,17 +154,19 @@ class Host:
 
     def runs_command(self, uuid: str) -> bool:
         """Whether a command of this container lives here."""
-        return any(one.uuid == uuid and one.command is not None for one in (*self.runs.values(), *self.ghosts))
+        processes = (*self.runs.values(), *self.ghosts)
+        return any(one.uuid == uuid and one.command is not None for one in processes)
 
     def commands(self) -> list[Command]:
         """The living commands of supervisors that the host knows of."""
         return [one.command for one in self.runs.values() if one.command is not None]
 
     def list(self) -> dict[str, Process]:
-        """Containers with a run directory, and how their supervisors are."""
-        return {
-            uuid: Process(self.name, alive=one.alive, idle=one.alive and one.idle) for uuid, one in self.runs.items()
-        }
+        """The processes of containers that have a run directory."""
+        return {uuid: self._process(one) for uuid, one in self.runs.items()}
+
+    def _process(self, one: Supervisor) -> Process:
+        return Process(self.name, alive=one.alive, idle=one.alive and one.idle)
 
     def now(self) -> str:
         """The time as the API writes it."""
@@ -175,7 +177,12 @@ class Host:
         for watcher in self.watchers:
             watcher()
 
-    def _take_record(self, one: Supervisor, record: Mapping[str, Any], auth: Mapping[str, Any]) -> None:
+    def _take_record(
+        self,
+        one: Supervisor,
+        record: Mapping[str, Any],
+        auth: Mapping[str, Any],
+    ) -> None:
         one.record = record
         one.own_token = f"v2/{auth['uuid']}/{auth['api_token']}/{one.uuid}"
 
@@ -183,11 +190,11 @@ class Host:
         try:
             await self._live(one)
         except LadingError:
-            # It says nothing more: it lost the container, or could not reach the server for too long.
+            # It lost the container, or could not reach the server for too long.
             pass
         finally:
             if one.alive:
-                # A supervisor that ends by itself has ended its command and removes its run directory last.
+                # A supervisor that ends by itself ends its command and removes its directory.
                 one.alive, one.command = False, None
                 if one in self.ghosts:
                     self.ghosts.remove(one)
@@ -201,9 +208,9 @@ class Host:
             self._take_record(one, record, await self._ask(one, "auth", "GET", "/auth"))
         if one.record["state"] != State.LOCKED:
             return
-        await self._or_stop(one, 0.1 if self.is_calm else self.random.choice((0.0, 0.1, 30.0, 200.0)))
+        preparing = 0.1 if self.is_calm else self.random.choice((0.0, 0.1, 30.0, 200.0))
+        await self._or_stop(one, preparing)
         if one.stop.is_set():
-            one.gave_back = True
             await self._report(one, {"state": State.QUEUED})
             return
         if not self.is_calm and self.random.random() < 0.04:
@@ -216,7 +223,7 @@ class Host:
             await self._end(one, command)
 
     def _moment(self) -> str:
-        """Now. As with the real one, the moment that each gives tells two with one token apart."""
+        """The time now, in microseconds that tell two supervisors with one token apart."""
         self.moments += 1
         odd = int(self.name[-1]) + 2 * self.moments
         return format_time(START + timedelta(seconds=self.clock(), microseconds=odd))
@@ -245,15 +252,15 @@ class Host:
         return command
 
     def _decide(self, command: Command) -> None:
-        """How long a command takes, and how it ends."""
+        """Choose how long a command takes, and its exit code."""
         command.seconds = self.random.choice((0.0, 1.0, 5.0, 60.0, 60.0))
         if not self.is_calm:
             command.exit_code = self.random.choice((0, 0, 0, 1))
-            if self.random.random() < 0.25:
+            if self.random.random() < 0.3:
                 command.seconds = ENDLESS
 
     async def _report_cost(self, one: Supervisor) -> None:
-        """Report what it costs now and then; the command ends when the container is not its supervisor's any more."""
+        """Report the cost now and then; end the command once the container is lost."""
         spent = 0.0
         while True:
             await asyncio.sleep(CHECK_PERIOD)
@@ -267,7 +274,7 @@ class Host:
                     return
 
     async def _ask_for_children(self, one: Supervisor, depth: int) -> None:
-        """The command asks for further containers with the container's own token."""
+        """Make further requests with the container's own token, as a command may do."""
         for number in range(self.random.randint(1, 2)):
             has_api = depth < 2 and self.random.random() < 0.4
             body = request_body(
@@ -279,8 +286,9 @@ class Host:
                 has_api=has_api,
             )
             ask = partial(self.server.call, one.own_token, "POST", "container_requests", body)
+            label = f"api {self.name} {one.uuid[-3:]} asks for a child"
             try:
-                await self.traffic.exchange(f"api {self.name} {one.uuid[-3:]} asks for a child", ask)
+                await self.traffic.exchange(label, ask)
             except LadingError:
                 # The command gives up.
                 return
@@ -298,7 +306,7 @@ class Host:
                 await self._exchange(one, "finish", "POST", "/finish", body)
                 return
             except LadingError:
-                # Step by step it learns what is wrong.
+                # Step by step it learns which call is refused.
                 pass
         for name, text in manifests.items():
             saved = {"collection": {"manifest_text": text, "is_trashed": True}}
@@ -325,14 +333,23 @@ class Host:
         body: dict[str, Any] | None = None,
     ) -> Any:
         path = f"containers/{one.uuid}{action}"
-        return await self._repeat(one, what, partial(self.server.call, one.token, method, path, body))
+        call = partial(self.server.call, one.token, method, path, body)
+        return await self._repeat(one, what, call)
 
-    async def _exchange(self, one: Supervisor, what: str, method: str, action: str, body: Any) -> Any:
-        call = partial(self.server.call, one.token, method, f"containers/{one.uuid}{action}", body)
+    async def _exchange(
+        self,
+        one: Supervisor,
+        what: str,
+        method: str,
+        action: str,
+        body: dict[str, Any],
+    ) -> Any:
+        path = f"containers/{one.uuid}{action}"
+        call = partial(self.server.call, one.token, method, path, body)
         return await self.traffic.exchange(f"api {self.name} {one.uuid[-3:]} {what}", call)
 
     async def _repeat(self, one: Supervisor, what: str, call: Callable[[], Any]) -> Any:
-        """The answer to a call, which is repeated while the server cannot be reached."""
+        """The answer to a call; the call is repeated while the server cannot be reached."""
         until = self.clock() + LONGEST
         while True:
             try:
@@ -344,6 +361,7 @@ class Host:
 
 
 def _surface(task: asyncio.Task[None]) -> None:
-    """A fault of this model must not go unnoticed."""
+    """Pass an exception of a task to the loop, so that the seed fails."""
     if not task.cancelled() and task.exception() is not None:
-        task.get_loop().call_exception_handler({"message": "a supervisor failed", "exception": task.exception()})
+        context = {"message": "a supervisor failed", "exception": task.exception()}
+        task.get_loop().call_exception_handler(context)

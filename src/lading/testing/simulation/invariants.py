@@ -1,8 +1,8 @@
-"""What must hold after each step of a scenario, whatever goes wrong.
+"""The invariants that hold after each step of a scenario, whatever fails.
 
-The invariants are written out here once more, from the contracts and not by the functions of `core`: a fault in a
-decision of the product must not hide itself. `Invariants.look` checks the changes since the last look; `begin` is told
-of each command before it starts. Both raise `Broken` with the name of the invariant.
+They are written from the contracts and do not call the functions of `core`, so that a fault in a
+decision of the product does not hide itself. `Invariants.look` checks the changes since the last
+look; `begin` checks a command before it starts. Both raise `Broken` with the invariant's name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from lading.core.container import Container
 from lading.core.manifest import portable_data_hash
@@ -31,37 +31,37 @@ class Invariant(StrEnum):
     """The invariants, by name."""
 
     ONE_COMMAND = "one command"
-    """At most one command of a container lives, on all hosts together, and at most one was ever started."""
+    """A container has at most one living command on all hosts, and at most one start of it ever."""
     FENCED = "fenced"
     """A command starts only while its container is Running by the token of its own lock."""
     STATES = "states"
-    """Containers and requests change their states only as the tables here say; what is final stays so."""
+    """Containers and requests change their states only as the tables here say."""
     ONE_LOCKER = "one locker"
-    """A lock passes from one dispatcher to another by way of the queue only, and each lock counts."""
+    """A lock passes between dispatchers only by way of the queue, and each lock is counted."""
     WRITERS = "writers"
-    """A locked or running container is written to by its locker, its supervisor and its own token only."""
+    """Only its locker, its supervisor and its own token write to a Locked or Running container."""
     TOKENS = "tokens"
-    """A container's tokens live exactly as long as its lock."""
+    """The tokens of a container live exactly as long as its lock."""
     RESULT = "result"
-    """A Complete container has the exit code, output, log and end of a command of its own that ran to its end."""
+    """A Complete container has the exit code, output, log and end of a command that was done."""
     ATTEMPTS = "attempts"
-    """A request has at most container_count_max containers; a lost one is tried again while that allows it."""
+    """A request has at most container_count_max containers, and as many while attempts are lost."""
     OPEN = "open requests"
-    """A request is Committed while its container is under way and Final afterwards, and each container has one."""
+    """A request is Committed until its container ends; a live container has such a request."""
     REUSE = "reuse"
-    """A request is given an existing container only if that runs the same, or ran the same with success."""
+    """A request shares only a container with its command that is live or had success."""
     CHILDREN = "children"
-    """No request is wanted that was made by a container that has ended."""
+    """No request has a priority whose requesting container has ended."""
     PRIORITY = "priority"
-    """The priority of a container is that of its requests, or of the containers that made them."""
+    """The priority of a live container follows from its requests and their containers."""
     GIVEN_BACK = "given back"
-    """Nobody gives back a container whose supervisor lives, but the supervisor."""
+    """A dispatcher neither unlocks nor cancels a container whose supervisor lives."""
     STOPPED = "stopped"
-    """A command that nobody wants, or whose container is lost, ends in bounded time while its dispatcher is up."""
+    """An unwanted or lost command ends in bounded time while its dispatcher is up."""
     FORWARDS = "forwards"
-    """What a dispatcher knows of a record that has run never goes back."""
+    """A dispatcher's knowledge of a record that has run never goes back."""
     END = "end"
-    """Left in peace, every request becomes Final; no process, directory or note of one is left; all room is free."""
+    """Without faults all requests become Final, nothing of them is left, and all room is free."""
 
 
 class Broken(AssertionError):
@@ -73,7 +73,7 @@ class Broken(AssertionError):
 
 
 class Machine(Protocol):
-    """What the invariants look at of a host."""
+    """The part of a host that the invariants read."""
 
     name: str
     runs: dict[str, Supervisor]
@@ -89,7 +89,7 @@ class Machine(Protocol):
 
 STOP_SECONDS: Final = 500.0
 STOP_STEPS: Final = 400
-"""How long, and for how many steps, an unwanted command may live on while its dispatcher is up."""
+"""An unwanted command may live for so long, and so many steps, while its dispatcher is up."""
 _LONGEST_STEP: Final = 10.0
 _LIVE: Final = frozenset({"Queued", "Locked", "Running"})
 _HELD: Final = frozenset({"Locked", "Running"})
@@ -103,17 +103,27 @@ _NEXT: Final[Mapping[str, Collection[str]]] = MappingProxyType(
         "Cancelled": set(),
     }
 )
-"""Complete -> Cancelled, which a person may ask for, is asked for by nobody here."""
+"""Only people change Complete to Cancelled, and nobody does here."""
 _NEXT_REQUEST: Final[Mapping[str, Collection[str]]] = MappingProxyType(
     {"": {"Committed", "Final"}, "Committed": {"Committed", "Final"}, "Final": set()}
 )
+_Value = TypeVar("_Value")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Invariants:
-    """All of them, with what they remember. `are_twins`: both dispatchers use one token."""
+    """All invariants, with the records of the last look.
 
-    def __init__(self, records: RecordTables, machines: Sequence[Machine], *, are_twins: bool = False) -> None:
+    `are_twins`: both dispatchers use one token.
+    """
+
+    def __init__(
+        self,
+        records: RecordTables,
+        machines: Sequence[Machine],
+        *,
+        are_twins: bool = False,
+    ) -> None:
         self._records = records
         self._machines = machines
         self._are_twins = are_twins
@@ -127,7 +137,7 @@ class Invariants:
         self._now = 0.0
 
     def begin(self, machine: Machine, command: Command) -> None:
-        """A command is about to start."""
+        """Check a command before it starts."""
         uuid = command.uuid
         record = self._records.containers[uuid]
         for one in self._machines:
@@ -142,23 +152,25 @@ class Invariants:
                 f"{uuid} has run already and is started again on {machine.name}",
             )
         holder = uuid_of(command.token)
-        # A record that has left Running meanwhile ends the command by other ways.
+        # A container that has left Running since the supervisor reported it is stopped later.
         if record.state == "Running" and record.supervisor_auth_uuid != holder:
             raise Broken(
                 Invariant.FENCED,
                 f"{uuid} is started on {machine.name} by a supervisor that has lost it",
             )
         if record.state in ("Queued", "Locked"):
-            raise Broken(Invariant.FENCED, f"{uuid} is started on {machine.name} while it is {record.state}")
+            what = f"{uuid} is started on {machine.name} while it is {record.state}"
+            raise Broken(Invariant.FENCED, what)
         self._begun[uuid] = command
 
     def look(self, now: float, up: Collection[str]) -> None:
-        """Check what has changed; `now` is seconds, `up` the machines whose dispatcher runs."""
+        """Check all changes. `now` is seconds, `up` the machines whose dispatcher runs."""
         records = self._records
-        containers = [one for uuid, one in records.containers.items() if one is not self._containers.get(uuid)]
-        requests = [one for uuid, one in records.requests.items() if one is not self._requests.get(uuid)]
+        containers = _changed(self._containers, records.containers)
+        requests = _changed(self._requests, records.requests)
         for write in records.writes:
             self._check_writer(write)
+            self._check_given_back(write)
         records.writes.clear()
         for one in containers:
             self._check_container(self._containers.get(one.uuid), one)
@@ -173,34 +185,34 @@ class Invariants:
         self._check_commands(now, up)
 
     def look_at_queue(self, name: str, queue: Any) -> None:
-        """Check what the dispatcher of this name knows."""
+        """Check the queue of the dispatcher `name`."""
         seen: dict[tuple[int, str], int] = {}
         for table in (queue.waiting, queue.others):
             for uuid, record in table.items():
                 rank = _rank(record.state)
                 key = (id(queue), uuid)
                 if record.state is not None and rank < self._known.get(key, 0):
-                    raise Broken(Invariant.FORWARDS, f"{name} knew better of {uuid} than {record.state}")
+                    what = f"{name} knew a later state of {uuid} than {record.state}"
+                    raise Broken(Invariant.FORWARDS, what)
                 seen[key] = rank
-        self._known = {key: rank for key, rank in self._known.items() if key[0] != id(queue)} | seen
+        others = {key: rank for key, rank in self._known.items() if key[0] != id(queue)}
+        self._known = others | seen
 
     # Containers.
 
     def _check_writer(self, write: ContainerWrite) -> None:
         before = write.before
         holders = (before.locked_by_uuid, before.supervisor_auth_uuid, before.auth_uuid)
-        if before.state in _HELD and write.token_uuid not in holders:
-            raise Broken(
-                Invariant.WRITERS,
-                f"{before.uuid} was {before.state}, locked by {before.locked_by_uuid}, and {write.token_uuid} wrote",
-            )
-        if before.state == "Queued" and write.token_uuid not in DISPATCHER_TOKENS:
-            raise Broken(Invariant.WRITERS, f"{before.uuid} was Queued, and {write.token_uuid} wrote")
+        may_write = holders if before.state in _HELD else DISPATCHER_TOKENS
+        if write.token_uuid not in may_write:
+            what = f"{before.uuid} was {before.state}, locked by {before.locked_by_uuid}"
+            raise Broken(Invariant.WRITERS, f"{what}, and {write.token_uuid} wrote to it")
 
     def _check_container(self, old: Container | None, new: Container) -> None:
         before = old.state.value if old is not None else ""
         if new.state.value != before and new.state.value not in _NEXT[before]:
-            raise Broken(Invariant.STATES, f"{new.uuid} was {before or 'not there'} and is {new.state}")
+            what = f"{new.uuid} was {before or 'not there'} and is {new.state}"
+            raise Broken(Invariant.STATES, what)
         held = (new.locked_by_uuid, new.supervisor_auth_uuid)
         if (new.state in _HELD) != all(held) or (new.state not in _HELD and any(held)):
             raise Broken(Invariant.ONE_LOCKER, f"{new.uuid} is {new.state} with the lock {held}")
@@ -217,8 +229,6 @@ class Invariants:
                 Invariant.ONE_LOCKER,
                 f"{new.uuid} had {old.lock_count} locks and has {new.lock_count}",
             )
-        if old.state == "Locked" and new.state == "Queued" and not self._are_twins:
-            self._check_given_back(new.uuid)
         if new.state == "Complete":
             self._check_result(new)
         if old.state not in _LIVE and old.exit_code != new.exit_code:
@@ -227,19 +237,22 @@ class Invariants:
                 f"{new.uuid} had the exit code {old.exit_code} and has {new.exit_code}",
             )
 
-    def _check_given_back(self, uuid: str) -> None:
+    def _check_given_back(self, write: ContainerWrite) -> None:
+        uuid, before = write.before.uuid, write.before.state
+        state = self._records.containers[uuid].state
+        is_dispatcher = write.token_uuid in DISPATCHER_TOKENS and not self._are_twins
+        if not is_dispatcher or before not in _HELD or state not in ("Queued", "Cancelled"):
+            return
         for one in self._machines:
             supervisor = one.runs.get(uuid)
-            if supervisor is not None and supervisor.alive and not supervisor.gave_back:
-                raise Broken(
-                    Invariant.GIVEN_BACK,
-                    f"{uuid} was given back while its supervisor lives on {one.name}",
-                )
+            if supervisor is not None and supervisor.alive:
+                what = f"a dispatcher made {uuid} {state}, and its supervisor lives on {one.name}"
+                raise Broken(Invariant.GIVEN_BACK, what)
 
     def _check_result(self, record: Container) -> None:
         command, uuid = self._begun.get(record.uuid), record.uuid
         if command is None or not command.done:
-            raise Broken(Invariant.RESULT, f"{uuid} is Complete, but no command of it ran to its end")
+            raise Broken(Invariant.RESULT, f"{uuid} is Complete, and no command of it was done")
         if command.lock != record.lock_count:
             raise Broken(Invariant.RESULT, f"{uuid} is Complete by a command of another lock")
         if record.output not in self._records.saved or record.log not in self._records.saved:
@@ -267,61 +280,58 @@ class Invariants:
             if uuid
         }
         if alive != wanted:
-            named = ", ".join(
-                f"{uuid} of {self._records.tokens.get(uuid, 'a lock')}" for uuid in sorted(alive ^ wanted)
-            )
-            verb = "outlives its lock" if alive - wanted else "died before its lock"
-            raise Broken(Invariant.TOKENS, f"{named} {verb}")
+            odd = sorted(alive ^ wanted)
+            how = "outlives its lock" if alive - wanted else "ended before its lock"
+            of = self._records.tokens.get(odd[0], "a container")
+            raise Broken(Invariant.TOKENS, f"the token {odd[0]} of {of} {how}")
 
     # Requests.
 
     def _check_request(self, old: ContainerRequest | None, new: ContainerRequest) -> None:
         before = old.state.value if old is not None else ""
         if new.state.value != before and new.state.value not in _NEXT_REQUEST[before]:
-            raise Broken(Invariant.STATES, f"{new.uuid} was {before or 'not there'} and is {new.state}")
+            what = f"{new.uuid} was {before or 'not there'} and is {new.state}"
+            raise Broken(Invariant.STATES, what)
         pointed = self._pointed.setdefault(new.uuid, {})
         uuid = new.container_uuid or ""
-        if old is not None and old.container_uuid != uuid and (before == "Final" or uuid in pointed):
-            raise Broken(Invariant.ATTEMPTS, f"{new.uuid} went from {old.container_uuid} to {uuid}")
-        is_new = uuid not in self._containers
+        moves = old is not None and old.container_uuid != uuid
+        used = self._containers.get(uuid)
+        if moves and (before == "Final" or used is not None):
+            what = f"{new.uuid} was given {uuid}, which is not a new container of a retry"
+            raise Broken(Invariant.ATTEMPTS, what)
         pointed[uuid] = None
-        if len(pointed) != new.container_count or len(pointed) > max(new.container_count_max, 1):
-            raise Broken(
-                Invariant.ATTEMPTS,
-                f"{new.uuid} has had {len(pointed)} containers, counts {new.container_count}, and may have "
-                f"{new.container_count_max}",
-            )
-        if old is None and not is_new:
-            self._check_reuse(new, self._containers[uuid])
-        if old is not None and old.container_uuid != uuid and not is_new:
-            raise Broken(Invariant.ATTEMPTS, f"{new.uuid} is tried again with the old container {uuid}")
+        had, counted, most = len(pointed), new.container_count, new.container_count_max
+        if had != counted or had > max(most, 1):
+            what = f"{new.uuid} has had {had} containers, counts {counted}, may have {most}"
+            raise Broken(Invariant.ATTEMPTS, what)
+        if old is None and used is not None:
+            self._check_reuse(new, used)
         if before == "Committed" and new.state == "Final":
             self._check_final(new)
 
     def _check_reuse(self, subject: ContainerRequest, used: Container) -> None:
+        what = f"{subject.uuid} was given {used.uuid}"
         if not subject.use_existing:
-            raise Broken(Invariant.REUSE, f"{subject.uuid} wants a new container and was given {used.uuid}")
-        if used.command != subject.command or used.runtime_constraints["vcpus"] != subject.runtime_constraints["vcpus"]:
-            raise Broken(Invariant.REUSE, f"{subject.uuid} was given {used.uuid}, which runs something else")
+            raise Broken(Invariant.REUSE, f"{what}, and asks for a new container")
+        ours, theirs = subject.runtime_constraints, used.runtime_constraints
+        if (subject.command, ours["vcpus"]) != (used.command, theirs["vcpus"]):
+            raise Broken(Invariant.REUSE, f"{what}, which has another command or size")
         if used.state == "Cancelled" or (used.state == "Complete" and used.exit_code != 0):
-            raise Broken(Invariant.REUSE, f"{subject.uuid} was given {used.uuid}, which has failed")
+            raise Broken(Invariant.REUSE, f"{what}, which has failed")
 
     def _check_final(self, new: ContainerRequest) -> None:
         record = self._records.containers[new.container_uuid or ""]
         if (new.priority or 0) <= 0:
             return
         if record.state in _LIVE:
-            raise Broken(
-                Invariant.OPEN,
-                f"{new.uuid} is Final, and its container {record.uuid} is {record.state}",
-            )
+            what = f"{new.uuid} is Final, and its container {record.uuid} is {record.state}"
+            raise Broken(Invariant.OPEN, what)
         parent = self._records.containers.get(new.requesting_container_uuid or "")
         goes_on = parent is None or (parent.state == "Running" and parent.priority > 0)
-        if record.state == "Cancelled" and new.container_count < new.container_count_max and goes_on:
-            raise Broken(
-                Invariant.ATTEMPTS,
-                f"{new.uuid} was given up after {new.container_count} of {new.container_count_max} containers",
-            )
+        had, most = new.container_count, new.container_count_max
+        if record.state == "Cancelled" and had < most and goes_on:
+            what = f"{new.uuid} was given up after {had} of {most} containers"
+            raise Broken(Invariant.ATTEMPTS, what)
 
     # Both.
 
@@ -333,18 +343,14 @@ class Invariants:
                 wanting.setdefault(one.container_uuid or "", []).append(one)
                 parent = containers.get(one.requesting_container_uuid or "")
                 if parent is not None and parent.state not in _LIVE and (one.priority or 0) > 0:
-                    raise Broken(
-                        Invariant.CHILDREN,
-                        f"{one.uuid} is wanted, and {parent.uuid}, which made it, has ended",
-                    )
+                    what = f"{one.uuid} has a priority, and {parent.uuid}, which made it, has ended"
+                    raise Broken(Invariant.CHILDREN, what)
         for uuid, record in containers.items():
             if record.state in _LIVE:
                 self._check_priority(record, wanting.get(uuid, ()))
             elif uuid in wanting:
-                raise Broken(
-                    Invariant.OPEN,
-                    f"{wanting[uuid][0].uuid} is Committed, and its container {uuid} is {record.state}",
-                )
+                what = f"{wanting[uuid][0].uuid} is Committed, and {uuid} is {record.state}"
+                raise Broken(Invariant.OPEN, what)
 
     def _check_priority(self, record: Container, wanting: Iterable[ContainerRequest]) -> None:
         worth, has_one = 0, False
@@ -353,20 +359,14 @@ class Invariants:
             value = one.priority or 0
             parent = self._records.containers.get(one.requesting_container_uuid or "")
             if value > 0:
-                worth = max(
-                    worth,
-                    parent.priority if parent is not None else own_worth(value, one.created_at),
-                )
+                own = own_worth(value, one.created_at)
+                worth = max(worth, own if parent is None else parent.priority)
         if not has_one:
-            raise Broken(
-                Invariant.OPEN,
-                f"{record.uuid} is {record.state}, and no request is Committed for it",
-            )
+            what = f"{record.uuid} is {record.state}, and no request is Committed for it"
+            raise Broken(Invariant.OPEN, what)
         if record.priority != worth:
-            raise Broken(
-                Invariant.PRIORITY,
-                f"{record.uuid} has the priority {record.priority} and should have {worth}",
-            )
+            what = f"{record.uuid} has the priority {record.priority} and should have {worth}"
+            raise Broken(Invariant.PRIORITY, what)
 
     # Commands.
 
@@ -381,10 +381,8 @@ class Invariants:
                 if machine.name in up:
                     seconds, steps = seconds + passed, steps + 1
                 if seconds > STOP_SECONDS and steps > STOP_STEPS:
-                    raise Broken(
-                        Invariant.STOPPED,
-                        f"{command.uuid} is not wanted and runs on {machine.name} since {seconds:.0f} s",
-                    )
+                    what = f"{command.uuid} runs on {machine.name}, unwanted for {seconds:.0f} s"
+                    raise Broken(Invariant.STOPPED, what)
                 seen[command] = (seconds, steps)
         self._unwanted = seen
 
@@ -394,9 +392,14 @@ class Invariants:
         return record.state in _HELD and record.priority > 0 and holds
 
 
+def _changed(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> list[_Value]:
+    """The records that were made or replaced."""
+    return [one for uuid, one in new.items() if one is not old.get(uuid)]
+
+
 @lru_cache(4096)
 def own_worth(priority: int, created_at: str) -> int:
-    """What a user's request is worth: its priority first, then its age in milliseconds."""
+    """The worth of a user's request: its priority first, then its age in milliseconds."""
     made = datetime.fromisoformat(created_at[:26]).replace(tzinfo=UTC)
     return priority * 2**50 - ((made - _EPOCH) // timedelta(microseconds=1) + 500) // 1000
 

@@ -1,7 +1,7 @@
-"""A database in memory: SQLite without a file, for one writer at a time that never waits for a disk.
+"""SQLite in memory for one writer at a time: no file, no threads, no waiting for a disk.
 
-It implements `lading.store.database.Database`, so that the real handlers run on it inside a loop without threads. A
-database is a copy of a prepared one (`image`), which takes less than a millisecond.
+It implements `lading.store.database.Database`, so that the real handlers run on it inside the
+simulated loop. A database is made as a copy of a prepared one (`image`) in less than a millisecond.
 """
 
 from __future__ import annotations

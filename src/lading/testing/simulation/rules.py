@@ -1,4 +1,4 @@
-"""The decisions of a simulated server: those of `core`, unless a planted bug puts another function in the place."""
+"""Decision functions of the model server: those of `core`, unless a planted bug replaces one."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ def _every(_: ContainerEffect) -> bool:
 
 
 def concerned(change: request.Change) -> tuple[str, ...]:
-    """The containers whose priority the change of a request may change."""
-    return tuple(uuid for one in change.effects if isinstance(one, Reprioritise) for uuid in one.container_uuids)
+    """The containers whose priority may change with a request."""
+    effects = [one for one in change.effects if isinstance(one, Reprioritise)]
+    return tuple(uuid for one in effects for uuid in one.container_uuids)
 
 
 def below(container: Container, made: ContainerRequest) -> bool:
-    """Whether the priority of a request's container follows that of the container that made the request."""
+    """Whether the priority of the request's container follows that of `container`."""
     return made.requesting_container_uuid == container.uuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerRules:
-    """What the model server decides with.
+    """The decision functions of the model server.
 
-    `carries_out` says which effects of a change it carries out, `concerned` which priorities it computes anew after
-    the change of a request, `below` which ones after the change of a container's priority. `fences`: tokens that have
-    ended are refused.
+    `carries_out`: whether an effect is carried out. `concerned`: the containers whose priority is
+    computed anew after the change of a request. `below`: whether the priority of a request's
+    container is computed anew with that of another one. `fences`: ended tokens are refused.
     """
 
     lock: Callable[..., ContainerChange] = lifecycle.lock

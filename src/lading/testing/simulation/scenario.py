@@ -1,11 +1,12 @@
-"""One seed run from its first step to its quiet end, with the invariants looked at after each step.
+"""One seed from its first step to its quiet end, with the invariants checked after each step.
 
-Users submit requests, several for one container, change their minds and cancel; commands ask for further containers,
-fail, and go on for ever; messages are lost, doubled and overtaken; every part crashes. After `steps` such steps the
-faults end, and the scenario goes on until all is quiet; too long a wait is a fault too. At the end two containers that
-fill a host each must run at the same time: nothing may still hold room.
+Users submit requests, several for one container, change and cancel them, and misuse tokens.
+Commands make further requests, fail, and never end. Messages are lost, doubled and delayed,
+connections are cut, and every part crashes. After `steps` such steps the faults end, and the
+scenario goes on until all is quiet, or until that takes too long. At the end two containers of the
+size of a host must run at the same time: nothing may still hold room.
 
-Most seeds run on the model server. Every `SHARE`th runs on the real handlers too, which are compared with it.
+Every `SHARE`th seed also runs on the real handlers, which are compared with the model server.
 """
 
 from __future__ import annotations
@@ -13,20 +14,21 @@ from __future__ import annotations
 import gc
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final
 
 from lading.core import request
-from lading.core.container import FINAL
+from lading.core.container import FINAL, HELD, State
 from lading.core.errors import LadingError
-from lading.testing.simulation.clockwork import Clockwork
 from lading.testing.simulation.comparison import ComparedServer, Drift
 from lading.testing.simulation.dispatchers import CAPACITY, Dispatcher
 from lading.testing.simulation.host import ENDLESS, PROBE, Host
 from lading.testing.simulation.invariants import Broken, Invariant, Invariants
 from lading.testing.simulation.rules import CORRECT, ServerRules
 from lading.testing.simulation.server import ModelServer, request_body
+from lading.testing.simulation.simulated_loop import SimulatedLoop
 from lading.testing.simulation.tables import ADMIN_TOKEN, DISPATCHER_TOKENS, token_text
 from lading.testing.simulation.traffic import Message, Traffic
 
@@ -38,13 +40,31 @@ _TRAIL: Final = 400
 _MOST_REQUESTS: Final = 10
 _COMMANDS: Final = 3
 _PRIORITIES: Final = (1, 500, 1000)
-_CONNECTIONS: Final = tuple(f"{kind} {name}" for name in ("d1", "d2") for kind in ("event", "fleet", "host", "api"))
+_KINDS: Final = ("event", "fleet", "host", "host", "api")
+_TO_HOSTS: Final = ("host d1", "host d2")
+_CONNECTIONS: Final = tuple(f"{kind} {name}" for name in ("d1", "d2") for kind in _KINDS)
+_MISUSES: Final[tuple[tuple[str, str, dict[str, Any]], ...]] = (
+    ("PUT", "", {"container": {"state": "Cancelled"}}),
+    ("PUT", "", {"container": {"state": "Queued"}}),
+    ("PUT", "", {"container": {"priority": 7}}),
+    ("PUT", "", {"container": {"cost": 7.0}}),
+    ("POST", "/lock", {}),
+    ("POST", "/unlock", {}),
+    ("POST", "/finish", {"container": {"state": "Cancelled"}, "collections": {}, "blocks": []}),
+)
 
 
 class Violation(AssertionError):
-    """An invariant does not hold in a seed. `trail` is what led there, latest last."""
+    """An invariant does not hold in a seed. `trail` are the steps before it, latest last."""
 
-    def __init__(self, seed: int, step: int, what: str, trail: list[str], invariant: str = "") -> None:
+    def __init__(
+        self,
+        seed: int,
+        step: int,
+        what: str,
+        trail: list[str],
+        invariant: str = "",
+    ) -> None:
         super().__init__(f"seed {seed}, step {step}: {what}")
         self.seed = seed
         self.step = step
@@ -53,18 +73,18 @@ class Violation(AssertionError):
 
 
 class Scenario:
-    """The installation of one seed. `rules` are the model server's; `compares`: the real handlers run too."""
+    """The installation of one seed. `compares`: the real handlers run beside the model server."""
 
     def __init__(self, seed: int, *, rules: ServerRules = CORRECT, compares: bool = False) -> None:
         self.seed = seed
         self.step = 0
         self.trail: deque[str] = deque(maxlen=_TRAIL)
         self.random = Random(seed)
-        self.loop = Clockwork()
+        self.loop = SimulatedLoop()
         self.traffic = Traffic()
         self.server = self._serve(rules, compares=compares)
         spawn: Callable[[Coroutine[Any, Any, None]], Any] = self.loop.create_task
-        # In every third seed an operator has made a mistake: both use one token (seed 003, scenario 3).
+        # In every third seed both dispatchers use one token, by a mistake of the operator.
         twins = seed % 3 == 2
         self.hosts = [
             Host(name, self.server, self.traffic, self.random, self.loop.time, self._begin, spawn)
@@ -80,7 +100,7 @@ class Scenario:
         self._faulty, self._faulty_until, self._is_cut = "", 0, False
 
     def run(self, steps: int) -> None:
-        """All of it. Raises Violation."""
+        """Run all steps, and on until all is quiet. Raises Violation."""
         try:
             self._run(steps)
         except (Broken, Drift) as fault:
@@ -93,7 +113,11 @@ class Scenario:
             one.start(self.loop)
         for _ in range(self.random.randint(1, 3)):
             self._do(self._submit)
-        for _ in range(steps):
+        for number in range(steps):
+            if number in (steps // 2, steps * 3 // 4):
+                # Cancellations that reach a host while its connection fails are the hard ones.
+                self._do(partial(self._disturb, _TO_HOSTS))
+                self._do(self._cancel_endless)
             self._do(self._choose())
         self._calm()
         self._probe()
@@ -128,7 +152,7 @@ class Scenario:
             return self._trouble
         if chance < 0.95:
             return self._wait
-        if chance < 0.97:
+        if chance < 0.972:
             return self._act_as_user
         return self._crash
 
@@ -136,20 +160,24 @@ class Scenario:
         pending = self.traffic.pending
         if self.step < self._faulty_until and not self._is_cut:
             pending = [one for one in pending if not one.label.startswith(self._faulty)] or pending
-        # The oldest often, so that things get on; any other one, so that they overtake.
+        # Often the oldest one, so that there is progress; else any, so that messages overtake.
         number = 0 if self.random.random() < 0.5 else self.random.randrange(len(pending))
         return pending[number]
 
     def _deliver(self) -> None:
         message = self._pick()
         self.traffic.pending.remove(message)
-        is_cut = self._is_cut and self.step < self._faulty_until and message.label.startswith(self._faulty)
-        if is_cut and message.lose is not None:
-            self._say(f"{message.label} (cut off)")
+        if message.lose is not None and self._cuts(message):
+            self._say(f"{message.label} (cut)")
             message.lose()
             return
         self._say(message.label)
         message.deliver()
+
+    def _cuts(self, message: Message) -> bool:
+        """Whether the connection of a message is cut now."""
+        is_faulty = self.step < self._faulty_until and message.label.startswith(self._faulty)
+        return is_faulty and self._is_cut
 
     def _trouble(self) -> None:
         message = self._pick()
@@ -164,8 +192,9 @@ class Scenario:
     def _wait(self) -> None:
         due = self.loop.next_timer()
         if due is not None:
-            # A little late as timers are, or very late as when a machine slept.
-            late = self.random.choice((0.0, 0.0, 0.01, 1.0, 45.0 if self.random.random() < 0.1 else 0.0))
+            # Timers are a little late, or very late if the machine was suspended.
+            very_late = 45.0 if self.random.random() < 0.1 else 0.0
+            late = self.random.choice((0.0, 0.0, 0.01, 1.0, very_late))
             self._say(f"time {due:.2f}")
             self.loop.advance(due + late)
 
@@ -173,18 +202,49 @@ class Scenario:
 
     def _act_as_user(self) -> None:
         requests = self.server.records.requests
+        if self.random.random() < 0.2:
+            self._misuse()
+            return
         if len(requests) < _MOST_REQUESTS and self.random.random() < 0.45:
             self._submit()
             return
-        # A request whose maker has ended is on its way to its end.
-        uuid = self.random.choice([uuid for uuid, one in requests.items() if not self._is_orphan(one)])
+        # A request whose maker has ended is about to end itself.
+        known = [one.uuid for one in requests.values() if not self._is_orphan(one)]
+        uuid = self.random.choice(known)
         kind = self.random.randrange(5)
         if kind < 2:
-            self._cancel(uuid)
+            self._cancel(self.random.choice(self._running() or [uuid]))
         elif kind == 2:
             self._change(uuid, container_count_max=requests[uuid].container_count_max + 1)
         else:
             self._change(uuid, priority=self.random.choice((0, *_PRIORITIES)))
+
+    def _running(self) -> list[str]:
+        """The Committed requests whose container is Running."""
+        records = self.server.records
+        running = [uuid for uuid, one in records.containers.items() if one.state is State.RUNNING]
+        return [one.uuid for uuid in running for one in records.wanting(uuid)]
+
+    def _misuse(self) -> None:
+        """Write to a container with a token that does not hold it. Raises Broken if accepted."""
+        held = [one for one in self.server.records.containers.values() if one.state in HELD]
+        if not held:
+            return
+        container = self.random.choice(held)
+        others = [one for one in DISPATCHER_TOKENS if one != container.locked_by_uuid]
+        token = self.random.choice(others + self.server.ended_tokens(container.uuid))
+        method, action, body = self.random.choice(_MISUSES)
+        self._say(f"misuse: {token[-3:]} {method} {container.uuid[-3:]}{action} {body}")
+        path = f"containers/{container.uuid}{action}"
+        try:
+            self.server.call(self.server.text_of(token), method, path, dict(body))
+        except LadingError:
+            return
+        raise Broken(
+            Invariant.WRITERS,
+            f"{container.uuid} is locked by {container.locked_by_uuid}, and the token {token} was "
+            f"allowed {method} {path}",
+        )
 
     def _is_orphan(self, made: request.ContainerRequest) -> bool:
         maker = self.server.records.containers.get(made.requesting_container_uuid or "")
@@ -211,7 +271,8 @@ class Scenario:
     def _change(self, uuid: str, **changes: int) -> None:
         self._say(f"user: {uuid[-3:]} {changes}")
         try:
-            self.server.call(_USER, "PUT", f"container_requests/{uuid}", {"container_request": changes})
+            path = f"container_requests/{uuid}"
+            self.server.call(_USER, "PUT", path, {"container_request": changes})
         except LadingError as error:
             self._say(f"user: refused: {error.message}")
 
@@ -220,7 +281,7 @@ class Scenario:
     def _crash(self) -> None:
         what = self.random.randrange(15)
         if what >= 10:
-            self._disturb()
+            self._disturb(_CONNECTIONS)
         elif what < 3:
             one = self.random.choice(self.dispatchers)
             self._say(f"{one.name} {'crashes' if one.is_up else 'starts'}")
@@ -238,7 +299,8 @@ class Scenario:
             self._say(f"{host.name} loses power")
             host.crash()
         else:
-            living = [(host, uuid) for host in self.hosts for uuid, one in host.runs.items() if one.alive]
+            runs = [(host, one) for host in self.hosts for one in host.runs.values()]
+            living = [(host, one.uuid) for host, one in runs if one.alive]
             if living:
                 host, uuid = self.random.choice(living)
                 if self.random.random() < 0.6:
@@ -248,16 +310,17 @@ class Scenario:
                     self._say(f"{host.name}: the supervisor of {uuid[-3:]} is taken for dead")
                     host.lose(uuid)
 
-    def _disturb(self) -> None:
-        """The messages of one connection are held back for a while, or lost; all others go on."""
-        self._faulty, self._is_cut = self.random.choice(_CONNECTIONS), self.random.random() < 0.5
+    def _disturb(self, connections: Sequence[str]) -> None:
+        """Delay or lose the messages of one connection for a while."""
+        self._faulty, self._is_cut = self.random.choice(connections), self.random.random() < 0.5
         self._faulty_until = self.step + self.random.randint(20, 150)
-        self._say(f"{self._faulty} is {'cut off' if self._is_cut else 'held up'} until step {self._faulty_until}")
+        how = "cut" if self._is_cut else "delayed"
+        self._say(f"connection {self._faulty} is {how} until step {self._faulty_until}")
 
     # The end.
 
     def _calm(self) -> None:
-        """No faults any more, until all is quiet."""
+        """Go on without faults until all is quiet."""
         self._faulty_until = 0
         for host in self.hosts:
             host.is_calm = True
@@ -272,14 +335,21 @@ class Scenario:
         raise Broken(Invariant.END, f"it does not come to an end: {self._left()}")
 
     def _give_up(self) -> None:
-        """Users cancel what is on hold, and what would go on for ever."""
-        endless = {one.uuid for host in self.hosts for one in host.commands() if one.seconds == ENDLESS}
+        """Cancel the requests on hold, and those of commands that never end."""
+        self._cancel_endless()
         for uuid, one in list(self.server.records.requests.items()):
-            if one.state is request.State.COMMITTED and (one.priority == 0 or one.container_uuid in endless):
+            if one.state is request.State.COMMITTED and one.priority == 0:
                 self._cancel(uuid)
 
+    def _cancel_endless(self) -> None:
+        """Cancel the requests of commands that never end."""
+        commands = [one for host in self.hosts for one in host.commands()]
+        for uuid in {one.uuid: None for one in commands if one.seconds == ENDLESS}:
+            for one in self.server.records.wanting(uuid):
+                self._cancel(one.uuid)
+
     def _probe(self) -> None:
-        """Two containers that fill a host each run at the same time."""
+        """Run two containers of the size of a host. Raises Broken unless they run together."""
         uuids = []
         for number in range(2):
             body = request_body(
@@ -290,10 +360,12 @@ class Scenario:
                 reuses=False,
                 has_api=False,
             )
-            uuids.append(self.server.call(_USER, "POST", "container_requests", body)["container_uuid"])
+            made = self.server.call(_USER, "POST", "container_requests", body)
+            uuids.append(made["container_uuid"])
         together = False
         for _ in range(_QUIET_STEPS):
-            together = together or all(any(host.runs_command(uuid) for host in self.hosts) for uuid in uuids)
+            running = {one.uuid for host in self.hosts for one in host.commands()}
+            together = together or running.issuperset(uuids)
             if self._is_quiet():
                 break
             self._go_on()
@@ -302,7 +374,7 @@ class Scenario:
         if not together:
             raise Broken(
                 Invariant.END,
-                "all had ended, and a host still had no room for a container that fills it",
+                "all had ended, and a host had no room for a container of its size",
             )
 
     def _go_on(self) -> None:
@@ -311,21 +383,24 @@ class Scenario:
     def _is_quiet(self) -> bool:
         if any(host.runs or host.ghosts for host in self.hosts):
             return False
-        if any(one.state is not request.State.FINAL for one in self.server.records.requests.values()):
+        requests = self.server.records.requests.values()
+        if any(one.state is not request.State.FINAL for one in requests):
             return False
         queues = [one.fleet.queue for one in self.dispatchers if one.fleet is not None]
         return not any(queue is None or queue.waiting or queue.others for queue in queues)
 
     def _left(self) -> str:
         records = self.server.records
-        requests = {uuid[-3:]: str(one.state) for uuid, one in records.requests.items() if one.state != "Final"}
+        requests = [uuid[-3:] for uuid, one in records.requests.items() if one.state != "Final"]
         containers = {
             uuid[-3:]: f"{one.state} {one.priority}"
             for uuid, one in records.containers.items()
             if one.state not in ("Complete", "Cancelled")
         }
-        known = [list(one.fleet.queue.others) for one in self.dispatchers if one.fleet is not None and one.fleet.queue]
-        return f"{requests}, {containers}, {[host.list() for host in self.hosts]}, {known}"
+        fleets = [one.fleet for one in self.dispatchers if one.fleet is not None]
+        known = [list(one.queue.others) for one in fleets if one.queue is not None]
+        runs = [host.list() for host in self.hosts]
+        return f"open {requests}, containers {containers}, processes {runs}, known {known}"
 
     def _close(self) -> None:
         for one in self.dispatchers:
@@ -345,13 +420,14 @@ class Scenario:
         try:
             self.invariants.begin(host, command)
         except Broken as fault:
-            # It is raised at the end of the step, outside of the supervisor's task.
+            # Raised at the end of the step, outside of the supervisor's task.
             self._broken = fault
 
     def _check(self) -> None:
         if self._broken is not None:
             raise self._broken
-        self.invariants.look(self.loop.time(), {one.host.name for one in self.dispatchers if one.is_up})
+        up = {one.host.name for one in self.dispatchers if one.is_up}
+        self.invariants.look(self.loop.time(), up)
         for one in self.dispatchers:
             one.check()
             if one.is_up and one.fleet is not None and one.fleet.queue is not None:
@@ -373,15 +449,23 @@ class Scenario:
         self.trail.append(what)
 
 
-def run(seed: int, *, steps: int = 500, rules: ServerRules = CORRECT, compares: bool | None = None) -> int:
-    """Run one seed; how many steps it took until all was quiet. Raises Violation.
+def run(
+    seed: int,
+    *,
+    steps: int = 500,
+    rules: ServerRules = CORRECT,
+    compares: bool | None = None,
+) -> int:
+    """Run one seed; the number of steps until all was quiet. Raises Violation.
 
-    `compares`: whether the real handlers run beside the model server, by default in every SHAREth seed.
+    `compares`: the real handlers run beside the model server; by default in every SHAREth seed.
     """
     logger = logging.getLogger("lading")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
-    scenario = Scenario(seed, rules=rules, compares=seed % SHARE == 0 if compares is None else compares)
+    if compares is None:
+        compares = seed % SHARE == 0
+    scenario = Scenario(seed, rules=rules, compares=compares)
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,8 +1,8 @@
-"""A model of the API server: records in memory, changed by the rules of `core` in one atomic step for each call.
+"""A model of the API server: records in memory, changed by the rules of `core`, a call at a time.
 
-Durable: a crash of the server loses connections and what was not answered, never a record. Calls and answers are those
-of the real server as far as dispatchers, supervisors, commands and users of the simulation make them; `comparison`
-holds both against each other.
+Records are durable: a crash of the server loses connections and answers only. It takes the calls
+that dispatchers, supervisors, commands and users of the simulation make, and answers as the real
+server does; `comparison` compares both.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -82,7 +83,10 @@ _FACTS: Final = Facts(image_pdh=IMAGE, hashes={}, user_uuid=ADMIN_USER)
 def request_body(
     command: Sequence[str], *, vcpus: int, value: int, most: int, reuses: bool, has_api: bool
 ) -> dict[str, Fields]:
-    """The body of a call that commits a request: `value` is its priority, `most` its container_count_max."""
+    """The body that makes a Committed request of priority `value`.
+
+    `most` is its container_count_max, `reuses` its use_existing.
+    """
     sizes: Fields = {"vcpus": vcpus, "ram": 1 << 20, "keep_cache_ram": 0}
     return {
         "container_request": {
@@ -101,7 +105,10 @@ def request_body(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sender:
-    """Who makes a call: `container` is the one whose own token calls, `supervises` the one of a supervisor."""
+    """The sender of a call, by its token.
+
+    `container` is set for a container's own token, `supervises` for that of its supervisor.
+    """
 
     token_uuid: str
     is_admin: bool = True
@@ -143,7 +150,10 @@ class ModelServer:
         body: Fields | None = None,
         params: Mapping[str, str] | None = None,
     ) -> Any:
-        """The JSON that the server answers; `path` is below /arvados/v1/, `params` the query. Raises its refusal."""
+        """The JSON of the answer. `path` is below /arvados/v1/, `params` is the query.
+
+        Raises the error of a refusal.
+        """
         sender = self._authenticate(token)
         if (method, path) == ("GET", "containers"):
             return {"items": self._list(params or {})}
@@ -158,6 +168,15 @@ class ModelServer:
     def now(self) -> str:
         """The time as the API writes it."""
         return format_time(START + timedelta(seconds=self.clock()))
+
+    def ended_tokens(self, container_uuid: str) -> list[str]:
+        """The tokens that a container had in earlier locks."""
+        had = [uuid for uuid, of in self._minted.items() if of == container_uuid]
+        return [uuid for uuid in had if uuid not in self.records.tokens]
+
+    def text_of(self, token_uuid: str) -> str:
+        """A token as its holder sends it."""
+        return token_text(token_uuid)
 
     # Calls.
 
@@ -193,17 +212,19 @@ class ModelServer:
         found = [
             one
             for one in self.records.containers.values()
-            if all(_passes(getattr(one, name), operator, operand) for name, operator, operand in asked["filters"])
+            if all(_passes(getattr(one, name), *condition) for name, *condition in asked["filters"])
         ]
         for term in reversed(asked.get("order", [])):
             name, _, direction = term.partition(" ")
-            found.sort(key=lambda one, name=name: getattr(one, name), reverse=direction == "desc")  # type: ignore[misc]
+            found.sort(key=attrgetter(name), reverse=direction == "desc")
         first = asked.get("offset", 0)
-        return [{name: getattr(one, name) for name in asked["select"]} for one in found[first : first + asked["limit"]]]
+        page = found[first : first + asked["limit"]]
+        return [{name: getattr(one, name) for name in asked["select"]} for one in page]
 
     def _lock(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
         before = self._container(uuid)
-        tokens = lifecycle.NewTokens(auth_uuid=self._uuid(Infix.TOKEN), supervisor_uuid=self._uuid(Infix.TOKEN))
+        own, supervisor = self._uuid(Infix.TOKEN), self._uuid(Infix.TOKEN)
+        tokens = lifecycle.NewTokens(auth_uuid=own, supervisor_uuid=supervisor)
         change = self.rules.lock(before, caller=_caller(sender, uuid), tokens=tokens)
         after = self._write(sender, before, change)
         known = {
@@ -228,7 +249,8 @@ class ModelServer:
 
     def _update(self, sender: Sender, uuid: str, body: Fields) -> Fields:
         before, given = self._container(uuid), body["container"]
-        if sender.supervises == uuid and given.get("log") is not None and given["log"] not in self.records.saved:
+        log = given.get("log")
+        if sender.supervises == uuid and log is not None and log not in self.records.saved:
             raise Invalid("log: is no collection that the container's user can read")
         output = given.get("output")
         change = self.rules.update(
@@ -245,7 +267,8 @@ class ModelServer:
         before = self._container(uuid)
         if sender.token_uuid not in (before.locked_by_uuid, before.supervisor_auth_uuid):
             raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
-        hashes = {name: manifest.portable_data_hash(text) for name, text in body["collections"].items()}
+        manifests = body["collections"]
+        hashes = {name: manifest.portable_data_hash(text) for name, text in manifests.items()}
         change = self.rules.update(
             before, {**body["container"], **hashes}, caller=_caller(sender, uuid), now=self.now()
         )
@@ -262,8 +285,13 @@ class ModelServer:
         parent = None
         if sender.container is not None:
             made_by = self._container(sender.container)
-            values = [one.priority or 0 for one in self.records.requests.values() if one.container_uuid == made_by.uuid]
-            parent = Parent(container_uuid=made_by.uuid, state=made_by.state, priority=max(values, default=0))
+            requests = self.records.requests.values()
+            values = [one.priority or 0 for one in requests if one.container_uuid == made_by.uuid]
+            parent = Parent(
+                container_uuid=made_by.uuid,
+                state=made_by.state,
+                priority=max(values, default=0),
+            )
         change = request.create(
             body["container_request"],
             uuid=self._uuid(Infix.REQUEST),
@@ -280,7 +308,8 @@ class ModelServer:
 
     def _update_request(self, _sender: Sender, uuid: str, body: Fields) -> Fields:
         subject = self._request(uuid)
-        change = request.update(subject, body["container_request"], policy=POLICY, user_uuid=ADMIN_USER, admin=True)
+        given = body["container_request"]
+        change = request.update(subject, given, policy=POLICY, user_uuid=ADMIN_USER, admin=True)
         return _brief_request(self._change_request(change))
 
     def _cancel_call(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
@@ -308,8 +337,9 @@ class ModelServer:
         uuid = self._uuid(Infix.CONTAINER)
         change = request.then(change, request.assign(subject, uuid))
         parent = self.records.containers.get(subject.requesting_container_uuid or "")
-        worth = priority.container_priority([change.request], {parent.uuid: parent.priority} if parent else {})
-        self._add_container(recipe.new_container(made_of, uuid=uuid, now=self.now(), priority=worth))
+        known = {parent.uuid: parent.priority} if parent else {}
+        worth = priority.container_priority([change.request], known)
+        self._store(recipe.new_container(made_of, uuid=uuid, now=self.now(), priority=worth), "")
         return change
 
     def _candidates(self, made_of: recipe.Recipe) -> list[Candidate]:
@@ -321,7 +351,7 @@ class ModelServer:
         ]
 
     def _waiting(self, uuid: str | None) -> set[str]:
-        """The container that makes a request, and those that wait for that one."""
+        """The container that makes a request, and the containers that wait for that one."""
         seen: set[str] = set()
         frontier = [uuid] if uuid else []
         while frontier:
@@ -350,12 +380,19 @@ class ModelServer:
         return after
 
     def _charge_for(self, subject: ContainerRequest) -> None:
-        """Charge the container that made a request, which ends before its container."""
+        """Charge the container that made a request for its earlier attempts."""
         parent = self.records.containers.get(subject.requesting_container_uuid or "")
         if parent is not None and parent.state == "Running" and subject.cumulative_cost > 0:
-            self._alter(parent.uuid, subrequests_cost=parent.subrequests_cost + subject.cumulative_cost)
+            cost = parent.subrequests_cost + subject.cumulative_cost
+            self._alter(parent.uuid, subrequests_cost=cost)
 
-    def _finalise(self, subject: ContainerRequest, container: Container, *, reused: bool) -> request.Change:
+    def _finalise(
+        self,
+        subject: ContainerRequest,
+        container: Container,
+        *,
+        reused: bool,
+    ) -> request.Change:
         parent = self.records.containers.get(subject.requesting_container_uuid or "")
         end = self.rules.finalise(subject, container, now=self.now(), parent=parent, reused=reused)
         kept = {_KEPT_IN[one.keeps]: "kept" for one in end.collections if one.keeps in _KEPT_IN}
@@ -399,44 +436,44 @@ class ModelServer:
         containers = self.records.containers
         left = {one.uuid: one for one in self.records.wanting(after.uuid)}
         parents = {one.requesting_container_uuid for one in left.values()}
+        tried = {uuid for one in left.values() for uuid in one.attempted_container_uuids}
         again = self.rules.retry(
             after,
             list(left.values()),
             before=before,
             parents={uuid: containers[uuid] for uuid in parents if uuid},
-            earlier={uuid: containers[uuid] for one in left.values() for uuid in one.attempted_container_uuids},
+            earlier={uuid: containers[uuid] for uuid in tried},
             uuid=self._uuid(Infix.CONTAINER),
             now=self.now(),
             policy=POLICY,
         )
         if again is not None:
-            self._add_container(again.container)
+            self._store(again.container, "")
             for change in again.changes:
                 subject = left.pop(change.request.uuid)
-                has_log = finalise.attempt_log(subject, after, now=self.now()) is not None
-                self._change_request(request.with_values(change, {"log_uuid": "kept"}) if has_log else change)
+                if finalise.attempt_log(subject, after, now=self.now()) is not None:
+                    change = request.with_values(change, {"log_uuid": "kept"})
+                self._change_request(change)
         for subject in left.values():
             self._change_request(self._finalise(subject, after, reused=False))
 
     def _cancel_children(self, container_uuid: str) -> None:
-        made = [
-            one.uuid
-            for one in self.records.requests.values()
-            if one.requesting_container_uuid == container_uuid and one.state is request.State.COMMITTED
-        ]
-        for uuid in made:
+        for uuid in list(self.records.requests):
+            # A request may have ended with an earlier one of the list.
             subject = self.records.requests[uuid]
-            if subject.state is request.State.COMMITTED:
+            is_child = subject.requesting_container_uuid == container_uuid
+            if is_child and subject.state is request.State.COMMITTED:
                 self._cancel_request(subject)
 
     def _abandon(self, uuid: str) -> None:
         container = self.records.containers[uuid]
         if request.is_abandoned(container.state, self.records.wanting(uuid)):
             reason = "No request wants this container any more."
-            self._change_container(container, lifecycle.cancel(container, now=self.now(), reason=reason))
+            change = lifecycle.cancel(container, now=self.now(), reason=reason)
+            self._change_container(container, change)
 
     def _settle(self) -> None:
-        """Bring the priorities that may be out of date, and those below them, up to date."""
+        """Compute the stale priorities, and those of containers below them, anew."""
         containers = self.records.containers
         while self._stale:
             due, self._stale = self._stale, {}
@@ -446,13 +483,14 @@ class ModelServer:
                 due |= dict.fromkeys(frontier)
             live = [uuid for uuid in due if containers[uuid].state in LIVE]
             wanting = [one for uuid in live for one in self.records.wanting(uuid)]
-            parents = {one.requesting_container_uuid for one in wanting if one.requesting_container_uuid}
-            known = {uuid: containers[uuid].priority for uuid in (*due, *parents)}
+            parents = {one.requesting_container_uuid for one in wanting}
+            named = (*due, *filter(None, parents))
+            known = {uuid: containers[uuid].priority for uuid in named}
             for uuid, value in self.rules.propagate(known, wanting, recompute=live).items():
                 self._alter(uuid, priority=value)
 
     def _below(self, uuids: Sequence[str]) -> list[str]:
-        """Containers that have not ended of Committed requests that these containers made."""
+        """The live containers of the Committed requests that these containers made."""
         containers = self.records.containers
         return [
             str(one.container_uuid)
@@ -465,9 +503,6 @@ class ModelServer:
     def _alter(self, uuid: str, **values: Any) -> None:
         before = self.records.containers[uuid]
         self._store(dataclasses.replace(before, **values), before.state)
-
-    def _add_container(self, container: Container) -> None:
-        self._store(container, "")
 
     def _store(self, container: Container, old: str) -> None:
         self.records.containers[container.uuid] = container
@@ -487,7 +522,7 @@ class ModelServer:
             )
 
     def publish(self, event: Event) -> None:
-        """Send an event to all who listen."""
+        """Send an event to all streams."""
         for stream in self.streams:
             stream.send(event)
 
@@ -507,7 +542,7 @@ class ModelServer:
 
 
 def refusal(error: LadingError) -> tuple[int, bytes]:
-    """The status and body of a refusal."""
+    """Status and body of a refusal."""
     return error.status, msgspec.json.encode({"errors": [error.message]})
 
 

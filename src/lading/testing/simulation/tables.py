@@ -1,4 +1,4 @@
-"""The records of a simulated installation: what the model server changes, and what the invariants look at."""
+"""The records of a simulated installation, which the model server changes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DISPATCHER_TOKENS: Final = ("zzzzz-gj3su-dispatcher00001", "zzzzz-gj3su-dispatch
 
 @dataclass(frozen=True, slots=True)
 class ContainerWrite:
-    """A call that the server accepted: the token that made it, and the container as it was before."""
+    """An accepted write to a container: the token of the caller, and the container before it."""
 
     token_uuid: str
     before: Container
@@ -25,8 +25,9 @@ class ContainerWrite:
 class RecordTables:
     """All records by uuid.
 
-    `tokens` are the tokens of containers that are alive, with the container of each. `saved` are the portable data
-    hashes of stored outputs and logs. `writes` are the accepted writes to containers since the last look.
+    `tokens`: the live tokens of containers, with the container of each. `saved`: the portable data
+    hashes of stored outputs and logs. `writes`: the accepted writes to containers since the
+    invariants were last checked.
     """
 
     containers: dict[str, Container] = field(default_factory=dict)

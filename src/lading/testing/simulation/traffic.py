@@ -1,8 +1,8 @@
-"""Messages on their way. Nothing arrives by itself: `scenario` picks what is delivered, lost or doubled.
+"""Messages under way. `scenario` decides which message is delivered, lost or doubled next.
 
-A request is two messages, there and back. What is lost on either way is Unavailable for the one who asked, after it
-was done or before; a doubled request is done twice. Messages of one stream (a websocket) keep their order, all others
-overtake each other as the scheduler likes.
+An exchange is two messages: the request and its answer. If either is lost, the caller gets
+Unavailable, so the request may have been carried out or not. A doubled request is carried out
+twice. Messages of one stream (a websocket) keep their order; all others may overtake each other.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from lading.core.errors import LadingError, Unavailable
@@ -20,7 +21,10 @@ Answer = TypeVar("Answer")
 
 @dataclass(slots=True, eq=False)
 class Message:
-    """Something under way: `deliver` has it arrive, `lose` has it never arrive; `again` may be done a second time."""
+    """A message under way.
+
+    `deliver` lets it arrive, `lose` drops it, `again` carries out its request once more.
+    """
 
     label: str
     deliver: Callable[[], None]
@@ -35,7 +39,10 @@ class Traffic:
     pending: list[Message] = field(default_factory=list)
 
     async def exchange(self, label: str, act: Callable[[], Answer]) -> Answer:
-        """Have `act` done by the other side; what it returns or raises. Raises Unavailable when a message is lost."""
+        """Result of `act`, which the other side calls when the request arrives.
+
+        Raises the LadingError that `act` raises, Unavailable if a message is lost.
+        """
         outcome: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def fail(error: BaseException) -> None:
@@ -56,15 +63,16 @@ class Traffic:
 
             self._send(f"{label} .", succeed, lambda: fail(_lost(label)))
 
-        self.pending.append(Message(label, arrive, lambda: fail(_lost(label)), lambda: _quietly(act)))
+        lose = partial(fail, _lost(label))
+        self.pending.append(Message(label, arrive, lose, partial(_quietly, act)))
         return await outcome
 
     def tell(self, label: str, deliver: Callable[[], None]) -> None:
-        """A message without an answer that is never lost, only late."""
+        """Send a message without an answer. It is never lost, only late."""
         self.pending.append(Message(label, deliver))
 
     def drop(self, label: str) -> None:
-        """Everything whose label begins with `label` is lost, as when its connection breaks."""
+        """Lose all messages whose label begins with `label`: their connection breaks."""
         broken = [one for one in self.pending if one.label.startswith(label)]
         self.pending = [one for one in self.pending if not one.label.startswith(label)]
         for one in broken:
@@ -77,7 +85,7 @@ class Traffic:
 
 @dataclass(slots=True)
 class Stream:
-    """A connection whose messages arrive late, but in order."""
+    """A connection that delivers its messages late, but in order."""
 
     traffic: Traffic
     label: str
@@ -86,12 +94,12 @@ class Stream:
     _queue: deque[object] = field(default_factory=deque)
 
     def send(self, item: object) -> None:
-        """One more message."""
+        """Send an item after all earlier ones."""
         self._queue.append(item)
         self.traffic.tell(self.label, self._next)
 
     def close(self) -> None:
-        """What is under way never arrives."""
+        """Close the stream: items under way never arrive."""
         self.open = False
         self._queue.clear()
 

@@ -1,4 +1,4 @@
-"""An event loop that owns neither a clock nor sockets: its time moves when told, nothing comes from outside."""
+"""An event loop on simulated time without sockets. Only `advance` moves its clock."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 _Result = TypeVar("_Result")
 
 
-class _Blind(selectors.BaseSelector):
-    """Nothing ever becomes ready."""
+class _NoSockets(selectors.BaseSelector):
+    """A selector that never reports a file as ready."""
 
     def __init__(self) -> None:
         self._keys: dict[Any, selectors.SelectorKey] = {}
@@ -32,34 +32,37 @@ class _Blind(selectors.BaseSelector):
         return self._keys
 
 
-class Clockwork(asyncio.SelectorEventLoop):
-    """Runs tasks in the order in which they became ready, timers when `advance` has reached them."""
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """Runs tasks in the order in which they became ready, and timers when their time is reached."""
 
     def __init__(self) -> None:
         self._moment = 0.0
-        super().__init__(_Blind())
+        super().__init__(_NoSockets())
         self.faults: list[BaseException] = []
         self.set_exception_handler(self._note)
 
     def time(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since the loop was made."""
         return self._moment
 
     def advance(self, to: float) -> None:
-        """Move the time; call `settle` to have timers that are due run."""
+        """Move the clock to `to` seconds. `settle` then runs the timers that are due."""
         self._moment = max(self._moment, to)
 
     def next_timer(self) -> float | None:
-        """When the next timer is due, None when there is none."""
+        """Time at which the next timer is due, in seconds; None if there is no timer."""
         timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
-        # It is a heap, and the loop itself drops cancelled ones from its top like this.
+        # The list is a heap. The loop drops cancelled timers from its top in the same way.
         while timers and timers[0].cancelled():
             self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
             heappop(timers)._scheduled = False  # type: ignore[attr-defined]
         return timers[0].when() if timers else None
 
     def settle(self) -> None:
-        """Run until nothing can go on without a message or the time. Raises what a task raised that nobody awaits."""
+        """Run all ready tasks until each waits for a message or a timer.
+
+        Raises the first exception of a task that nobody awaits.
+        """
         ready: Any = self._ready  # type: ignore[attr-defined]
         run_once: Callable[[], None] = self._run_once  # type: ignore[attr-defined]
         asyncio._set_running_loop(self)
@@ -73,11 +76,16 @@ class Clockwork(asyncio.SelectorEventLoop):
             raise self.faults[0]
 
     def complete(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Run a coroutine that waits for nothing outside, to its end; call it while nothing runs."""
+        """Run a coroutine that waits neither for messages nor timers to its end.
+
+        Call it from outside of the loop, while no task is ready.
+        """
         task = self.create_task(work)
         self.settle()
         return task.result()
 
     def _note(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        self.faults.append(error if isinstance(error, BaseException) else AssertionError(str(context["message"])))
+        if not isinstance(error, BaseException):
+            error = AssertionError(str(context["message"]))
+        self.faults.append(error)
