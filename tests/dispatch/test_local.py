@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -236,6 +237,17 @@ async def test_what_is_ready_asks_and_is_let_go_on(tmp_path: Path) -> None:
         await fleet.signal(UUID, Signals.SIGCONT)
         assert fleet.view().processes[UUID] == Process(WORKER)
         await kill(fleet)
+
+
+async def test_what_was_not_told_to_go_on_asks_still(tmp_path: Path) -> None:
+    async with local(tmp_path, start="asking", parent="silent signal", start_timeout=0.2) as fleet:
+        await ready(fleet)
+        await fleet.start(ASSIGNMENT)
+        await until(fleet, lambda view: view.processes[UUID].asking)
+        with pytest.raises(Unavailable):
+            await fleet.signal(UUID, Signals.SIGCONT)
+        assert fleet.view().processes[UUID].asking
+    os.kill(int((tmp_path / UUID / "lock").read_text()), Signals.SIGKILL)
 
 
 async def test_what_is_idle_leaves_its_share_to_other_dispatchers(tmp_path: Path) -> None:

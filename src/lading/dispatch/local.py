@@ -224,9 +224,6 @@ class LocalFleet:
         descriptor = self._pidfds.get(uuid)
         if descriptor is None:
             return
-        if number is signal.SIGCONT:
-            # What it takes now it takes already, as one that asks.
-            self._show(uuid, Process(WORKER))
         if self._channel is not None:
             answer = await self._channel.request(
                 "signal", timeout=self._settings.start_timeout, uuid=uuid, signal=number.name.removeprefix("SIG")
@@ -237,6 +234,9 @@ class LocalFleet:
                 signal.pidfd_send_signal(descriptor, number)
             except ProcessLookupError:
                 self._ended(uuid)
+        if number is signal.SIGCONT and uuid in self._pidfds and self._processes[uuid].asking:
+            # What it takes now it takes already, as one that asks. One that was not told asks still.
+            self._show(uuid, Process(WORKER))
 
     async def clean(self, uuid: str) -> None:
         """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
