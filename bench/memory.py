@@ -1,6 +1,6 @@
 """How much memory commands take for what is large: a log of 1.4 GB, a million files.
 
-Each command is a whole process; the kernel says how much it had at most (`ru_maxrss`). The large log is one that a
+Each command is a whole process; the kernel says how much it had at most (`VmHWM`). The large log is one that a
 container has written; the files are on a file system of their own where there is a loop device, gone afterwards.
 """
 
@@ -28,8 +28,10 @@ _LADING: Final = (sys.executable, "-m", "lading")
 _LINE: Final = 100
 _STAMP: Final = 31
 _PATIENCE: Final = 900.0
+_LOOK: Final = 0.02
 _INODE: Final = 512
 _BLOCK: Final = 1024
+_LARGER: Final = 4096
 
 
 def measure(*, files: int, log_size: int) -> list[Figure]:
@@ -87,12 +89,13 @@ def _puts(place: Path, environment: dict[str, str], files: int) -> list[Figure]:
         _figure(f"lading put, {files:,} files", ("put", str(many)), environment, MOST_PUT),
         _figure("lading put, the same again", ("put", str(many)), environment, MOST_PUT),
     ]
-    _make(wide, files // 5, per_folder=files)
-    what = f"lading put, {files // 5:,} files in one directory"
+    _make(wide, files // 5, per_folder=files, size=_LARGER)
+    what = f"lading put, {files // 5:,} files of {_LARGER >> 10} KiB in one directory"
     return [*figures, _figure(what, ("put", str(wide)), environment, MOST_PUT)]
 
 
-def _make(folder: Path, count: int, *, per_folder: int) -> None:
+def _make(folder: Path, count: int, *, per_folder: int, size: int = 0) -> None:
+    """Write files with their number, of at least `size` bytes."""
     for number in range(count):
         if number % per_folder == 0:
             here = folder / f"folder {number // per_folder}"
@@ -100,7 +103,7 @@ def _make(folder: Path, count: int, *, per_folder: int) -> None:
             descriptor = os.open(here, os.O_RDONLY)
         name = f"sample-{number:09}.txt"
         file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=descriptor)
-        os.write(file, b"%d\n" % number)
+        os.write(file, b"%d\n" % number + bytes(size))
         os.close(file)
         if number % per_folder == per_folder - 1 or number == count - 1:
             os.close(descriptor)
@@ -122,6 +125,7 @@ def _figure(name: str, arguments: Sequence[str], environment: dict[str, str], mo
 
 def _peak(arguments: Sequence[str], environment: dict[str, str]) -> float:
     """The most memory that a command had, MB. Raises RuntimeError when it fails."""
+    most = 0.0
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
             (*_LADING, *arguments),
@@ -130,13 +134,24 @@ def _peak(arguments: Sequence[str], environment: dict[str, str]) -> float:
             stdout=subprocess.DEVNULL,
             stderr=said,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        # What the kernel tells of an ended process counts what it had of ours before its program began.
+        while process.poll() is None:
+            most = max(most, _high_water(process.pid))
+            time.sleep(_LOOK)
         if process.returncode:
             said.seek(0)
             words = said.read().decode(errors="replace").strip()[-500:]
             raise RuntimeError(f"lading {' '.join(arguments)} failed: {words}")
-    return usage.ru_maxrss / 1000
+    return most
+
+
+def _high_water(pid: int) -> float:
+    """The most memory that a process has had so far (VmHWM), MB; 0.0 for one that ends."""
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1000
+    return 0.0
 
 
 @contextlib.contextmanager
@@ -144,7 +159,7 @@ def _file_system(place: Path, files: int) -> Iterator[Path]:
     """A file system for so many small files; a directory where none can be mounted."""
     place.mkdir()
     image = place.with_suffix(".img")
-    room = int(files * 1.3 * (_BLOCK + _INODE)) + (64 << 20)
+    room = int(files * 1.3 * (2 * _BLOCK + _INODE)) + (64 << 20)
     with image.open("wb") as file:
         file.truncate(room)
     made = ["mkfs.ext4", "-q", "-O", "^has_journal", "-b", str(_BLOCK), "-I", "256"]

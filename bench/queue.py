@@ -7,52 +7,123 @@ server is away. The copies differ in their uuids, names and times.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
+import json
+import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from bench.figures import Figure, durations
+import asyncpg
+
+from bench.api.places import has_postgres
+from bench.figures import Figure, absent, durations
 from bench.requests import submit
-from bench.service import add_image, connected, serving
+from bench.service import add_image, connected, free_port, serving
 from lading.client.api import ApiClient
 from lading.core.timestamps import format_time
+from tests.postgres import PostgresServer
 
 MOST_FIRST: Final = 3.0
 MOST_READ: Final = 0.3
 _COMMAND: Final = ["sh", "-c", 'date +%s.%N; echo "$0" > number', "template"]
-_DECLINED: Final = "Containers: {Dispatcher: none}\n"
+_DECLINED: Final = {"Containers": {"Dispatcher": "none"}}
 _TIMES: Final = 15
 _PATIENCE: Final = 120.0
 _LADING: Final = (sys.executable, "-m", "lading")
 
 
 def measure(*, waiting: int, restarts: int) -> list[Figure]:
-    """The figures with so many requests that wait, on SQLite. Raises RuntimeError when a command fails."""
+    """The figures with so many requests that wait, on SQLite and on PostgreSQL.
+
+    Raises RuntimeError when a command fails.
+    """
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
-        data = Path(folder) / "data"
-        with serving(data) as environment:
-            image = add_image(environment)
-            template = asyncio.run(_submit(environment, image))
-        _multiply(data / "db.sqlite", template, waiting)
-        (data / "config.yml").write_text(_DECLINED)
-        with serving(data) as environment:
-            figures += asyncio.run(_reads(environment, waiting))
-            figures += _commands(environment, waiting)
-        (data / "config.yml").unlink()
-        figures.append(_restarts(data, waiting, restarts))
-    return figures
+        figures += _measured(Path(folder) / "data", {}, _multiply, waiting, restarts, "sqlite")
+    if not has_postgres():
+        return [*figures, absent("postgresql", "is not installed (Debian package postgresql)")]
+    with _postgres() as server:
+        where = server.connection()
+        with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
+            copy = functools.partial(_multiply_postgres, where)
+            config = {"PostgreSQL": {"Connection": where}}
+            data = Path(folder) / "data"
+            return figures + _measured(data, config, copy, waiting, restarts, "postgresql")
+
+
+def _measured(
+    data: Path,
+    config: dict[str, Any],
+    multiply: Callable[[Path, str, int], None],
+    waiting: int,
+    restarts: int,
+    database: str,
+) -> list[Figure]:
+    with serving(data, config=json.dumps(config)) as environment:
+        image = add_image(environment)
+        template = asyncio.run(_submit(environment, image))
+    floor = durations("lading up with an empty queue, until it is ready", _starts(data, restarts))
+    multiply(data / "db.sqlite", template, waiting)
+    (data / "config.yml").write_text(json.dumps({**config, **_DECLINED}))
+    with serving(data) as environment:
+        figures = asyncio.run(_reads(environment, waiting))
+        figures += _commands(environment, waiting)
+    (data / "config.yml").write_text(json.dumps(config))
+    figures += [floor, _restarts(data, waiting, restarts)]
+    return [replace(one, name=f"{database}: {one.name}") for one in figures]
+
+
+@contextlib.contextmanager
+def _postgres() -> Iterator[PostgresServer]:
+    """A server with an empty database, gone afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="lading-bench-"))
+    if os.getuid() == 0:
+        shutil.chown(home, "postgres")
+    server = PostgresServer(home, free_port(), ())
+    try:
+        server.initialise()
+        server.start()
+        asyncio.run(server.sql("CREATE DATABASE lading TEMPLATE template0"))
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(home)
 
 
 async def _submit(environment: dict[str, str], image: str) -> str:
     async with connected(environment) as client:
         return await submit(client, image, _COMMAND, priority=0)
+
+
+def _multiply_postgres(where: Mapping[str, str | int], _: Path, template: str, count: int) -> None:
+    """As `_multiply`, in a database of PostgreSQL."""
+    asyncio.run(_copy(where, template, count))
+
+
+async def _copy(where: Mapping[str, str | int], template: str, count: int) -> None:
+    connection = await asyncpg.connect(
+        host=where["host"], port=where["port"], user=where["user"], database=where["dbname"]
+    )
+    find = "SELECT * FROM {} WHERE uuid = $1"
+    request = dict(await connection.fetchrow(find.format("container_requests"), template))
+    container = dict(await connection.fetchrow(find.format("containers"), request["container_uuid"]))
+    begun = datetime.now(UTC) - timedelta(seconds=count)
+    for row, make in ((container, _container), (request, _request)):
+        table = "containers" if row is container else "container_requests"
+        rows = (tuple((row | make(row, number, begun)).values()) for number in range(count))
+        await connection.copy_records_to_table(table, records=rows, columns=list(row))
+    await connection.execute("ANALYZE")
+    await connection.close()
 
 
 def _multiply(database: Path, template: str, count: int) -> None:
@@ -168,6 +239,16 @@ def _run(arguments: Sequence[str], environment: dict[str, str]) -> float:
     if done.returncode != 0:
         raise RuntimeError(f"lading {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
     return time.perf_counter() - began
+
+
+def _starts(data: Path, count: int) -> list[float]:
+    """Seconds until lading up says that it is ready."""
+    found = []
+    for _ in range(count):
+        began = time.time()
+        with serving(data):
+            found.append(time.time() - began)
+    return found
 
 
 def _restarts(data: Path, waiting: int, count: int) -> Figure:
