@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import hashlib
 import os
@@ -40,7 +41,11 @@ _VALID_LIMITS: Final = 1 | 4
 _FIRST: Final = 1 << 30
 """Projects of containers have numbers from here on; those of an administrator are small."""
 _TRIES: Final = 16
+_NO_QUOTAS: Final = frozenset({errno.ESRCH, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+"""Quotas are off, or the kernel or the file system does not know them."""
 _libc = ctypes.CDLL(None, use_errno=True)
+_without: set[int] = set()
+"""Devices whose file systems had no project quotas when this process asked: each container would ask again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,15 @@ def begin(directory: Path, places: Mapping[str, int]) -> Project | None:
     None, and no directory, where the file system has no project quotas or this process may not use them.
     """
     with contextlib.suppress(OSError), _opened(directory) as descriptor:
-        # Where quotas are off, or are not known to the kernel, the first call fails.
-        number = _free_number(descriptor, str(directory))
+        device = os.fstat(descriptor).st_dev
+        if device in _without:
+            return None
+        try:
+            number = _free_number(descriptor, str(directory))
+        except OSError as error:
+            if error.errno in _NO_QUOTAS:
+                _without.add(device)
+            raise
         for place, mode in places.items():
             (directory / place).mkdir(exist_ok=True)
             (directory / place).chmod(mode)

@@ -13,6 +13,7 @@ confine themselves), `process_madvise`, `io_pgetevents`, the NUMA calls of MPI.
 from __future__ import annotations
 
 import errno
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -69,6 +70,7 @@ _FLAGS_SECOND = ("s390x", "s390")
 """Machines on which the flags are the second argument of `clone`."""
 
 
+@functools.cache
 def make_profile(machine: str) -> dict[str, Any]:
     """The profile for a machine as `uname -m` names it: the field `linux.seccomp` of an OCI configuration."""
     return {
