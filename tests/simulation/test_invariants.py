@@ -286,6 +286,15 @@ def stale_child(it: Case) -> None:
     it.request(R2, container_uuid=C2, requesting_container_uuid=C1)
 
 
+def costs_nothing(it: Case) -> None:
+    it.complete(cost=0.5)
+
+
+def forgets_what_it_asked_for(it: Case) -> None:
+    it.complete(cost=0.5, subrequests_cost=0.25)
+    it.request(R1, cumulative_cost=0.5)
+
+
 def given_back_under_it(it: Case) -> None:
     it.lock()
     it.machines[0].runs[C1] = Supervisor(C1, token_text(SUPERVISOR))
@@ -358,6 +367,8 @@ VIOLATIONS: list[tuple[Callable[[Case], None], Invariant]] = [
     (stale_priority, Invariant.PRIORITY),
     (stale_hold, Invariant.PRIORITY),
     (stale_child, Invariant.PRIORITY),
+    (costs_nothing, Invariant.COST),
+    (forgets_what_it_asked_for, Invariant.COST),
     (given_back_under_it, Invariant.GIVEN_BACK),
     (cancelled_under_it, Invariant.GIVEN_BACK),
     (runs_on, Invariant.STOPPED),
@@ -408,6 +419,18 @@ def test_a_whole_life_satisfies_all() -> None:
     it.look()
     it.request(R2, container_uuid=C2, priority=3)
     it.container(C2, priority=own_worth(3, NOW))
+    it.look()
+
+
+def test_a_request_costs_what_its_attempts_have_cost() -> None:
+    it = Case()
+    it.lock()
+    it.end(cost=0.5)
+    it.container(C2)
+    it.request(R1, container_uuid=C2, container_count=2, cumulative_cost=0.5)
+    it.look()
+    it.container(C2, state=State.CANCELLED)
+    it.request(R1, state=RequestState.FINAL)
     it.look()
 
 

@@ -54,6 +54,8 @@ class Invariant(StrEnum):
     """No request has a priority whose requesting container has ended."""
     PRIORITY = "priority"
     """The priority of a live container follows from its requests and their containers."""
+    COST = "cost"
+    """A request costs what the containers that it had, and their requests, have cost."""
     GIVEN_BACK = "given back"
     """A dispatcher neither unlocks nor cancels a container whose supervisor lives."""
     STOPPED = "stopped"
@@ -91,6 +93,7 @@ STOP_SECONDS: Final = 500.0
 STOP_STEPS: Final = 400
 """An unwanted command may live for so long, and so many steps, while its dispatcher is up."""
 _LONGEST_STEP: Final = 10.0
+_CENT: Final = 0.01
 _LIVE: Final = frozenset({"Queued", "Locked", "Running"})
 _HELD: Final = frozenset({"Locked", "Running"})
 _NEXT: Final[Mapping[str, Collection[str]]] = MappingProxyType(
@@ -321,6 +324,7 @@ class Invariants:
 
     def _check_final(self, new: ContainerRequest) -> None:
         record = self._records.containers[new.container_uuid or ""]
+        self._check_cost(new)
         if (new.priority or 0) <= 0:
             return
         if record.state in _LIVE:
@@ -332,6 +336,13 @@ class Invariants:
         if record.state == "Cancelled" and had < most and goes_on:
             what = f"{new.uuid} was given up after {had} of {most} containers"
             raise Broken(Invariant.ATTEMPTS, what)
+
+    def _check_cost(self, new: ContainerRequest) -> None:
+        had = [self._records.containers[uuid] for uuid in self._pointed[new.uuid]]
+        cost = sum(one.cost + one.subrequests_cost for one in had if one.state not in _LIVE)
+        if abs(new.cumulative_cost - cost) > _CENT / 100:
+            what = f"{new.uuid} costs {new.cumulative_cost}, and its containers have cost {cost}"
+            raise Broken(Invariant.COST, what)
 
     # Both.
 
