@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -72,11 +73,26 @@ def test_vms_of_this_machine_pass(tmp_path: Path, networks: list[Network]) -> No
     found = {one["name"]: one["found"] for one in told["steps"]}
     assert list(found) == [
         "list", "create", "listed", "ssh", "secret", "boot probe", "software", "runner", "agent", "container",
-        "command", "tags", "destroy", "nothing left",
+        "command", "api", "request", "shell", "port", "tags", "destroy", "nothing left",
     ]  # fmt: skip
     assert found["container"] == "crun: a container ran as process 1"
     assert found["command"] == "hello"
     assert "Python 3" in found["software"]
+    assert found["api"].startswith(f"the VM reaches https://{networks[0].host}:")
+    assert found["request"].endswith(" runs on the VM")
+    assert found["shell"] == "a session was opened through the server, and a command ran in the container"
+    assert found["port"] == "port 8000 of the container answered through the server"
+
+
+def test_a_server_that_vms_do_not_reach_is_said(tmp_path: Path, networks: list[Network]) -> None:
+    config = written(tmp_path / "c.yml", networks[0])
+    code, told = test(config, "--type", "small", "--listen", "127.0.0.1:0")
+    ((name, said),) = failed(told)
+    assert (code, name) == (1, "api")
+    assert re.match(r"the VM does not reach https://127.0.0.1:\d+: .*Connection refused", said)
+    code, told = test(config, "--type", "small", "--no-server")
+    assert code == 0
+    assert "api" not in [one["name"] for one in told["steps"]]
 
 
 LACKS: dict[str, tuple[dict[str, Any], str]] = {

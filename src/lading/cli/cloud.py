@@ -31,9 +31,24 @@ def cloud() -> None:
 )
 @click.option("--command", default="", help="A command to run on each VM in the end.")
 @click.option("--set-id", default="", help="InstanceSetID of the test, for several at a time on this machine.")
+@click.option(
+    "--listen", default="", metavar="HOST:PORT",
+    help="Where VMs reach the server of the test; without it the address of this machine that faces them.",
+)  # fmt: skip
+@click.option("--no-server", is_flag=True, help="Start no server: no request is run, its shell and port not tried.")
 @display.json_option
-def test(config: Path, types: tuple[str, ...], command: str, set_id: str, as_json: bool) -> None:
+def test(
+    config: Path,
+    types: tuple[str, ...],
+    command: str,
+    set_id: str,
+    listen: str,
+    no_server: bool,
+    as_json: bool,
+) -> None:
     """Make VMs as the dispatcher would, see that they can run containers, and remove them.
+
+    A server is started here for the time of the test: a request runs on each VM, a shell and a port of it are used.
 
     Without --type the cheapest one is tried. The VMs are paid for while the test runs. Whatever is wrong is said, with
     what to do about it. Leaves with 0 when all is well, else with 1; after Ctrl-C with 130, once the VMs are removed.
@@ -51,7 +66,14 @@ def test(config: Path, types: tuple[str, ...], command: str, set_id: str, as_jso
     with display.steps("testing", is_quiet=as_json) as report:
         try:
             is_fit = main(
-                Wish(config=config, types=types, command=command, set_id=set_id),
+                Wish(
+                    config=config,
+                    types=types,
+                    command=command,
+                    set_id=set_id,
+                    listen=listen,
+                    with_server=not no_server,
+                ),
                 tell=tell,
                 doing=lambda what: report(display.shorten(what, 100), len(steps), 0),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import secrets
 import signal
@@ -24,18 +25,25 @@ from lading.dispatch.cloud.runner import Workshop
 from lading.dispatch.cloud.settings import CloudSettings
 from lading.dispatch.cloud.shell import keep_key, public_text, read_key
 from lading.dispatch.cloud.trial import Means, Step, Trial
+from lading.wiring.trial_server import Trialled, serving
 
 ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What to test. Without types the cheapest one; `set_id` "" is one of this machine."""
+    """What to test. Without types the cheapest one; `set_id` "" is one of this machine.
+
+    `listen` is the address of the server of the test, "" the one of this machine that faces the VM; `with_server` false
+    leaves the server out.
+    """
 
     config: Path
     types: Sequence[str] = ()
     command: str = ""
     set_id: str = ""
+    listen: str = ""
+    with_server: bool = True
 
 
 def main(wish: Wish, *, tell: Callable[[Step], None], doing: Callable[[str], None]) -> bool:
@@ -51,7 +59,7 @@ def main(wish: Wish, *, tell: Callable[[Step], None], doing: Callable[[str], Non
     with tempfile.TemporaryDirectory(prefix="lading-cloud-test-") as folder:
         key = read_key(told) if told else keep_key(Path(folder) / "key")
         logging.getLogger("asyncssh").setLevel(logging.WARNING)
-        return asyncio.run(_test(config, chosen, types, key, Path(folder), wish.command, tell, doing))
+        return asyncio.run(_test(config, chosen, types, key, Path(folder), wish, tell, doing))
 
 
 def choose(chosen: CloudSettings, names: Sequence[str]) -> list[InstanceType]:
@@ -72,7 +80,7 @@ async def _test(
     types: Sequence[InstanceType],
     key: asyncssh.SSHKey,
     folder: Path,
-    command: str,
+    wish: Wish,
     tell: Callable[[Step], None],
     doing: Callable[[str], None],
 ) -> bool:
@@ -84,16 +92,27 @@ async def _test(
         set_id=chosen.set_id,
         directory=folder / "vms",
     )
+    workshop = Workshop(folder / "runner")
     async with find_driver(cloud.Driver)(site) as driver:
+        given = Trialled(
+            config=config,
+            settings=chosen,
+            driver=driver,
+            key=key,
+            workshop=workshop,
+            folder=folder,
+            listen=wish.listen,
+        )
         means = Means(
             settings=chosen,
             driver=driver,
-            reach=_reaching(chosen, key, Workshop(folder / "runner")),
+            reach=_reaching(chosen, key, workshop),
             public_key=public_text(key),
             token=lambda: secrets.token_hex(20),
             clock=asyncio.get_running_loop().time,
             key=key,
-            command=command,
+            command=wish.command,
+            server=functools.partial(serving, given) if wish.with_server else None,
         )
         return await Trial(means, tell=tell, doing=doing).run(types)
 

@@ -115,7 +115,7 @@ async def _serve(
     started, stop = loop.time(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    services = [_server(directory, number, address) for number, address in enumerate(addresses, 1)]
+    services = [make_server(directory, number, address) for number, address in enumerate(addresses, 1)]
     if with_dispatcher:
         services.append(_service(directory, "dispatcher", "dispatcher", addresses[0], umask=_OF_CONTAINERS))
     try:
@@ -158,7 +158,7 @@ async def start_all(services: Sequence[Service], stop: asyncio.Event) -> bool:
         await asyncio.gather(starting, told, return_exceptions=True)
 
 
-def _server(directory: DataDirectory, number: int, address: str) -> Service:
+def make_server(directory: DataDirectory, number: int, address: str) -> Service:
     """The first server has the local socket of the directory, a further one its own."""
     if number == 1:
         return _service(directory, "server", "server", address)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from lading.core.errors import Invalid
-from lading.dispatch.cloud.driver import Instance
+from lading.core.errors import Invalid, Unavailable
+from lading.core.instances import InstanceType
+from lading.dispatch.cloud.driver import Instance, Spec
+from lading.dispatch.cloud.machine import Machine
 from lading.dispatch.cloud.trial import MENDS, Means, Step, Trial
 from lading.testing.cloud import FakeCloud, Troubles, pass_time, play
 from lading.testing.cloud_drama import SETTINGS
+
+from .ssh import ssh_server
 
 CHOSEN = replace(SETTINGS, set_id="set", prefix="Arvados")
 KINDS = CHOSEN.types[:2]
@@ -165,3 +170,113 @@ def test_a_configuration_that_cannot_be_is_said_with_what_to_do() -> None:
     stage = Stage(Refusing())
     assert not play(stage.run())
     assert (stage.failed[0].name, stage.failed[0].mend) == ("create", MENDS["create"])
+
+
+class Here:
+    """A driver whose one instance is this machine."""
+
+    preemption = ""
+
+    def __init__(self) -> None:
+        self.there: dict[str, Instance] = {}
+
+    async def create(self, spec: Spec) -> Instance:
+        self.there["i-1"] = Instance(id="i-1", address="127.0.0.1", tags=dict(spec.tags), user="root")
+        return self.there["i-1"]
+
+    async def list(self) -> list[Instance]:
+        return [*self.there.values()]
+
+    async def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        self.there[id] = replace(self.there[id], tags=dict(tags))
+
+    async def destroy(self, id: str) -> None:
+        self.there.pop(id, None)
+
+    def group(self, kind: InstanceType) -> str:
+        return kind.name
+
+
+class Agent:
+    """A link that answers."""
+
+    async def serve(self) -> None:
+        await asyncio.Event().wait()
+
+    async def request(self, _op: str, *, timeout: float) -> None:
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Server:
+    """A server for a trial; what is in `faults` goes wrong."""
+
+    faults: dict[str, str]
+    url: str = "https://10.0.0.1:1"
+    certificate: str = "PEM"
+    open: bool = False
+
+    async def run(self) -> str:
+        return self.act("request")
+
+    async def shell(self) -> str:
+        return self.act("shell")
+
+    async def port(self) -> str:
+        return self.act("port")
+
+    def act(self, name: str) -> str:
+        if name in self.faults:
+            raise Unavailable(self.faults[name])
+        return f"{name} works"
+
+
+async def tried(server: Server, told: str) -> list[Step]:
+    """The steps of a trial, on whose VM the check of the API prints `told`."""
+
+    @asynccontextmanager
+    async def reach(machine: Machine, tell: object) -> AsyncIterator[Any]:
+        yield Agent()
+
+    @asynccontextmanager
+    async def start(machine: Machine) -> AsyncIterator[Server]:
+        if "start" in server.faults:
+            raise Unavailable(server.faults["start"])
+        server.open = True
+        try:
+            yield server
+        finally:
+            server.open = False
+
+    steps: list[Step] = []
+    async with ssh_server() as host:
+        host.answers |= {server.url: (0, told), "python3": (0, '{"engine": "crun", "said": "ran"}')}
+        means = Means(
+            settings=replace(CHOSEN, ssh_port=host.door.port), driver=Here(), reach=lambda _: reach, public_key="",
+            token=lambda: "s", clock=asyncio.get_running_loop().time, key=host.door.key, server=start,
+        )  # fmt: skip
+        await Trial(means, tell=steps.append, doing=lambda _: None).run(KINDS[:1])
+    assert not server.open
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("faults", "told", "failed", "after"),
+    [
+        ({}, '{"said": "it serves"}', {}, ["api", "request", "shell", "port"]),
+        ({}, '{"error": "timed out"}', {"api": "the VM does not reach https://10.0.0.1:1: timed out"}, ["api"]),
+        ({"start": "no room"}, "", {"api": "no room"}, ["api"]),
+        ({"request": "no crun"}, '{"said": ""}', {"request": "no crun"}, ["api", "request"]),
+        ({"shell": "no ssh"}, '{"said": ""}', {"shell": "no ssh"}, ["api", "request", "shell", "port"]),
+        ({"port": "no page"}, '{"said": ""}', {"port": "no page"}, ["api", "request", "shell", "port"]),
+    ],
+)
+async def test_api_request_shell_and_port_are_told_one_by_one(
+    faults: dict[str, str], told: str, failed: dict[str, str], after: list[str]
+) -> None:
+    steps = await tried(Server(faults), told)
+    names = [one.name for one in steps]
+    first = names.index("container") + 1
+    assert names[first:] == [*after, "tags", "destroy", "nothing left"]
+    assert {one.name: one.found for one in steps if not one.ok} == failed
+    assert all(one.mend == MENDS[one.name] for one in steps if not one.ok)

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import functools
 import shlex
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import asyncssh
 import msgspec
@@ -30,7 +32,9 @@ from lading.dispatch.cloud.settings import CloudSettings
 from lading.dispatch.cloud.shell import Door, Shell
 
 _PAUSE, _LIST_PATIENCE, _REMOVAL_PATIENCE, _COMMAND_TIMEOUT = 2.0, 90.0, 300.0, 600.0
+_API_TIMEOUT = 60.0
 _REHEARSAL = Path(__file__).with_name("rehearsal.py")
+_API_CHECK = Path(__file__).with_name("api_check.py")
 _Answer = TypeVar("_Answer")
 
 MENDS = {
@@ -49,6 +53,13 @@ MENDS = {
     "agent": "see supervisors.log in DeployRunnerDirectory on the VM",
     "container": "run the engine on the VM by hand",
     "command": "see what it says",
+    "api": "instances have to reach the address of the server through every firewall between them; --listen tries"
+    " another address of this machine",
+    "request": "see supervisors.log in DeployRunnerDirectory on the VM; the engine of Containers.RuntimeEngine has to"
+    " work there",
+    "shell": "the supervisor on the VM has to keep a connection open to the server, and this machine needs ssh"
+    " (openssh-client)",
+    "port": "the supervisor on the VM has to keep a connection open to the server",
     "destroy": "check that the credentials may remove instances; remove this one by hand",
     "nothing left": "remove them by hand, as they are paid for",
 }
@@ -67,9 +78,38 @@ class Step:
     seconds: float = 0.0
 
 
+class TrialServer(Protocol):
+    """A server for the time of a trial, with a dispatcher that has one VM."""
+
+    @property
+    def url(self) -> str:
+        """The address for instances."""
+        ...
+
+    @property
+    def certificate(self) -> str:
+        """The certificate that instances know it by, PEM."""
+        ...
+
+    async def run(self) -> str:
+        """Have a request run on the VM. Raises LadingError."""
+        ...
+
+    async def shell(self) -> str:
+        """Open a shell session in its container. Raises LadingError."""
+        ...
+
+    async def port(self) -> str:
+        """Fetch a page from a published port of its container. Raises LadingError."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What a trial works with. `key` opens VMs for commands; without one none are run there."""
+    """What a trial works with. `key` opens VMs for commands; without one none are run there.
+
+    `server` starts a server for a VM; without one no request is run.
+    """
 
     settings: CloudSettings
     driver: Driver
@@ -79,6 +119,7 @@ class Means:
     clock: Callable[[], float]
     key: asyncssh.SSHKey | None = None
     command: str = ""
+    server: Callable[[Machine], AbstractAsyncContextManager[TrialServer]] | None = None
 
 
 class Trial:
@@ -201,7 +242,7 @@ class Trial:
             await asyncio.sleep(min(_PAUSE, max(0.1, until - self._means.clock())))
 
     async def _use(self, machine: Machine) -> None:
-        """Run a container, and the command that was asked for."""
+        """Run a container, the command that was asked for, and a request with its shell and its port."""
         key, instance = self._means.key, machine.instance
         if key is None or instance is None:
             return
@@ -211,21 +252,56 @@ class Trial:
         await self._attempt("container", self._rehearse(door), lambda found: found)
         if self._means.command:
             await self._attempt("command", self._order(door, self._means.command), lambda found: found)
+        if self._means.server is not None:
+            async with AsyncExitStack() as stack:
+                await self._serve(functools.partial(self._reach_api, door), self._means.server(machine), stack)
+
+    async def _serve(
+        self,
+        reach_api: Callable[[TrialServer], Awaitable[str]],
+        opening: AbstractAsyncContextManager[TrialServer],
+        stack: AsyncExitStack,
+    ) -> None:
+        """Run a request through a server for the time of the trial; enter its container by shell and by port."""
+        opened: list[TrialServer] = []
+
+        async def begin() -> str:
+            opened.append(await stack.enter_async_context(opening))
+            return await reach_api(opened[0])
+
+        if await self._attempt("api", begin(), lambda found: found) is None:
+            return
+        (server,) = opened
+        if await self._attempt("request", server.run(), lambda found: found) is None:
+            return
+        await self._attempt("shell", server.shell(), lambda found: found)
+        await self._attempt("port", server.port(), lambda found: found)
+
+    async def _reach_api(self, door: Door, server: TrialServer) -> str:
+        told = await self._ask(door, _API_CHECK, server.url, server.certificate, timeout=_API_TIMEOUT)
+        if "error" in told:
+            raise Unavailable(f"the VM does not reach {server.url}: {told['error']}")
+        return f"the VM reaches {server.url}: {told['said']}"
 
     async def _rehearse(self, door: Door) -> str:
-        packed = base64.b85encode(zlib.compress(_REHEARSAL.read_bytes(), 9)).decode()
-        program = f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
-        words = ("python3", "-c", program, self._settings.directory)
-        async with Shell(door, timeout=20.0) as shell:
-            command = f"PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH {shell.sudo}{' '.join(map(shlex.quote, words))}"
-            done = await shell.run(command, timeout=_COMMAND_TIMEOUT)
-        try:
-            told = msgspec.json.decode(done.out, type=dict[str, str])
-        except msgspec.DecodeError as error:
-            raise Unavailable(f"exit code {done.code}: {done.words}") from error
+        told = await self._ask(door, _REHEARSAL, self._settings.directory, timeout=_COMMAND_TIMEOUT)
         if "error" in told:
             raise Unavailable(f"{told['engine']}: {told['error']}")
         return f"{told['engine']}: {told['said']}"
+
+    async def _ask(self, door: Door, program: Path, *arguments: str, timeout: float) -> dict[str, str]:
+        """The one line of JSON that a program of ours prints on the VM. Raises Unavailable."""
+        source = await asyncio.to_thread(program.read_bytes)
+        packed = base64.b85encode(zlib.compress(source, 9)).decode()
+        text = f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
+        words = ("python3", "-c", text, *arguments)
+        async with Shell(door, timeout=20.0) as shell:
+            command = f"PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH {shell.sudo}{' '.join(map(shlex.quote, words))}"
+            done = await shell.run(command, timeout=timeout)
+        try:
+            return msgspec.json.decode(done.out, type=dict[str, str])
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"exit code {done.code}: {done.words}") from error
 
     async def _order(self, door: Door, command: str) -> str:
         async with Shell(door, timeout=20.0) as shell:

@@ -1,0 +1,54 @@
+"""Parts of the server of `lading cloud test`; the whole runs in tests/system/test_cloud_trial.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from lading.core.errors import Unavailable
+from lading.core.instances import InstanceType
+from lading.dispatch.cloud.driver import Instance, QuotaReached, Spec
+from lading.testing.cloud_drama import SETTINGS
+from lading.wiring.trial_server import OneInstance, facing
+
+KIND = SETTINGS.types[0]
+SPEC = Spec(kind=KIND, image="", tags={}, user_data="", public_key="")
+
+
+class Two:
+    """A cloud with two instances, in which nothing may be changed."""
+
+    preemption = "ec2"
+
+    async def create(self, spec: Spec) -> Instance:
+        raise AssertionError
+
+    async def list(self) -> list[Instance]:
+        return [Instance(id="i-1"), Instance(id="i-2")]
+
+    async def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        raise AssertionError
+
+    async def destroy(self, id: str) -> None:
+        raise AssertionError
+
+    def group(self, kind: InstanceType) -> str:
+        return f"group of {kind.name}"
+
+
+async def test_a_dispatcher_of_a_trial_sees_one_instance_and_changes_none() -> None:
+    driver = OneInstance(Two(), "i-2")
+    assert [one.id for one in await driver.list()] == ["i-2"]
+    assert (driver.preemption, driver.group(KIND)) == ("ec2", f"group of {KIND.name}")
+    await driver.destroy("i-2")
+    await driver.tag("i-2", {"more": "tags"})
+    with pytest.raises(QuotaReached, match="the trial has one instance at a time"):
+        await driver.create(SPEC)
+
+
+def test_the_address_that_faces_a_vm() -> None:
+    assert facing("127.0.0.2").startswith("127.0.0.")
+    assert facing("::1") == "[::1]"
+    with pytest.raises(Unavailable, match="this machine has no way to 300.0.0.1"):
+        facing("300.0.0.1")
