@@ -22,7 +22,7 @@ from tests.system.cluster import LADING
 
 pytestmark = pytest.mark.system
 TYPES = {
-    "small": {"ProviderType": "t3.small", "VCPUs": 1, "RAM": "1GiB", "Price": 0.1},
+    "small": {"ProviderType": "t3.small", "VCPUs": 1, "RAM": "1GiB", "IncludedScratch": "10GiB", "Price": 0.1},
     "large": {"ProviderType": "t3.large", "VCPUs": 2, "RAM": "2GiB", "Price": 0.2},
 }
 NO_PYTHON = (
@@ -84,6 +84,14 @@ def test_vms_of_this_machine_pass(tmp_path: Path, networks: list[Network]) -> No
     assert found["port"] == "port 8000 of the container answered through the server"
 
 
+def test_a_type_that_can_hold_no_container_is_said(tmp_path: Path, networks: list[Network]) -> None:
+    code, told = test(written(tmp_path / "c.yml", networks[0]), "--type", "large")
+    ((name, said),) = failed(told)
+    assert (code, name) == (1, "request")
+    assert "No instance type can hold it" in said
+    assert "it has too little of: scratch disk" in said
+
+
 def test_a_server_that_vms_do_not_reach_is_said(tmp_path: Path, networks: list[Network]) -> None:
     config = written(tmp_path / "c.yml", networks[0])
     code, told = test(config, "--type", "small", "--listen", "127.0.0.1:0")
@@ -134,7 +142,7 @@ def of_ec2(path: Path, ec2: Ec2, **settings: Any) -> Path:
 
 @pytest.mark.long
 async def test_vms_of_ec2_pass_unless_they_never_boot_or_the_test_is_interrupted(tmp_path: Path, ec2: Ec2) -> None:
-    code, told = await asyncio.to_thread(test, of_ec2(tmp_path / "c.yml", ec2), "--type", "all")
+    code, told = await asyncio.to_thread(test, of_ec2(tmp_path / "c.yml", ec2), "--type", "all", "--no-server")
     assert failed(told) == []
     assert (code, {one["type"] for one in told["steps"]}) == (0, {"", "small", "large"})
     assert ec2.running() == {}

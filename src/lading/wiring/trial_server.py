@@ -47,6 +47,7 @@ PAGE: Final = "the page of the trial"
 _IMAGE: Final = "lading-cloud-test:1"
 _CONFIG: Final = "Containers: {Dispatcher: none}\n"
 _SCRIPT: Final = f"echo {PAGE} >/out/page; exec python3 -m http.server {PORT} --bind 127.0.0.1 --directory /out"
+_TOO_LARGE: Final = "too large"
 _PAUSE: Final = 0.2
 _COMMAND_TIMEOUT: Final = 120.0
 _PORT_TIMEOUT: Final = 30.0
@@ -133,8 +134,7 @@ class RunningServer:
             async with asyncio.timeout(self._patience):
                 return f"{await self._until_running()} runs on the VM"
         except TimeoutError as error:
-            said = await self._client.action("container_requests", self._uuid, "why", method="GET")
-            words = said.get("scheduling_status") or "nothing is said about why"
+            words = (await self._why()).get("scheduling_status") or "nothing is said about why"
             raise Unavailable(f"it does not run after {self._patience:g} s: {words}") from error
 
     async def shell(self) -> str:
@@ -187,7 +187,15 @@ class RunningServer:
             if request["state"] == "Final" or container["state"] in ("Complete", "Cancelled"):
                 said = (container.get("runtime_status") or {}).get("error") or "nothing is said about why"
                 raise Unavailable(f"its container ended as {container['state']}: {said}")
+            if container["state"] == "Queued":
+                for wait in (await self._why()).get("waits", ()):
+                    if wait["reason"] == _TOO_LARGE:
+                        raise Unavailable(wait["sentence"])
             await asyncio.sleep(_PAUSE)
+
+    async def _why(self) -> Record:
+        found: Record = await self._client.action("container_requests", self._uuid, "why", method="GET")
+        return found
 
     async def _lading(self, *arguments: str) -> str:
         """Run a command of `lading` as a user of the server does; what it prints. Raises Unavailable."""
@@ -321,7 +329,7 @@ def _request(kind: InstanceType) -> dict[str, object]:
         "cwd": "/out",
         "output_path": "/out",
         "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
-        "runtime_constraints": {"vcpus": 1, "ram": 128 << 20},
+        "runtime_constraints": {"vcpus": 1, "ram": 128 << 20, "keep_cache_disk": 64 << 20},
         "scheduling_parameters": {"preemptible": kind.preemptible},
         "container_count_max": 1,
         "use_existing": False,
