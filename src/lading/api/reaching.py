@@ -1,6 +1,6 @@
 """The way from this server to the gateway of a container, and the proof that it is that one.
 
-Source: docs/spec/api, section Sessions and tunnels.
+Source: docs/spec/shell, section Authentication.
 
 Directly, where the record names an address; through the tunnel that the gateway has opened to this server; or through
 the other server that has the tunnel. The gateway's certificate is made by itself: what counts is its key, which follows
@@ -13,10 +13,9 @@ Whatever goes wrong at an address is told in the same words, so that they say no
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lading.api.services import Services
 from lading.client.certificates import is_key_of
@@ -39,10 +38,6 @@ class Gateway:
     uuid: str
     proof: str
     expected: str
-    is_ours: bool = False
-    """Whether the supervisor is one of Lading, not Arvados' crunch-run."""
-    key: str = field(default="", repr=False)
-    """What both sides share."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -57,14 +52,6 @@ class Gateway:
 
 async def reach(services: Services, container: Container) -> Gateway:
     """A connection to the gateway of a running container, which has proven to be it. Raises Unavailable."""
-    *others, last = services.gateway_keys(container)
-    for key in others:
-        with contextlib.suppress(Unavailable):
-            return await _reach(services, container, key)
-    return await _reach(services, container, last)
-
-
-async def _reach(services: Services, container: Container, key: str) -> Gateway:
     if sessions.tunnel_url(container.gateway_address) is not None:
         plain = await services.tunnels.open(container.uuid)
     else:
@@ -75,7 +62,7 @@ async def _reach(services: Services, container: Container, key: str) -> Gateway:
             raise _silent(container.uuid) from error
     try:
         async with asyncio.timeout(TIMEOUT):
-            return await _meet(container.uuid, key, plain)
+            return await _meet(services, container.uuid, plain)
     except (OSError, TimeoutError, LadingError, EOFError) as error:
         _drop(plain)
         raise _silent(container.uuid) from error
@@ -89,14 +76,14 @@ def _drop(plain: Pipe) -> None:
     plain.writer.transport.abort()
 
 
-async def _meet(uuid: str, key: str, plain: Pipe) -> Gateway:
+async def _meet(services: Services, uuid: str, plain: Pipe) -> Gateway:
     """Encrypt a connection, and make sure that the gateway of this container is at its end. Raises Corrupt."""
     pipe = await _encrypt(plain)
     certificate = pipe.writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
+    key = services.gateway_key(uuid)
     proof = sessions.request_proof(key, certificate)
-    is_ours = is_key_of(certificate, sessions.identity_seed(key))
-    gateway = Gateway(pipe, uuid, proof, sessions.response_proof(key, proof), is_ours, key)
-    if not is_ours:
+    gateway = Gateway(pipe, uuid, proof, sessions.response_proof(key, proof))
+    if not is_key_of(certificate, sessions.identity_seed(key)):
         await _challenge(gateway)
     return gateway
 

@@ -1,6 +1,6 @@
 """Which port of which container an HTTP request is for, by its path, host or port.
 
-Source: docs/spec/api, section Sessions and tunnels.
+Source: docs/spec/shell, section Published ports.
 
     /services/UUID-PORT/path         by path: UUID of a container or a request
     UUID-PORT.DOMAIN/path            by host, where Services.ContainerWebServices.ExternalURL is https://*.DOMAIN/

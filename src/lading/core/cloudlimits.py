@@ -1,4 +1,6 @@
-"""What a cloud lets a dispatcher have, learned from its refusals: quota, capacity, rate (dispatch-contract B.5).
+"""What a cloud lets a dispatcher have, learned from its refusals: quota, capacity, rate.
+
+Source: docs/spec/cloud, section Limits.
 
 Rules:
 

@@ -1,4 +1,4 @@
-"""Which container runs on which VM, and which VMs to make or let go (dispatch-contract B.4, F.5).
+"""Which container runs on which VM, and which VMs to make or let go (docs/spec/cloud, section Planning).
 
 A planner keeps what it knows from one event to the next, so that a pass looks only at what may have changed; it does
 nothing but decide. Its input is the waiting containers, the rooms (VMs, also those that are still asked for), and the

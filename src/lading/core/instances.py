@@ -1,4 +1,4 @@
-"""Instance types of a cloud, and which of them a container may run on (dispatch-contract B.3).
+"""Instance types of a cloud, and which of them a container may run on (docs/spec/cloud, section Instance types).
 
 Rules:
 

@@ -1,4 +1,4 @@
-"""The life of one VM as a table, and when it is to be shut down (dispatch-contract B.5).
+"""The life of one VM as a table, and when it is to be shut down (docs/spec/cloud, section Life of an instance).
 
     creating   asked for, its name is not known yet
     unknown    found in the list of the cloud with our tag, made by an earlier dispatcher

@@ -1,4 +1,6 @@
-"""What operators see and do of a fleet of VMs: the paths of Arvados' dispatcher (dispatch-contract B.8), as values.
+"""What operators see and do of a fleet of VMs: the paths of Arvados' dispatcher, as values.
+
+Source: docs/spec/cloud, section Management.
 
     GET  /arvados/v1/dispatch/containers                       {items: [entry]} in the order of the queue
     GET  /arvados/v1/dispatch/container?container_uuid=        an entry, or 404

@@ -1,4 +1,4 @@
-"""What is counted of a fleet of VMs, under the names of dispatch-contract B.9."""
+"""What is counted of a fleet of VMs, under the names of docs/spec/cloud, section Metrics."""
 
 from __future__ import annotations
 

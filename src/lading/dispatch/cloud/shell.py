@@ -1,7 +1,8 @@
 """One multiplexed ssh connection to a VM: commands on it, each with a time-out; the host key is pinned.
 
 Clouds give VMs a host key at random, so whoever answers first is believed only once he knows the secret that the VM
-was made with (dispatch-contract B.5). Nothing else is said to him before that; after that his key is the only one.
+was made with (docs/spec/cloud, section Reaching an instance). Nothing else is said to him before that; after that his
+key is the only one.
 """
 
 from __future__ import annotations

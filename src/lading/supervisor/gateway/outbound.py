@@ -1,4 +1,4 @@
-"""The tunnel to the server, for gateways that it cannot reach (docs/spec/containers, section Gateway).
+"""The tunnel to the server, for gateways that it cannot reach (docs/spec/shell, section Tunnel).
 
 The supervisor connects with its own token and its container's key. The server that it meets writes into the record that
 it has the tunnel. Each stream that the server opens is a connection to the gateway. When the tunnel ends, as it does

@@ -1,5 +1,4 @@
-"""The gateway: HTTPS for the server alone, which proves itself and is proven to (docs/spec/containers,
-section Gateway).
+"""The gateway: HTTPS for the server alone, which proves itself and is proven to (docs/spec/shell).
 
     POST /ssh, Upgrade: ssh                         an SSH server whose shell is in the container
     anything with X-Arvados-Container-Target-Port   that request, to a port of the container

@@ -1,4 +1,4 @@
-"""An SSH server whose every session is in one container (docs/spec/containers, section Gateway).
+"""An SSH server whose every session is in one container (docs/spec/shell, section SSH server).
 
 Who comes here was let in by the server, so no more is asked. A session runs a command or a shell by the engine's
 `execute`, with a terminal if the client wants one; sftp runs the image's own sftp-server. Connections go to ports of
@@ -15,7 +15,7 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -30,8 +30,6 @@ from lading.supervisor.engines import Engine, Exec, Execution, Size
 from lading.supervisor.gateway import ports
 
 DEFAULT_USER = "root"
-_NAMELESS = ("", "_")
-"""SSH user names that name nobody; the second is that of Arvados' programs."""
 _KEEPALIVE = 60
 _CIPHERS = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "aes128-ctr"]
 """What processors do by themselves; the bytes are inside of TLS already."""
@@ -60,10 +58,7 @@ class ShellServer:
         task.add_done_callback(self._left.discard)
 
     async def serve(self, pipe: Pipe, user: str, keys: str = "") -> None:
-        """One SSH connection, until either side ends it, whose sessions are left with the detach `keys`.
-
-        Sessions run as `user`; if that is "", as the user whom the SSH client names.
-        """
+        """One SSH connection, until either side ends it. Sessions are those of `user`, left with the detach `keys`."""
         if self._key is None:
             self._key = asyncssh.generate_private_key("ssh-ed25519")
         with contextlib.ExitStack() as undo:
@@ -98,11 +93,11 @@ class ShellServer:
 
 
 def parse_form(form: bytes) -> tuple[str, str]:
-    """The user that a session form names, "" for none, and its detach keys. Raises Invalid for unknown keys."""
+    """The user that a session form names, root by default, and its detach keys. Raises Invalid for unknown keys."""
     given = parse_qs(form.decode("latin-1"))
     keys = given.get("detach_keys", [""])[0]
     sessions.DetachKeys(keys)
-    return given.get("login_username", [""])[0], keys
+    return given.get("login_username", [""])[0] or DEFAULT_USER, keys
 
 
 async def _go_on(execution: Execution, typed: bytes) -> None:
@@ -118,7 +113,7 @@ async def _go_on(execution: Execution, typed: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Who has come in, and where to. `user` is "" until the SSH client has named one."""
+    """Who has come in, and where to."""
 
     engine: Engine
     user: str
@@ -131,10 +126,7 @@ class _Login(asyncssh.SSHServer):
         self._entry = entry
 
     def begin_auth(self, username: str) -> bool:
-        # The form counts first: by itself ssh sends the name of the user at the caller's machine.
-        if not self._entry.user:
-            user = DEFAULT_USER if username in _NAMELESS else username
-            self._entry = replace(self._entry, user=user)
+        del username
         return False
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:

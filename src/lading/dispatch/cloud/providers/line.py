@@ -1,4 +1,6 @@
-"""Requests over a connection of Apache Libcloud, and what a cloud's refusals stand for (dispatch-contract B.7).
+"""Requests over a connection of Apache Libcloud, and what a cloud's refusals stand for.
+
+Source: docs/spec/cloud, section Drivers.
 
 Libcloud logs in, renews tokens, finds the service and speaks HTTP, each request with a time-out; what is asked for is
 written here, as its own verbs leave out what is needed: spot machines, user data, removal of what belongs to a VM.
