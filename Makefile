@@ -1,6 +1,6 @@
 # One verb an action. `make help` lists them.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check security bench fuzz simulate cwl chaos soak cloud hpc shell docs lock clean
+.PHONY: help setup demo test check security bench fuzz simulate cwl chaos soak pages cloud hpc shell docs lock clean
 BIN := .venv/bin
 
 help: ## List what can be made
@@ -58,6 +58,10 @@ MINUTES ?= 60
 soak: ## MINUTES of steady load with random kills: flat memory, nothing left, each request ended once
 	@scripts/setup.sh test
 	@$(BIN)/python -m tests.system.soak --minutes $(MINUTES)
+
+pages: ## Run every console block of README and docs as it is written, also what takes minutes
+	@scripts/setup.sh test
+	$(BIN)/pytest -q -m 'long or not long' tests/docs
 
 hpc: ## Kill daemons, sshd, ranks, conductors and supervisors of MPI clusters, and cut their network
 	@scripts/setup.sh test
