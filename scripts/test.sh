@@ -9,7 +9,7 @@ if [ $# -gt 0 ]; then
     exec .venv/bin/pytest -q "$@"
 fi
 side_by_side=(-n 2 --dist loadfile --no-loadscope-reorder)
-real=(tests/system tests/security tests/arvados_go tests/cwl)
+real=(tests/system tests/docs tests/security tests/arvados_go tests/cwl)
 most_again=3
 failed=.pytest_cache/v/cache/lastfailed
 export COVERAGE_FILE="${COVERAGE_FILE:-$PWD/.coverage}"
