@@ -85,11 +85,15 @@ async def open_tunnel(call: Call) -> Answer:
     caller = Caller(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
     role = writers.role_of(Container.from_record(row), caller)
     secret = call.params.get("auth_secret")
-    is_proven = isinstance(secret, str) and sessions.is_proof(secret, services.gateway_key(uuid))
-    if role not in (writers.Role.SUPERVISOR, writers.Role.HOLDER) or not is_proven:
+    keys = [services.gateway_key(uuid)] if role in (writers.Role.SUPERVISOR, writers.Role.HOLDER) else []
+    if role is writers.Role.HOLDER:
+        # Arvados' dispatchers derive it from their own token.
+        keys.append(sessions.container_key(call.caller.token, uuid))
+    if not isinstance(secret, str) or not any(sessions.is_proof(secret, key) for key in keys):
         raise Unauthenticated("Not logged in: this is not the supervisor of the container, or has another secret")
     sessions.check_state(uuid, Container.from_record(row).state)
     services.tunnels.check_room(uuid)
+    services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
     await _note_tunnel(call)
     headers = {**_switched(sessions.TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
     return Answer(status=101, headers=headers, session=lambda pipe: services.tunnels.serve(uuid, pipe))
@@ -189,7 +193,8 @@ async def _begin(call: Call, container: Container, login: str) -> None:
             ledger = Ledger(tx, services, user_uuid=services.system_user)
             row = await ledger.change_container(row, lifecycle.enter(Container.from_record(row)))
             await ledger.settle()
-        await _note(tx, call, row, "shell", {"login_username": login or "root"})
+        # Without a name in the form the SSH client names the user, in bytes that pass unread.
+        await _note(tx, call, row, "shell", {"login_username": login} if login else {})
 
 
 async def _attend(call: Call, container: Container, gateway: Gateway, pipe: Pipe) -> None:

@@ -1,4 +1,6 @@
-"""Published ports of running containers, over HTTP and WebSocket (docs/spec/shell, section Published ports).
+"""Published ports of running containers, over HTTP and WebSocket.
+
+Source: docs/spec/shell, section Published ports.
 
 Which port of which container a request is for is found out in `sites`. A port whose access is `public` is anybody's;
 any other port is for those who may enter the container. They show a token in Authorization, in the cookie

@@ -13,9 +13,10 @@ Whatever goes wrong at an address is told in the same words, so that they say no
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lading.api.services import Services
 from lading.client.certificates import is_key_of
@@ -38,6 +39,10 @@ class Gateway:
     uuid: str
     proof: str
     expected: str
+    is_ours: bool = False
+    """Whether the supervisor is one of Lading, not Arvados' crunch-run."""
+    key: str = field(default="", repr=False)
+    """What both sides share."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -52,6 +57,14 @@ class Gateway:
 
 async def reach(services: Services, container: Container) -> Gateway:
     """A connection to the gateway of a running container, which has proven to be it. Raises Unavailable."""
+    *others, last = services.gateway_keys(container)
+    for key in others:
+        with contextlib.suppress(Unavailable):
+            return await _reach(services, container, key)
+    return await _reach(services, container, last)
+
+
+async def _reach(services: Services, container: Container, key: str) -> Gateway:
     if sessions.tunnel_url(container.gateway_address) is not None:
         plain = await services.tunnels.open(container.uuid)
     else:
@@ -62,7 +75,7 @@ async def reach(services: Services, container: Container) -> Gateway:
             raise _silent(container.uuid) from error
     try:
         async with asyncio.timeout(TIMEOUT):
-            return await _meet(services, container.uuid, plain)
+            return await _meet(container.uuid, key, plain)
     except (OSError, TimeoutError, LadingError, EOFError) as error:
         _drop(plain)
         raise _silent(container.uuid) from error
@@ -76,14 +89,14 @@ def _drop(plain: Pipe) -> None:
     plain.writer.transport.abort()
 
 
-async def _meet(services: Services, uuid: str, plain: Pipe) -> Gateway:
+async def _meet(uuid: str, key: str, plain: Pipe) -> Gateway:
     """Encrypt a connection, and make sure that the gateway of this container is at its end. Raises Corrupt."""
     pipe = await _encrypt(plain)
     certificate = pipe.writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
-    key = services.gateway_key(uuid)
     proof = sessions.request_proof(key, certificate)
-    gateway = Gateway(pipe, uuid, proof, sessions.response_proof(key, proof))
-    if not is_key_of(certificate, sessions.identity_seed(key)):
+    is_ours = is_key_of(certificate, sessions.identity_seed(key))
+    gateway = Gateway(pipe, uuid, proof, sessions.response_proof(key, proof), is_ours, key)
+    if not is_ours:
         await _challenge(gateway)
     return gateway
 

@@ -1,13 +1,14 @@
 """Sessions in running containers: who may open one, how server and gateway know each other, what may be reached.
 
-Access is a table (docs/spec/shell, section Sessions). An owner is a user who was the last to change every request of
-the container: nobody else's work can be looked into. `Admin` and `User` are the keys of Containers.ShellAccess.
+Access is a table (docs/spec/shell, section Sessions). An owner is a user who was
+the last to change every request of the container: nobody else's work can be looked into. `Admin`
+and `User` are the keys of Containers.ShellAccess.
 
 Server and gateway share a key that is derived from the system root token and the container's uuid, and never sent.
 The key of the gateway's self-signed certificate is derived from that secret too (`identity_seed`): the server knows it
 beforehand, and says nothing to anybody else. Arvados' gateways make a key of their own; so each side also proves that
 it knows the secret for exactly this certificate, and what one was told is of no use at another gateway, for another
-container, or in a later life of the same (docs/spec/shell, section Authentication).
+container, or in a later life of the same.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The door of a container: a socket that listens, and behind it nothing until somebody knocks.
 
 Most containers are never entered, so all that each of them pays for is a socket. TLS, the certificate, SSH and their
-libraries come with the first connection. Where the server cannot reach this machine, the gateway connects to the server
-instead, once the container has run for a moment, and again whenever that connection ends (docs/spec/shell, sections
-Gateway and Tunnel).
+libraries come with the first connection. Where the server cannot reach this machine, the gateway connects to the
+server instead, once the container has run for a moment, and again whenever that connection ends
+(docs/spec/shell, sections Gateway and Tunnel).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The gateway: HTTPS for the server alone, which proves itself and is proven to (docs/spec/shell).
+"""The gateway: HTTPS for the server alone, which proves itself and is proven to (docs/spec/shell,
+section Gateway).
 
     POST /ssh, Upgrade: ssh                         an SSH server whose shell is in the container
     anything with X-Arvados-Container-Target-Port   that request, to a port of the container

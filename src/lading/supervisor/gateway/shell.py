@@ -15,7 +15,7 @@ import signal
 import socket
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -30,6 +30,8 @@ from lading.supervisor.engines import Engine, Exec, Execution, Size
 from lading.supervisor.gateway import ports
 
 DEFAULT_USER = "root"
+_NAMELESS = ("", "_")
+"""SSH user names that name nobody; the second is that of Arvados' programs."""
 _KEEPALIVE = 60
 _CIPHERS = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "aes128-ctr"]
 """What processors do by themselves; the bytes are inside of TLS already."""
@@ -58,7 +60,10 @@ class ShellServer:
         task.add_done_callback(self._left.discard)
 
     async def serve(self, pipe: Pipe, user: str, keys: str = "") -> None:
-        """One SSH connection, until either side ends it. Sessions are those of `user`, left with the detach `keys`."""
+        """One SSH connection, until either side ends it, whose sessions are left with the detach `keys`.
+
+        Sessions run as `user`; if that is "", as the user whom the SSH client names.
+        """
         if self._key is None:
             self._key = asyncssh.generate_private_key("ssh-ed25519")
         with contextlib.ExitStack() as undo:
@@ -93,11 +98,11 @@ class ShellServer:
 
 
 def parse_form(form: bytes) -> tuple[str, str]:
-    """The user that a session form names, root by default, and its detach keys. Raises Invalid for unknown keys."""
+    """The user that a session form names, "" for none, and its detach keys. Raises Invalid for unknown keys."""
     given = parse_qs(form.decode("latin-1"))
     keys = given.get("detach_keys", [""])[0]
     sessions.DetachKeys(keys)
-    return given.get("login_username", [""])[0] or DEFAULT_USER, keys
+    return given.get("login_username", [""])[0], keys
 
 
 async def _go_on(execution: Execution, typed: bytes) -> None:
@@ -113,7 +118,7 @@ async def _go_on(execution: Execution, typed: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Who has come in, and where to."""
+    """Who has come in, and where to. `user` is "" until the SSH client has named one."""
 
     engine: Engine
     user: str
@@ -126,7 +131,10 @@ class _Login(asyncssh.SSHServer):
         self._entry = entry
 
     def begin_auth(self, username: str) -> bool:
-        del username
+        # The form counts first: by itself ssh sends the name of the user at the caller's machine.
+        if not self._entry.user:
+            user = DEFAULT_USER if username in _NAMELESS else username
+            self._entry = replace(self._entry, user=user)
         return False
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
