@@ -88,7 +88,7 @@ def _find(job: tuple[Bug, int]) -> tuple[Bug, tuple[str, str, str] | None]:
 
 
 def _print_row(*columns: str) -> None:
-    widths: Sequence[int] = (24, 10, 6, 14)
+    widths: Sequence[int] = (26, 10, 6, 14)
     cells = (column.ljust(width) for column, width in zip(columns, widths, strict=True))
     sys.stdout.write(f"{' '.join(cells).rstrip()}\n")
     sys.stdout.flush()
