@@ -160,7 +160,7 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/dispatchers.md#slurm": Site(SLURM, ("slurmctld", "munged")),
     "docs/cloud.md": Site(programs=("crun", "sshd", "nsenter")),
     "docs/postgresql.md": Site(POSTGRESQL, ("crun", "pg_dump", "initdb")),
-    "docs/hpc.md": Site(CHECKOUT + UP, MPI),
+    "docs/hpc.md": Site(CHECKOUT + serve("Local: {VCPUs: 8}"), MPI),
     "docs/hpc.md#slurm": Site(SLURM + HPC_IMAGE, (*MPI, "slurmctld", "munged")),
     "docs/hpc.md#cloud": Site(CLOUD + HPC_IMAGE, (*MPI, "nsenter")),
 }

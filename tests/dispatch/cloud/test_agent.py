@@ -26,6 +26,8 @@ while data := s.recv(1 << 20):
         socket.send_fds(s, [json.dumps(out).encode()], [os.pidfd_open(pid)])
     elif m["op"] == "finish":
         s.send(json.dumps({{"op": "ended", "uuid": m["uuid"]}}).encode())
+    elif m["op"] == "ask":
+        s.send(json.dumps({{"op": "asking", "uuid": m["uuid"]}}).encode())
     elif m["op"] == "signal":
         s.send(json.dumps({{"op": "signalled", "uuid": m["uuid"], "signal": m["signal"]}}).encode())
     elif m["op"] == "die":
@@ -139,6 +141,13 @@ def test_prices_are_left_for_supervisors_who_are_told(serving: Any, tmp_path: Pa
     assert hear(serving) == {"op": "priced", "id": 2}
     assert json.loads((tmp_path / "vm/locks/crunch-run-prices.json").read_text()) == history
     assert hear(serving) == {"op": "signalled", "uuid": "u", "signal": "USR2"}
+
+
+def test_a_supervisor_that_is_prepared_goes_on_at_once(serving: Any) -> None:
+    """The room that it has on the machine is its own while it is prepared: nobody else has to be asked."""
+    ask(serving, op="ask", uuid="u")
+    assert hear(serving) == {"op": "asking", "uuid": "u"}
+    assert hear(serving) == {"op": "signalled", "uuid": "u", "signal": "CONT"}
 
 
 def test_the_end_of_a_supervisor_is_told_at_once(serving: Any) -> None:

@@ -8,8 +8,9 @@ Only the standard library of Python 3.9 is used here, as nothing else is promise
 
 `serve` passes requests on to the warm parent (`supervisor.zygote` has them) and its answers back. The descriptors of
 the answers stay here: when one says that a supervisor has ended, {"op":"ended","uuid":U} is sent at once. A ping is
-answered here; the history of {"op":"prices"} is written down for supervisors, who are told to look. When standard
-input ends, so does the warm parent; supervisors live on.
+answered here; a supervisor that is prepared and asks for its turn goes on at once; the history of {"op":"prices"} is
+written down for supervisors, who are told to look. When standard input ends, so does the warm parent; supervisors live
+on.
 """
 
 from __future__ import annotations
@@ -206,6 +207,9 @@ class Bridge:
         if message.get("op") == "ended":
             for descriptor in [one for one, uuid in self.watched.items() if uuid == message["uuid"]]:
                 self.unwatch(descriptor)
+        if message.get("op") == "asking":
+            # The dispatcher keeps its room on the machine while it is prepared: nobody else may have taken it.
+            self.ours.send(json.dumps({"op": "signal", "uuid": message["uuid"], "signal": "CONT"}).encode())
         live = [message["uuid"]] if message.get("op") == "started" else [one["uuid"] for one in message.get("live", [])]
         os.write(1, data + b"\n")
         for uuid, descriptor in zip(live, descriptors):  # noqa: B905 - `strict` is not known to Python 3.9
