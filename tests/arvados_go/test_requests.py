@@ -1,4 +1,4 @@
-"""What `arvados-client` and `crunch-run` of Arvados 3.2.1 send, byte for byte, over a raw connection to `lading up`.
+"""What `arvados-client`, `crunch-run` and `keepproxy` of Arvados 3.2.1 send, byte for byte, to `lading up`.
 
 The requests were recorded on the way from the programs to a server: Go's HTTP client names itself and asks for gzip;
 the programs' own requests for sessions and tunnels name the whole address, and switch protocols without `Connection`.
@@ -6,6 +6,7 @@ the programs' own requests for sessions and tunnels name the whole address, and 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -60,6 +61,21 @@ GET = (
     "X-Request-Id: req-1aft55m2li1bm1kyekb3\r\n"
     "Accept-Encoding: gzip\r\n"
     "\r\n"
+)
+BLOCK = (
+    "PUT /{name} HTTP/1.1\r\n"
+    "Host: {host}\r\n"
+    "User-Agent: Go-http-client/1.1\r\n"
+    "Content-Length: {length}\r\n"
+    "Authorization: Bearer {token}\r\n"
+    "Content-Type: application/octet-stream\r\n"
+    "Via: HTTP/1.1 keepproxy\r\n"
+    "X-Keep-Desired-Replicas: {copies}\r\n"
+    "X-Keep-Storage-Classes: default\r\n"
+    "X-Request-Id: req-65q1vku147bhuepw3a3y\r\n"
+    "Accept-Encoding: gzip\r\n"
+    "\r\n"
+    "{form}"
 )
 FORM = (
     "{method} {path} HTTP/1.1\r\n"
@@ -232,6 +248,18 @@ def test_diagnostics(it: Running) -> None:
     answer = document(it.ask(FORM, path=f"/arvados/v1/collections/{made['uuid']}", **gone))
     assert answer["uuid"] == made["uuid"]
     document(it.ask(FORM, path=f"/arvados/v1/groups/{project}", **gone))
+
+
+def test_keepproxy(it: Running) -> None:
+    """What keepproxy sends on: as many copies as it asks for are confirmed, in each class, by this one service."""
+    data = "what keepproxy was given"
+    name = hashlib.md5(data.encode(), usedforsecurity=False).hexdigest()
+    for copies in ("1", "2"):
+        status, fields, body = it.ask(BLOCK, name=name, copies=copies, form=data)
+        assert (status, fields["x-keep-replicas-stored"]) == (200, copies)
+        assert fields["x-keep-storage-classes-confirmed"] == f"default={copies}"
+    locator = body.decode().strip()
+    assert it.ask(GET, path=f"/{locator}")[2] == data.encode()
 
 
 def test_addresses_that_are_none(it: Running) -> None:

@@ -33,11 +33,12 @@ DISPATCHER_SCOPES: Final = (
 """All that a dispatcher may call: the queue and its events, lock and unlock, reports about what it did."""
 ARVADOS_DISPATCHER_SCOPES: Final = (
     *DISPATCHER_SCOPES,
+    "GET /arvados/v1/users/current",
     "POST /arvados/v1/collections",
     "PUT /arvados/v1/collections/",
     "POST /arvados/v1/connect/",
 )
-"""Also what Arvados' crunch-run does with the token of its dispatcher: it stores its log and brings its tunnel.
+"""Also what Arvados' crunch-run does with the token of its dispatcher: store its log, bring its tunnel, unmount.
 
 Of collections such a token stores the logs of the containers that it has locked (`dispatching.check_log`).
 """
