@@ -4,8 +4,7 @@ doc: A tool that names no image has bash, rev, ps, which and what else a Debian 
 baseCommand: [bash, -c]
 arguments:
 - |
-  words=(stressed desserts)
-  rev <<< "${words[0]}"
+  rev <<< stressed
   ps -o comm= -p $$
   for one in which git curl; do which "$one" > found && [ -s found ] && echo "$one"; done
   rm found
