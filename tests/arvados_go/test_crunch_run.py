@@ -109,8 +109,9 @@ def is_docker_there() -> bool:
 
 
 def logs(cluster: Cluster, request: str) -> str:
-    """What `lading request logs` shows."""
-    return cluster.lading("request", "logs", request).stdout
+    """What `lading request logs` shows, of both streams."""
+    done = cluster.lading("request", "logs", request, check=False)
+    return done.stdout + done.stderr
 
 
 async def test_the_log_of_a_running_container_comes_from_its_gateway(it: Dispatched, tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ async def test_the_log_of_a_running_container_comes_from_its_gateway(it: Dispatc
     key = sessions.container_key(it.secret, it.container)
     async with listening(tmp_path, crunch_run(key, files)) as gateway:
         # Before its tunnel is there, crunch-run says where its gateway is on its own machine.
-        changes = {"state": "Running", "gateway_address": "127.0.0.1:1", "log": saved["portable_data_hash"]}
+        changes = {"state": "Running", "gateway_address": "127.0.0.1:1025", "log": saved["portable_data_hash"]}
         await asyncio.to_thread(it.write, "PUT", f"containers/{it.container}", changes)
         async with tunnelled(it, gateway.port, key, it.secret):
             told = await asyncio.to_thread(logs, it.cluster, it.request)
@@ -154,8 +155,7 @@ def test_the_program_itself(it: Dispatched, tmp_path: Path) -> None:
         while not ("hello" in told and "careful" in told):
             assert running.poll() is None, (tmp_path / "said").read_text()[-3000:]
             assert time.monotonic() < until, told
-            done = it.cluster.lading("request", "logs", it.request, check=False)
-            told = done.stdout
+            told = logs(it.cluster, it.request)
             time.sleep(0.5)
     finally:
         running.terminate()
