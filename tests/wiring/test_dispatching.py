@@ -66,7 +66,8 @@ def test_an_invitation_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert read_membership(tmp_path / "join").token == TOKEN
     invite(directory, tmp_path / "arvados", for_arvados=True)
     assert set(asked[1]) - set(asked[0]) == {
-        "GET /arvados/v1/users/current", "POST /arvados/v1/collections", "PUT /arvados/v1/collections/", "POST /arvados/v1/connect/",
+        "GET /arvados/v1/users/current", "POST /arvados/v1/collections", "PUT /arvados/v1/collections/",
+        "POST /arvados/v1/connect/",
     }  # fmt: skip
     with pytest.raises(Invalid, match="cannot be written"):
         invite(directory, tmp_path / "no" / "join")
