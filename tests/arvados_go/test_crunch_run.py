@@ -13,7 +13,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from lading.client.switching import LIMIT, switch
 from lading.client.tunnel import Tunnel
 from lading.core import sessions
 from tests.api.listening import crunch_run, listening
-from tests.arvados_go.test_requests import FORM, GET, Running, document
+from tests.arvados_go.test_requests import FORM, GET, Running, document, wait_for_log
 from tests.reality import need_root
 from tests.system.arvados_client.environment import client_environment
 from tests.system.cluster import Cluster, running_cluster
@@ -151,12 +150,7 @@ def test_the_program_itself(it: Dispatched, tmp_path: Path) -> None:
     with (tmp_path / "said").open("w") as said:
         running = subprocess.Popen(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
     try:
-        until, told = time.monotonic() + PATIENCE, ""
-        while not ("hello" in told and "careful" in told):
-            assert running.poll() is None, (tmp_path / "said").read_text()[-3000:]
-            assert time.monotonic() < until, told
-            told = logs(it.cluster, it.request)
-            time.sleep(0.5)
+        wait_for_log(it.cluster, it.request, "hello", "careful")
     finally:
         running.terminate()
         running.wait(PATIENCE)
