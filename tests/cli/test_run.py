@@ -171,7 +171,6 @@ def test_preview_stores_nothing(site: Site, image: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([], 2, "Missing argument"),
         (["--input", "x", "--", "c"], 2, "x: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq"),
         (["--input", "in=/etc", "--", "c"], 2, "TARGET must be an absolute path in the container, or stdin"),
         (["--input", "/../in=/etc", "--", "c"], 2, "TARGET must be an absolute path"),

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from lading.supervisor import lockfile
+from lading.supervisor.engines.user_namespace import UserNamespace
 from lading.testing.images import PROGRAMS, tiny_image
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
@@ -75,8 +77,14 @@ class Attack:
     async def enter(self, script: str) -> None:
         """Start a script in the container and leave it there, as somebody with a shell may."""
         if self.engine == "native":
-            state = self.stage.parent.run / CONTAINER / "crun"
-            command = ["crun", "--root", str(state), "--cgroup-manager=disabled", "exec", "--detach"]
+            run = self.stage.parent.run / CONTAINER
+            holder = lockfile.read_holder(run)
+            assert holder is not None
+            # crun's files are in the supervisor's mounts where the container has a user namespace.
+            mounts = ["nsenter", "--mount", f"--target={holder.PID}"]
+            places = (UserNamespace(run).directory / "crun", run / "crun")
+            seen = [place for place in places if Path(f"/proc/{holder.PID}/root/{place}").exists()]
+            command = [*mounts, "crun", "--root", str(seen[0]), "--cgroup-manager=disabled", "exec", "--detach"]
         else:
             command = ["docker", "-H", f"unix://{self.settings[f'{self.engine}_socket']}", "exec", "--detach"]
         null = subprocess.DEVNULL

@@ -95,10 +95,13 @@ async def staged(
     parent = start_parent(directory)
     socket = directory / "api.sock"
     fields = {"api_socket": str(socket), "stop_grace_period": 5.0, "unreachable_timeout": 10.0, **assignment}
+    loop = asyncio.get_running_loop()
+    loop.add_reader(parent.connection, parent.hear)
     try:
         async with serving(server, uds=str(socket)):
             yield Stage(parent, server, directory, image, fields)
     finally:
+        loop.remove_reader(parent.connection)
         parent.connection.close()
         parent.process.wait(PATIENCE)
     left = [path.name for path in parent.run.iterdir()]

@@ -251,7 +251,7 @@ class NativeEngine:
         linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
         if self._state == self._run:
             removal.discard(self._run / "crun", aside=removal.beside(self._run))
-            self._log.unlink(missing_ok=True)
+        self._log.unlink(missing_ok=True)
         if self._lease >= 0:
             os.close(self._lease)
             self._lease = -1
@@ -434,7 +434,8 @@ class NativeEngine:
 
     @property
     def _log(self) -> Path:
-        return self._state / "crun.log"
+        # On disk, so that the command line of crun says which run directory it serves.
+        return self._run / "crun.log"
 
     def _check_started(self) -> None:
         """Tell a command that failed from one that was never started. Raises ExecutionError for the latter."""
