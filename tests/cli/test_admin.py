@@ -46,7 +46,8 @@ def run(*arguments: object, code: int = 0) -> str:
 
 
 def test_a_dispatcher_is_admitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def invite(_: DataDirectory, file: Path) -> Membership:
+    def invite(_: DataDirectory, file: Path, *, for_arvados: bool) -> Membership:
+        assert not for_arvados
         return Membership(api="https://h:1", token=f"v2/uuid/{file.name}")
 
     monkeypatch.setattr(dispatching, "invite", invite)

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         environment = {**os.environ, TABLE: str(table)}
         command = [sys.executable, *_PYTEST, *arguments]
         code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
-        rows = _read(table)
+        rows = read_table(table)
     _print(rows)
     not_held = [row for row in rows if row["outcome"] != "passed"]
     print(f"{len(rows)} attacks, {len(rows) - len(not_held)} held, {len(not_held)} not held or not run")
@@ -66,13 +66,15 @@ def _audit() -> bool:
     return not vulnerable
 
 
-def _read(table: Path) -> list[dict[str, str]]:
+def read_table(table: Path) -> list[dict[str, str]]:
+    """A row for each attack, with its worst outcome: one that was held may fail while it is cleaned up."""
     if not table.exists():
         return []
     rows: dict[str, dict[str, str]] = {}
     for line in table.read_text().splitlines():
         row = json.loads(line)
-        if rows.get(row["test"], row)["outcome"] != "failed":
+        known = rows.get(row["test"])
+        if known is None or known["outcome"] != "failed":
             rows[row["test"]] = row
     return sorted(rows.values(), key=lambda row: row["test"])
 
