@@ -17,6 +17,7 @@ from lading.supervisor.engines import Engine, EngineSettings, Spec
 from lading.supervisor.engines.docker import DockerEngine
 from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
+from lading.supervisor.engines.user_namespace import UserNamespace
 from tests.bell import Bell
 from tests.contracts.engine_suite import CONTAINER, PATIENCE, IsolatingEngineSuite, Kit
 from tests.reality import need_program, need_root
@@ -55,14 +56,17 @@ class TestNative(IsolatingEngineSuite):
 
     async def test_it_is_stopped_before_crun_has_written_who_it_is(self, kit: Kit) -> None:
         made, script = kit.bind("/made"), "trap 'exit 9' TERM; echo > /made/bell; while :; do sleep 0.01; done"
-        status = Path(kit.settings.run_directory) / "crun" / CONTAINER / "status"
+        run = Path(kit.settings.run_directory)
+        # With a user namespace crun's files are in memory.
+        places = [place / "crun" / CONTAINER / "status" for place in (run, UserNamespace(run).directory)]
         with Bell(Path(made.source) / "bell") as bell:
             task = asyncio.create_task(kit.run(script, binds=(made,)))
             await bell.rung()
             async with asyncio.timeout(PATIENCE):
-                while not status.exists():
+                while not any(status.exists() for status in places):
                     await asyncio.sleep(0)
-            status.unlink()
+            for status in places:
+                status.unlink(missing_ok=True)
             kit.stop.set()
             assert (await task)[0].code == 9
 
