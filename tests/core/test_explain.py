@@ -133,6 +133,10 @@ def test_status_sentences(container: Any, dispatcher: str | None, sentence: str)
     assert explain.status_sentence(container, dispatcher) == sentence
 
 
+def test_a_container_that_nobody_wants_yet_waits_as_its_request_does() -> None:
+    assert explain.status_sentence(make_container(priority=0), "x", "it waits for another") == "it waits for another"
+
+
 @pytest.mark.parametrize(
     ("state", "changes", "sentence"),
     [

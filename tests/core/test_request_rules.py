@@ -20,8 +20,11 @@ def refusal(*, fully: bool = True, committing: bool = True, **changes: Any) -> s
     return refused.value.message
 
 
-def test_a_complete_request_is_valid() -> None:
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_a_complete_request_is_valid(nodes: int) -> None:
     record: JsonObject = {**make_request().to_record(), "state": "Committed"}
+    scheduling: JsonObject = {**record["scheduling_parameters"], "nodes": nodes}  # type: ignore[dict-item]
+    record["scheduling_parameters"] = scheduling
     request_rules.validate(record, fully=True, committing=True, policy=POLICY)
 
 
