@@ -67,9 +67,10 @@ def take_own_mounts(directory: Path) -> None:
     if os.geteuid() != 0:
         return
     linux.leave_mount_namespace(directory)
-    # Without it containers start some milliseconds later, and nothing else.
-    with contextlib.suppress(OSError):
-        user_namespace.hold_in_memory()
+    # Without it containers start some milliseconds later, and nothing else. It never lands in the machine's namespace.
+    if linux.has_own_mounts():
+        with contextlib.suppress(OSError):
+            user_namespace.hold_in_memory()
 
 
 async def _run(assignment: Assignment, engines: EngineMaker) -> int:
