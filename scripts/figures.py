@@ -1,0 +1,116 @@
+"""`python scripts/figures.py [CHECKOUT]`: figures of the source code below `src/lading`.
+
+Complexity is McCabe's: one for each function, and one more for each branch, loop, exception
+handler, `case`, boolean operator, conditional expression and condition of a comprehension in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_SHORT = 100
+_WIDE = 100
+_COMPLEX = 10
+_BRANCHES = (
+    ast.If,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.ExceptHandler,
+    ast.IfExp,
+    ast.match_case,
+)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def main(checkout: Path) -> None:
+    """Print the figures of a checkout."""
+    source = checkout / "src"
+    paths = sorted((source / "lading").rglob("*.py"))
+    texts = {path: path.read_text() for path in paths}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    lines = [line for text in texts.values() for line in text.splitlines()]
+    comments, code = _comments(texts.values())
+    complexities = [_complexity(one) for tree in trees.values() for one in _functions(tree)]
+    folders = Counter(path.parent for path in paths if path.name != "__init__.py")
+    largest, modules = folders.most_common(1)[0]
+    names = Counter(
+        node.name
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    figures: dict[str, object] = {
+        "source files": len(paths),
+        "lines": len(lines),
+        "modules of the largest folder": f"{modules} ({largest.relative_to(source)})",
+        "public class names defined twice or more": sum(1 for count in names.values() if count > 1),
+        f"modules under {_SHORT} lines with one importer": _lonely(source, texts, trees),
+        "complexity, mean": f"{sum(complexities) / len(complexities):.2f}",
+        f"functions of complexity over {_COMPLEX}": _share(complexities),
+        "lines of comments in lines of code": f"{comments / code:.1%}",
+        f"lines over {_WIDE} columns": sum(1 for line in lines if len(line) > _WIDE),
+    }
+    for name, value in figures.items():
+        print(f"{name:<48}{value}")  # noqa: T201
+
+
+def _share(complexities: list[int]) -> str:
+    over = sum(1 for one in complexities if one > _COMPLEX)
+    return f"{over} of {len(complexities)} ({over / len(complexities):.1%})"
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))
+
+
+def _complexity(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    found, rest = 1, list(ast.iter_child_nodes(function))
+    while rest:
+        node = rest.pop()
+        if isinstance(node, _FUNCTIONS):
+            continue
+        found += isinstance(node, _BRANCHES)
+        found += len(node.values) - 1 if isinstance(node, ast.BoolOp) else 0
+        found += len(node.ifs) if isinstance(node, ast.comprehension) else 0
+        rest += ast.iter_child_nodes(node)
+    return found
+
+
+def _comments(texts: Iterable[str]) -> tuple[int, int]:
+    comments, code = set[tuple[int, int]](), set[tuple[int, int]]()
+    for number, text in enumerate(texts):
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                comments.add((number, token.start[0]))
+            elif token.type not in (tokenize.NL, tokenize.NEWLINE, tokenize.ENDMARKER):
+                code.update((number, line) for line in range(token.start[0], token.end[0] + 1))
+    return len(comments), len(code)
+
+
+def _lonely(source: Path, texts: dict[Path, str], trees: dict[Path, ast.Module]) -> int:
+    names = {path: ".".join(path.relative_to(source).with_suffix("").parts) for path in texts}
+    known, importers = set(names.values()), defaultdict[str, set[str]](set)
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    importers[inner if inner in known else node.module].add(names[path])
+    return sum(
+        1
+        for path, name in names.items()
+        if path.name not in ("__init__.py", "__main__.py")
+        and len(importers[name]) == 1
+        and len(texts[path].splitlines()) < _SHORT
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1])
