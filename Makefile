@@ -46,8 +46,8 @@ cwl: ## Run every CWL case of tests/cwl with cwltool and with arvados-cwl-runner
 SEEDS ?= 10000
 simulate: ## Run SEEDS seeds of 500 steps of a simulated installation, find all planted bugs; 4 times 1,000 Slurm jobs
 	@scripts/setup.sh test
-	@$(BIN)/python -m lading.testing.simulation --seeds $(SEEDS)
-	@$(BIN)/python -m lading.testing.slurm_drama --seeds 4 --jobs 1000
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+	@$(BIN)/python -m tests.simulation.slurm_scenario --seeds 4 --jobs 1000
 
 chaos: ## Kill everything, again and again, under 2,000 local containers and 500 through Slurm; an API dead for two minutes
 	@scripts/setup.sh test
@@ -74,7 +74,7 @@ shell: ## Enter containers with OpenSSH on every engine and fleet, directly and 
 
 cloud: ## 300 containers over 20 VMs of an EC2 on this machine, the dispatcher killed twice; 6 times 2,000 and once 20,000 in made-up time
 	@scripts/setup.sh test
-	@$(BIN)/python -m lading.testing.cloud_drama --seeds 6 --soak --exits 3000
+	@$(BIN)/python -m tests.simulation.cloud_scenario --seeds 6 --soak --exits 3000
 	@$(BIN)/python -m tests.system.cloud
 	$(BIN)/pytest -q -m 'long or not long' tests/system/test_cloud_trial.py tests/system/test_cloud_troubles.py
 

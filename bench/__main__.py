@@ -1,4 +1,5 @@
-"""`python -m bench`: all measurements in one run, or the parts that are named; prints tables, writes JSON.
+"""`python -m bench`: all measurements in one run, or the parts that are named; prints tables,
+writes JSON.
 
 The exit code is 1 when a promise was broken.
 """
@@ -32,8 +33,8 @@ from bench.engines import ENGINES
 from bench.figures import Figure
 
 _PARTS = (
-    "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections", "cloud", "sessions",
-    "hpc", "queue", "memory",
+    "containers", "steps", "outputs", "slurm", "api", "blocks", "put", "mount", "collections",
+    "cloud", "sessions", "hpc", "queue", "memory",
 )  # fmt: skip
 
 
@@ -58,19 +59,26 @@ def main() -> int:
         figures += slurm.measure(jobs=options.jobs, rounds=options.slurm_rounds)
     if "api" in options.parts:
         figures += api.measure(
-            count=options.records, databases=options.database, parts=options.only, profile=options.profile
+            count=options.records,
+            databases=options.database,
+            parts=options.only,
+            profile=options.profile,
         )
     if "blocks" in options.parts:
         figures += blocks.measure(rounds=options.rounds)
     if "mount" in options.parts:
-        figures += mount.measure(size=options.mount_size, files=options.mount_files, turns=options.mount_turns)
+        figures += mount.measure(
+            size=options.mount_size, files=options.mount_files, turns=options.mount_turns
+        )
     if "collections" in options.parts:
         figures += collections.measure(files=options.many)
     if "cloud" in options.parts:
         figures += cloud.measure(machines=options.machines, waiting=options.waiting)
         figures += vms.measure(starts=options.starts, kills=options.kills)
     if "sessions" in options.parts:
-        figures += sessions.measure(sessions=options.sessions, movers=options.movers, size=options.moved)
+        figures += sessions.measure(
+            sessions=options.sessions, movers=options.movers, size=options.moved
+        )
     if "hpc" in options.parts:
         figures += hpc.measure()
     if "put" in options.parts:
@@ -87,24 +95,42 @@ def main() -> int:
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"what to measure: {', '.join(_PARTS)}; all if none is named")
-    parser.add_argument("--output", type=Path, default=Path("build/bench.json"), help="where the JSON goes")
+    parser.add_argument(
+        "parts", nargs="*", help=f"what to measure: {', '.join(_PARTS)}; all if none is named"
+    )
+    parser.add_argument(
+        "--output", type=Path, default=Path("build/bench.json"), help="where the JSON goes"
+    )
     group = parser.add_argument_group("cloud")
     group.add_argument("--machines", type=int, default=3000, help="VMs of the simulated fleet")
     group.add_argument("--waiting", type=int, default=100_000, help="containers that wait")
-    group.add_argument("--starts", type=int, default=40, help="containers on a warm VM, one at a time")
+    group.add_argument(
+        "--starts", type=int, default=40, help="containers on a warm VM, one at a time"
+    )
     group.add_argument("--kills", type=int, default=10, help="supervisors on a VM that are killed")
     group = parser.add_argument_group("queue")
     group.add_argument("--queued", type=int, default=100_000, help="requests that wait")
-    group.add_argument("--restarts", type=int, default=5, help="restarts of the server and its dispatcher")
+    group.add_argument(
+        "--restarts", type=int, default=5, help="restarts of the server and its dispatcher"
+    )
     group = parser.add_argument_group("memory")
-    group.add_argument("--million", type=int, default=1_000_000, help="files of the large upload; 0: none")
-    group.add_argument("--log-size", type=int, default=1400 << 20, help="bytes of the large log; 0: none")
+    group.add_argument(
+        "--million", type=int, default=1_000_000, help="files of the large upload; 0: none"
+    )
+    group.add_argument(
+        "--log-size", type=int, default=1400 << 20, help="bytes of the large log; 0: none"
+    )
     group = parser.add_argument_group("containers")
-    group.add_argument("--containers", type=int, default=500, help="no-op containers for the throughput")
-    group.add_argument("--samples", type=int, default=100, help="containers for the latency, one at a time")
+    group.add_argument(
+        "--containers", type=int, default=500, help="no-op containers for the throughput"
+    )
+    group.add_argument(
+        "--samples", type=int, default=100, help="containers for the latency, one at a time"
+    )
     group.add_argument("--docker-samples", type=int, default=10, help="runs of docker")
-    group.add_argument("--sbatch-jobs", type=int, default=200, help="jobs of the loop of sbatch --wrap true")
+    group.add_argument(
+        "--sbatch-jobs", type=int, default=200, help="jobs of the loop of sbatch --wrap true"
+    )
     group.add_argument("--engine", choices=ENGINES, default="auto", help="what runs the containers")
     group.add_argument("--no-floors", action="store_true", help="measure Lading only")
     group = parser.add_argument_group("steps")
@@ -114,31 +140,61 @@ def _parse() -> argparse.Namespace:
     group.add_argument("--size", type=int, default=5 << 30, help="bytes of the large output")
     group = parser.add_argument_group("slurm")
     group.add_argument("--jobs", type=int, default=200, help="jobs of one round")
-    group.add_argument("--slurm-rounds", type=int, default=7, help="rounds, each of bare sbatch and of the fleet")
+    group.add_argument(
+        "--slurm-rounds", type=int, default=7, help="rounds, each of bare sbatch and of the fleet"
+    )
     group = parser.add_argument_group("api")
-    group.add_argument("--records", type=int, default=1_000_000, help="finished requests in the databases")
-    group.add_argument("--database", nargs="+", choices=api.DATABASES, default=api.DATABASES, help="which databases")
-    group.add_argument("--only", nargs="+", choices=tuple(api.PARTS), default=tuple(api.PARTS), help="which of these")
-    group.add_argument("--profile", type=Path, help="a directory for cProfile's account of the servers")
+    group.add_argument(
+        "--records", type=int, default=1_000_000, help="finished requests in the databases"
+    )
+    group.add_argument(
+        "--database",
+        nargs="+",
+        choices=api.DATABASES,
+        default=api.DATABASES,
+        help="which databases",
+    )
+    group.add_argument(
+        "--only",
+        nargs="+",
+        choices=tuple(api.PARTS),
+        default=tuple(api.PARTS),
+        help="which of these",
+    )
+    group.add_argument(
+        "--profile", type=Path, help="a directory for cProfile's account of the servers"
+    )
     group = parser.add_argument_group("blocks")
-    group.add_argument("--rounds", type=int, default=2, help="rounds of three blocks, each beside the floor")
+    group.add_argument(
+        "--rounds", type=int, default=2, help="rounds of three blocks, each beside the floor"
+    )
     group = parser.add_argument_group("mount")
     group.add_argument("--mount-size", type=int, default=512, help="MiB of the file that is read")
-    group.add_argument("--mount-files", type=int, default=10_000, help="small files that are found and read")
+    group.add_argument(
+        "--mount-files", type=int, default=10_000, help="small files that are found and read"
+    )
     group.add_argument("--mount-turns", type=int, default=3, help="mounts of each kind, in turns")
     group = parser.add_argument_group("collections")
     group.add_argument("--many", type=int, default=100_000, help="files of the collection")
     group = parser.add_argument_group("sessions")
-    group.add_argument("--sessions", type=int, default=200, help="sessions in one container at once")
+    group.add_argument(
+        "--sessions", type=int, default=200, help="sessions in one container at once"
+    )
     group.add_argument("--movers", type=int, default=10, help="those of them that move data")
-    group.add_argument("--moved", type=int, default=100_000_000, help="bytes that each of these reads")
+    group.add_argument(
+        "--moved", type=int, default=100_000_000, help="bytes that each of these reads"
+    )
     group = parser.add_argument_group("put")
     group.add_argument("--small-files", type=int, default=10_000, help="files of 4 KiB")
-    group.add_argument("--put-rounds", type=int, default=3, help="how often each program stores them")
+    group.add_argument(
+        "--put-rounds", type=int, default=3, help="how often each program stores them"
+    )
     options = parser.parse_args()
     unknown = [one for one in options.parts if one not in _PARTS]
     if unknown:
-        parser.error(f"{unknown[0]}: nothing of that name is measured; there are {', '.join(_PARTS)}")
+        parser.error(
+            f"{unknown[0]}: nothing of that name is measured; there are {', '.join(_PARTS)}"
+        )
     options.parts = options.parts or _PARTS
     return options
 

@@ -1,6 +1,8 @@
-"""The plan for a large fleet: passes over VMs and waiting containers of many shapes, in processor time and memory.
+"""The plan for a large fleet: passes over VMs and waiting containers of many shapes, in processor
+time and memory.
 
-The floor is the least that anybody would have to do who looked at everything: sort the queue once by its key.
+The floor is the least that anybody would have to do who looked at everything: sort the queue once
+by its key.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from dataclasses import replace
 from random import Random
 
 from bench.figures import Figure, durations
-from lading.core.berths import Room
-from lading.core.cloudlimits import Limits
-from lading.core.fleetplan import Planner, Rules, Waiting
-from lading.core.instances import InstanceType, Shape
-from lading.core.sizing import GIB, MIB, Resources
+from lading.core.resources import GIB, MIB, Resources
+from lading.core.scheduling.cloud_limits import Limits
+from lading.core.scheduling.cloud_plan import Rules, Waiting
+from lading.core.scheduling.cloud_planner import Planner
+from lading.core.scheduling.gang_placement import Room
+from lading.core.scheduling.instance_types import InstanceType, Shape
 
 FULL, INCREMENTAL, MEMORY = 150.0, 10.0, 400.0
 _ROUNDS = 5
@@ -25,17 +28,27 @@ _EVENTS = 300
 
 
 def measure(*, machines: int, waiting: int) -> list[Figure]:
-    """Full passes over a fleet that is nearly full, idle, or not there yet; passes after one event; memory."""
+    """Full passes over a fleet that is nearly full, idle, or not there yet; passes after one event;
+    memory.
+    """
     queue = _queue(waiting)
     one = Resources(1, 2 * GIB, 10 * GIB)
     limits = Limits(most=machines)
-    figures = [durations(f"floor: sort {waiting:,} keys", [_cost(lambda: sorted(q.key for q in queue))] * _ROUNDS)]
+    figures = [
+        durations(
+            f"floor: sort {waiting:,} keys", [_cost(lambda: sorted(q.key for q in queue))] * _ROUNDS
+        )
+    ]
     tracemalloc.start()
     planner = _planner(queue, machines, idle=False)
     planner.decide(limits, now=0.0)
     used = tracemalloc.get_traced_memory()[1] / MIB
     tracemalloc.stop()
-    for name, idle, there in (("nearly full", False, machines), ("all idle", True, machines), ("none yet", True, 0)):
+    for name, idle, there in (
+        ("nearly full", False, machines),
+        ("all idle", True, machines),
+        ("none yet", True, 0),
+    ):
         costs = [_pass(queue, there, limits, idle=idle) for _ in range(_ROUNDS)]
         figures.append(durations(f"full pass, {machines:,} VMs {name}", costs, p50_limit=FULL))
     figures += _events(planner, limits, one)
@@ -58,8 +71,18 @@ def _events(planner: Planner, limits: Limits, freed: Resources) -> list[Figure]:
     ends, arrivals, leaves = [], [], []
     for number in range(_EVENTS):
         room = planner.rooms[draw.choice(names)]
-        ends.append(_cost(lambda room=room: planner.put(replace(room, free=room.free + freed)), planner, limits))  # type: ignore[misc]
-        new = Waiting(f"bench-new-{number}", draw.randrange(1000) << 40, "2027", _shapes()[number % 7])
+        ends.append(
+            _cost(
+                lambda room=room: planner.put(  # type: ignore[misc]
+                    replace(room, free=room.free + freed)
+                ),
+                planner,
+                limits,
+            )
+        )
+        new = Waiting(
+            f"bench-new-{number}", draw.randrange(1000) << 40, "2027", _shapes()[number % 7]
+        )
         arrivals.append(_cost(lambda new=new: planner.add(new), planner, limits))  # type: ignore[misc]
         leaves.append(_cost(lambda new=new: planner.remove(new.uuid), planner, limits))  # type: ignore[misc]
     return [
@@ -74,7 +97,9 @@ def _pass(queue: list[Waiting], machines: int, limits: Limits, *, idle: bool) ->
     return _cost(lambda: planner.decide(limits, now=0.0))
 
 
-def _cost(work: Callable[[], object], planner: Planner | None = None, limits: Limits | None = None) -> float:
+def _cost(
+    work: Callable[[], object], planner: Planner | None = None, limits: Limits | None = None
+) -> float:
     gc.collect()
     began = time.process_time()
     work()
@@ -86,7 +111,10 @@ def _cost(work: Callable[[], object], planner: Planner | None = None, limits: Li
 def _types() -> tuple[InstanceType, ...]:
     return tuple(
         InstanceType(
-            name=f"t{n}", provider_type=f"t{n}", resources=Resources(n, n * 4 * GIB, n * 50 * GIB), price=n * 0.05
+            name=f"t{n}",
+            provider_type=f"t{n}",
+            resources=Resources(n, n * 4 * GIB, n * 50 * GIB),
+            price=n * 0.05,
         )
         for n in (2, 4, 8, 16, 32, 64)
     )
@@ -120,7 +148,11 @@ def _planner(queue: list[Waiting], machines: int, *, idle: bool) -> Planner:
     planner.extend(queue)
     for number in range(machines):
         kind = draw.choice(types)
-        cores = kind.resources.vcpus if idle else int(kind.resources.vcpus * draw.choice((0, 0, 0, 0, 0.1, 0.25)))
+        cores = (
+            kind.resources.vcpus
+            if idle
+            else int(kind.resources.vcpus * draw.choice((0, 0, 0, 0, 0.1, 0.25)))
+        )
         free = Resources(cores, cores * 4 * GIB, cores * 50 * GIB)
         planner.put(Room(f"i-{number}", kind.name, free, ready=True, empty=idle))
     return planner

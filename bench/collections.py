@@ -1,10 +1,13 @@
-"""A collection of very many files: opened, listed and changed, beside the unmodified Arvados client on the same one.
+"""A collection of very many files: opened, listed and changed, beside the unmodified Arvados client
+on the same one.
 
-    python -m bench.collections PATH     in a process of its own: opens the manifest in a file; prints seconds and MB
+    python -m bench.collections PATH     in a process of its own: opens the manifest in a file;
+    prints seconds and MB
 
-Opening is from the text to a tree that can be walked; it waits for nothing, so processor time is what counts. Its
-memory is the most that the process ever had, the text and Python itself included. Changing is one `replace_files` that
-moves, copies and deletes; the server changes the whole manifest and writes it.
+Opening is from the text to a tree that can be walked; it waits for nothing, so processor time is
+what counts. Its memory is the most that the process ever had, the text and Python itself included.
+Changing is one `replace_files` that moves, copies and deletes; the server changes the whole
+manifest and writes it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from bench.figures import Figure, absent, durations
 from bench.service import connected, serving
 from lading.client.api import ApiClient, Record
 from lading.client.blocks import BlockClient
-from lading.core import filetree
+from lading.core.data import filetree
 from tests.system.arvados_client.environment import client_environment
 
 OPEN_LIMIT = 1000.0
@@ -46,7 +49,9 @@ for _ in range(3):
 
 
 def measure(*, files: int) -> list[Figure]:
-    """Everything about one collection of so many files. Raises RuntimeError when a result is not as it should be."""
+    """Everything about one collection of so many files. Raises RuntimeError when a result is not as
+    it should be.
+    """
     with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
         work = Path(folder)
         with serving(work / "data") as environment:
@@ -69,7 +74,9 @@ async def _store(api: ApiClient, files: int) -> Record:
     blocks, nodes = BlockClient(api.transport, api.token), dict[str, filetree.Node]()
     for start in range(0, files, _FILES_PER_DIRECTORY):
         count = min(_FILES_PER_DIRECTORY, files - start)
-        data = b"".join(hashlib.sha256(b"%d" % (start + one)).digest() * (_FILE // 32) for one in range(count))
+        data = b"".join(
+            hashlib.sha256(b"%d" % (start + one)).digest() * (_FILE // 32) for one in range(count)
+        )
         locator = await blocks.put(data)
         for one in range(count):
             path = f"directory{start // _FILES_PER_DIRECTORY:05d}/file{start + one:08d}.dat"
@@ -94,11 +101,14 @@ def _open(text: Path, files: int) -> list[Figure]:
     most = max(memory)
     size = text.stat().st_size / 1e6
     return [
-        durations(f"split {size:.1f} MB of manifest", floors, note="the floor: into words, nothing else"),
+        durations(
+            f"split {size:.1f} MB of manifest", floors, note="the floor: into words, nothing else"
+        ),
         durations(f"open {files} files", seconds, p50_limit=OPEN_LIMIT),
         Figure(
-            name=f"open {files} files, memory", unit="MB", count=len(memory), p50=most, met=most <= MEMORY_LIMIT,
-            target=f"<= {MEMORY_LIMIT:g} MB", note="MB in all, the most of any run (not ms)",
+            name=f"open {files} files, memory", unit="MB", count=len(memory), p50=most,
+            met=most <= MEMORY_LIMIT, target=f"<= {MEMORY_LIMIT:g} MB",
+            note="MB in all, the most of any run (not ms)",
         ),
     ]  # fmt: skip
 
@@ -108,10 +118,14 @@ def _open_by_peer(environment: dict[str, str], uuid: str) -> Figure:
     try:
         python = client_environment() / "python"
         command = [str(python), "-c", _PEER, uuid]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=300, check=True
+        )
     except (AssertionError, subprocess.SubprocessError) as error:
         return absent(name, f"could not be run: {str(error)[-200:]}")
-    return durations(name, [float(line) for line in done.stdout.split()], note="CollectionReader and one find")
+    return durations(
+        name, [float(line) for line in done.stdout.split()], note="CollectionReader and one find"
+    )
 
 
 async def _on_the_server(api: ApiClient, record: Record, files: int) -> list[Figure]:
@@ -155,7 +169,9 @@ async def _on_the_server(api: ApiClient, record: Record, files: int) -> list[Fig
     ]
 
 
-async def _call(api: ApiClient, method: str, path: str, status: int, *, body: bytes = b"", **headers: str) -> None:
+async def _call(
+    api: ApiClient, method: str, path: str, status: int, *, body: bytes = b"", **headers: str
+) -> None:
     sent = {**api.headers, **headers}
     answer = await api.transport.request(method, path, headers=sent, body=body)
     if answer.status != status:

@@ -1,4 +1,6 @@
-"""A container engine of the benchmark's own: its daemon, if it needs one, and the configuration that names it."""
+"""A container engine of the benchmark's own: its daemon, if it needs one, and the configuration
+that names it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from lading.supervisor import linux
 
 ENGINES = ("auto", "native", "docker", "podman")
 _START = 30.0
-# Podman asks for as many files and processes as the system allows; a machine that is a container itself has fewer.
+# Podman asks for as many files and processes as the system allows; a machine that is a container
+# itself has fewer.
 _PODMAN = """[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
 [engine]
@@ -35,30 +38,41 @@ def configured(engine: str) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         containers = {"RuntimeEngine": engine}
         if engine in ("docker", "podman"):
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lb-", ignore_cleanup_errors=True)))
+            folder = Path(
+                stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix="lb-", ignore_cleanup_errors=True)
+                )
+            )
             # Podman leaves its storage mounted.
             stack.callback(linux.unmount_below, folder)
             start = floors.own_daemon if engine == "docker" else _podman
             host = stack.enter_context(start(folder))
             if not host:
-                raise RuntimeError(f"{engine}: no daemon could be started; is it installed, and are you root?")
+                raise RuntimeError(
+                    f"{engine}: no daemon could be started; is it installed, and are you root?"
+                )
             containers[f"{engine.capitalize()}Socket"] = host.removeprefix("unix://")
         yield "" if engine == "auto" else json.dumps({"Containers": containers})
 
 
 @contextlib.contextmanager
 def _podman(folder: Path) -> Iterator[str]:
-    """The address of podman's service with everything below `folder`, or nothing when it does not start."""
+    """The address of podman's service with everything below `folder`, or nothing when it does not
+    start.
+    """
     configuration, socket = folder / "containers.conf", folder / "podman.sock"
     configuration.write_text(_PODMAN)
     command = [
-        "podman", "--root", f"{folder}/storage", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp",
-        "system", "service", "--time=0", f"unix://{socket}",
+        "podman", "--root", f"{folder}/storage", "--runroot", f"{folder}/run",
+        "--tmpdir", f"{folder}/tmp", "system", "service", "--time=0", f"unix://{socket}",
     ]  # fmt: skip
     with (folder / "log").open("wb") as log:
         try:
             service = subprocess.Popen(
-                command, stdout=log, stderr=log, env=os.environ | {"CONTAINERS_CONF": str(configuration)}
+                command,
+                stdout=log,
+                stderr=log,
+                env=os.environ | {"CONTAINERS_CONF": str(configuration)},
             )
         except FileNotFoundError:
             yield ""

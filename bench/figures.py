@@ -10,7 +10,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One row of the report. `target` is what the project promises, `met` whether it was kept (None: no promise).
+    """One row of the report. `target` is what the project promises, `met` whether it was kept
+    (None: no promise).
 
     `server`, `database` and `client` are milliseconds of processor time for each thing done.
     """
@@ -30,7 +31,9 @@ class Figure:
 
 
 class Calls(Protocol):
-    """Calls that were made: how long each took and all of them together, and whose processor time it cost (seconds)."""
+    """Calls that were made: how long each took and all of them together, and whose processor time
+    it cost (seconds).
+    """
 
     seconds: float
     latencies: list[float]
@@ -40,7 +43,9 @@ class Calls(Protocol):
 
 
 def percentile(samples: Sequence[float], share: float) -> float:
-    """The smallest sample that at least `share` (0 to 1) of all samples do not exceed. Raises ValueError for none."""
+    """The smallest sample that at least `share` (0 to 1) of all samples do not exceed. Raises
+    ValueError for none.
+    """
     if not samples:
         raise ValueError("no samples")
     return sorted(samples)[max(0, math.ceil(share * len(samples)) - 1)]
@@ -54,7 +59,9 @@ def durations(
     p50_limit: float | None = None,
     p99_limit: float | None = None,
 ) -> Figure:
-    """A row of durations, shown in milliseconds; `p50_limit` and `p99_limit` (milliseconds) are the promises."""
+    """A row of durations, shown in milliseconds; `p50_limit` and `p99_limit` (milliseconds) are the
+    promises.
+    """
     half, most = percentile(seconds, 0.5) * 1000, percentile(seconds, 0.99) * 1000
     wanted = (("p50", half, p50_limit), ("p99", most, p99_limit))
     limits = [(which, found, limit) for which, found, limit in wanted if limit is not None]
@@ -70,7 +77,9 @@ def durations(
     )
 
 
-def throughput(name: str, count: int, seconds: float, *, note: str = "", least: float | None = None) -> Figure:
+def throughput(
+    name: str, count: int, seconds: float, *, note: str = "", least: float | None = None
+) -> Figure:
     """A row of things per second; `least` is the promise."""
     rate = count / seconds
     return Figure(
@@ -93,7 +102,9 @@ def calls(
     done: int | None = None,
     note: str = "",
 ) -> Figure:
-    """A row of calls. The promises: `least` a second, and `p99_limit` milliseconds; `done` counts those that matter."""
+    """A row of calls. The promises: `least` a second, and `p99_limit` milliseconds; `done` counts
+    those that matter.
+    """
     count = len(run.latencies) if done is None else done
     rate, most = count / run.seconds, percentile(run.latencies, 0.99) * 1000
     promises = [] if least is None else [(f">= {least:g} /s", rate >= least)]

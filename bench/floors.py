@@ -1,7 +1,8 @@
 """What the machine takes for a container without Lading: `crun run` and `docker run` of /bin/true.
 
-Nothing is saved by either, so they are floors, not equals. crun refuses cgroup mounts of the hybrid layout, so its
-loop runs in a mount namespace in which the version 2 hierarchy is taken away (lab 1); the loop is this module again:
+Nothing is saved by either, so they are floors, not equals. crun refuses cgroup mounts of the hybrid
+layout, so its loop runs in a mount namespace in which the version 2 hierarchy is taken away (lab
+1); the loop is this module again:
 
     python -m bench.floors BUNDLE COUNT AT_ONCE     prints the seconds of each run as JSON
 """
@@ -36,11 +37,16 @@ def measure_crun(work: Path, *, count: int) -> list[Figure]:
         pairs, seconds = _crun_loop(bundle, count, at_once=2)
     except subprocess.CalledProcessError as error:
         return [absent(name, f"failed: {(error.stderr or '').strip()[-200:]}")]
-    return [durations(name, alone), throughput("crun run, two at a time", len(pairs), seconds, note="nothing is saved")]
+    return [
+        durations(name, alone),
+        throughput("crun run, two at a time", len(pairs), seconds, note="nothing is saved"),
+    ]
 
 
 def measure_docker(work: Path, *, count: int) -> Figure:
-    """`docker run --rm --network none` of /bin/true, one after another; starts a daemon of its own if none answers."""
+    """`docker run --rm --network none` of /bin/true, one after another; starts a daemon of its own
+    if none answers.
+    """
     name = "docker run alone"
     if shutil.which("docker") is None:
         return absent(name, "docker is not installed")
@@ -50,18 +56,28 @@ def measure_docker(work: Path, *, count: int) -> Figure:
             return absent(name, "no docker daemon answers and none could be started")
         docker = ["docker", "--host", host]
         rootfs = make_rootfs(work / "docker-rootfs")
-        tar = subprocess.run(["tar", "-C", str(rootfs), "-c", "."], stdout=subprocess.PIPE, check=True).stdout
-        subprocess.run([*docker, "import", "-", _IMAGE], input=tar, stdout=subprocess.DEVNULL, check=True)
-        stack.callback(subprocess.run, [*docker, "rmi", "-f", _IMAGE], stdout=subprocess.DEVNULL, check=False)
+        tar = subprocess.run(
+            ["tar", "-C", str(rootfs), "-c", "."], stdout=subprocess.PIPE, check=True
+        ).stdout
+        subprocess.run(
+            [*docker, "import", "-", _IMAGE], input=tar, stdout=subprocess.DEVNULL, check=True
+        )
+        stack.callback(
+            subprocess.run, [*docker, "rmi", "-f", _IMAGE], stdout=subprocess.DEVNULL, check=False
+        )
         command = [*docker, "run", "--rm", "--network", "none", _IMAGE, "/bin/true"]
         time_command(command)
-        return durations(name, [time_command(command) for _ in range(count)], note="nothing is saved")
+        return durations(
+            name, [time_command(command) for _ in range(count)], note="nothing is saved"
+        )
 
 
 def make_rootfs(target: Path) -> Path:
     """A root file system with /bin/true and its libraries."""
     program = Path(shutil.which("true") or "/bin/true").resolve()
-    listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["ldd", str(program)], capture_output=True, text=True, check=True
+    ).stdout
     needed = [word for line in listed.splitlines() for word in line.split() if word.startswith("/")]
     for source, name in [(program, "/bin/true"), *((Path(word), word) for word in needed)]:
         place = target / name.lstrip("/")
@@ -81,7 +97,9 @@ def make_bundle(folder: Path) -> Path:
     spec["process"] |= {"terminal": False, "args": ["/bin/true"]}
     spec["process"].pop("rlimits", None)
     for kind, names in spec["process"].get("capabilities", {}).items():
-        spec["process"]["capabilities"][kind] = [name for name in names if name != "CAP_SYS_RESOURCE"]
+        spec["process"]["capabilities"][kind] = [
+            name for name in names if name != "CAP_SYS_RESOURCE"
+        ]
     (folder / "config.json").write_text(json.dumps(spec))
     return folder
 
@@ -94,7 +112,9 @@ def find_daemon() -> str:
 
 @contextlib.contextmanager
 def own_daemon(work: Path) -> Iterator[str]:
-    """A docker daemon with everything below `work`; yields its address, or nothing when it does not start."""
+    """A docker daemon with everything below `work`; yields its address, or nothing when it does not
+    start.
+    """
     if shutil.which("dockerd") is None:
         yield ""
         return
@@ -120,7 +140,13 @@ def own_daemon(work: Path) -> Iterator[str]:
 def time_command(command: Sequence[str]) -> float:
     """Seconds that a command takes. Raises CalledProcessError when it fails."""
     began = time.perf_counter()
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    subprocess.run(
+        command,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
     return time.perf_counter() - began
 
 

@@ -1,4 +1,5 @@
-"""The daemon of HPC containers: memory and processor time beside the code, its start, its end of 1,000 processes.
+"""The daemon of HPC containers: memory and processor time beside the code, its start, its end of
+1,000 processes.
 
 The daemon is the packed one, as images have it, on a plain Python.
 """
@@ -15,8 +16,8 @@ import time
 from pathlib import Path
 
 from bench.figures import Figure, durations
-from lading.hpc.caller import Caller
 from lading.hpc.conductor import FOLLOW_TIME, PERIOD
+from lading.hpc.daemon_client import Caller
 from lading.hpc.package import write_package
 from lading.testing.hpc import Rig, until
 
@@ -45,8 +46,12 @@ def measure(*, starts: int = 5, seconds: float = 30.0) -> list[Figure]:
     return rows(began, used=used, memory=memory, ended=ended, left=left)
 
 
-def rows(began: list[float], *, used: float, memory: float, ended: float, left: int) -> list[Figure]:
-    """The rows of the report: seconds of starts, percent of a core, MiB, seconds and processes left of the kill."""
+def rows(
+    began: list[float], *, used: float, memory: float, ended: float, left: int
+) -> list[Figure]:
+    """The rows of the report: seconds of starts, percent of a core, MiB, seconds and processes left
+    of the kill.
+    """
     return [
         durations("HPC daemon: start to ready", began, p50_limit=READY),
         Figure(
@@ -54,8 +59,8 @@ def rows(began: list[float], *, used: float, memory: float, ended: float, left: 
             target=f"<= {MEMORY:g} MiB", met=memory <= MEMORY,
         ),
         Figure(
-            name="HPC daemon: of a core while the code runs, followed", unit="%", count=1, rate=used,
-            target=f"< {IDLE:g} %", met=used < IDLE, note=f"{used:.4f} %",
+            name="HPC daemon: of a core while the code runs, followed", unit="%", count=1,
+            rate=used, target=f"< {IDLE:g} %", met=used < IDLE, note=f"{used:.4f} %",
         ),
         Figure(
             name=f"HPC daemon: kill of {_CHILDREN} descendants", unit="s", count=1, rate=ended,
@@ -76,11 +81,15 @@ def _start(root: Path, command: tuple[str, ...]) -> float:
 
 
 def _beside(rig: Rig, seconds: float) -> tuple[float, float]:
-    """Percent of a core, and MiB resident, while code runs, followed all the time as a conductor does it."""
+    """Percent of a core, and MiB resident, while code runs, followed all the time as a conductor
+    does it.
+    """
     rig.code("exec sleep 1000")
     rig.start()
     caller = Caller("127.0.0.1", rig.identity, rig.port)
-    return asyncio.run(_follow(rig, caller, seconds)), statistics.mean([_resident(rig), _resident(rig)])
+    return asyncio.run(_follow(rig, caller, seconds)), statistics.mean(
+        [_resident(rig), _resident(rig)]
+    )
 
 
 async def _follow(rig: Rig, caller: Caller, seconds: float) -> float:
@@ -103,8 +112,10 @@ def _end_all(root: Path, command: tuple[str, ...]) -> tuple[float, int]:
     rig.up()
     mark = f"100{os.getpid()}"
     rig.code(
-        f"trap '' TERM; for i in $(seq {_CHILDREN // 2}); do (setsid sleep {mark} & exec sleep {mark}) & done; "
-        f"while [ $(pgrep -cf 'sleep {mark}') -lt {_CHILDREN} ]; do sleep 0.2; done; touch {root}/all; wait"
+        f"trap '' TERM; for i in $(seq {_CHILDREN // 2}); "
+        f"do (setsid sleep {mark} & exec sleep {mark}) & done; "
+        f"while [ $(pgrep -cf 'sleep {mark}') -lt {_CHILDREN} ]; do sleep 0.2; done; "
+        f"touch {root}/all; wait"
     )
     rig.configure(childFailurePolicy="direct")
     try:

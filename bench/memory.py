@@ -1,7 +1,8 @@
 """How much memory commands take for what is large: a log of 1.4 GB, a million files.
 
-Each command is a whole process; the kernel says how much it had at most (`VmHWM`). The large log is one that a
-container has written; the files are on a file system of their own where there is a loop device, gone afterwards.
+Each command is a whole process; the kernel says how much it had at most (`VmHWM`). The large log is
+one that a container has written; the files are on a file system of their own where there is a loop
+device, gone afterwards.
 """
 
 from __future__ import annotations
@@ -59,7 +60,12 @@ def _logs(environment: dict[str, str], size: int) -> list[Figure]:
         "logs -f": ("-f",),
     }
     return [
-        _figure(f"lading request {what}, {size >> 20} MiB", ("request", "logs", *more, uuid), environment, MOST_LOG)
+        _figure(
+            f"lading request {what}, {size >> 20} MiB",
+            ("request", "logs", *more, uuid),
+            environment,
+            MOST_LOG,
+        )
         for what, more in asked.items()
     ]
 
@@ -67,7 +73,11 @@ def _logs(environment: dict[str, str], size: int) -> list[Figure]:
 async def _write_log(environment: dict[str, str], size: int) -> str:
     """The uuid of a request whose container has written a log of that size."""
     image = await asyncio.to_thread(_add_image, environment)
-    command = ["sh", "-c", f"yes {'x' * (_LINE - 1)} | head -n {size // (_LINE + _STAMP)}; echo end >&2"]
+    command = [
+        "sh",
+        "-c",
+        f"yes {'x' * (_LINE - 1)} | head -n {size // (_LINE + _STAMP)}; echo end >&2",
+    ]
     async with connected(environment) as client:
         uuid = await submit(client, image, command)
         async with asyncio.timeout(_PATIENCE):
@@ -77,7 +87,18 @@ async def _write_log(environment: dict[str, str], size: int) -> str:
 
 
 def _add_image(environment: dict[str, str]) -> str:
-    command = [*_LADING, "image", "add", "--from-host", "sh", "yes", "head", "--name", "bench:2", "--json"]
+    command = [
+        *_LADING,
+        "image",
+        "add",
+        "--from-host",
+        "sh",
+        "yes",
+        "head",
+        "--name",
+        "bench:2",
+        "--json",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return str(json.loads(done.stdout)["pdh"])
 
@@ -109,7 +130,9 @@ def _make(folder: Path, count: int, *, per_folder: int, size: int = 0) -> None:
             os.close(descriptor)
 
 
-def _figure(name: str, arguments: Sequence[str], environment: dict[str, str], most: float) -> Figure:
+def _figure(
+    name: str, arguments: Sequence[str], environment: dict[str, str], most: float
+) -> Figure:
     began = time.perf_counter()
     peak = _peak(arguments, environment)
     return Figure(
@@ -134,7 +157,8 @@ def _peak(arguments: Sequence[str], environment: dict[str, str]) -> float:
             stdout=subprocess.DEVNULL,
             stderr=said,
         )
-        # What the kernel tells of an ended process counts what it had of ours before its program began.
+        # What the kernel tells of an ended process counts what it had of ours before its program
+        # began.
         while process.poll() is None:
             most = max(most, _high_water(process.pid))
             time.sleep(_LOOK)
@@ -164,8 +188,14 @@ def _file_system(place: Path, files: int) -> Iterator[Path]:
         file.truncate(room)
     made = ["mkfs.ext4", "-q", "-O", "^has_journal", "-b", str(_BLOCK), "-I", "256"]
     try:
-        subprocess.run([*made, "-N", str(int(files * 1.3) + 10_000), str(image)], check=True, capture_output=True)
-        subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True, capture_output=True)
+        subprocess.run(
+            [*made, "-N", str(int(files * 1.3) + 10_000), str(image)],
+            check=True,
+            capture_output=True,
+        )
+        subprocess.run(
+            ["mount", "-o", "loop", str(image), str(place)], check=True, capture_output=True
+        )
     except (OSError, subprocess.CalledProcessError):
         image.unlink()
         yield place

@@ -1,21 +1,23 @@
 """`lading mount` against unmodified `arv-mount`: the same server, in turns, in one run.
 
-A turn is a new mount with an empty cache of its own, of each kind; who goes first alternates. Each reads a large file
-of its own, as large and as random as the other's, 1 MiB at a time into memory that is there. Before a reading both
-find the same:
+A turn is a new mount with an empty cache of its own, of each kind; who goes first alternates. Each
+reads a large file of its own, as large and as random as the other's, 1 MiB at a time into memory
+that is there. Before a reading both find the same:
 
     case            server's blocks    the mount's own cache     kernel's pages of the mounted file
     cold            put, never read    empty                     none
     warm            not asked          filled by `cold`          as `cold` left them
     kernel empty    not asked          filled by `cold`          let go (POSIX_FADV_DONTNEED)
 
-The kernel of the server's machine has let go of its pages of what was put. What a mount keeps in its own cache is as
-its own first reading left it; both keep files, whose pages the kernel may have, and arv-mount has them mapped.
-`random` and `readers` begin as `kernel empty` does. What is promised is the ratio of the medians.
+The kernel of the server's machine has let go of its pages of what was put. What a mount keeps in
+its own cache is as its own first reading left it; both keep files, whose pages the kernel may have,
+and arv-mount has them mapped. `random` and `readers` begin as `kernel empty` does. What is promised
+is the ratio of the medians.
 
-Server and mounts are on one machine here: the server lends `lading mount` its files (`lading.blobs.lending`), as for
-anybody whose server is on his machine; the mount hashes what is lent and does not keep it a second time. The rows `over
-HTTPS` are those of a mount that knows of no such server, as one on another machine.
+Server and mounts are on one machine here: the server lends `lading mount` its files
+(`lading.blobs.fd_passing`), as for anybody whose server is on his machine; the mount hashes what is
+lent and does not keep it a second time. The rows `over HTTPS` are those of a mount that knows of no
+such server, as one on another machine.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class Scene:
 
 @dataclass
 class Turns:
-    """Seconds by what was measured, of the clock and of the mount's processor; the most memory it took, in bytes."""
+    """Seconds by what was measured, of the clock and of the mount's processor; the most memory it
+    took, in bytes.
+    """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     busy: dict[str, list[float]] = field(default_factory=dict)
@@ -127,7 +131,9 @@ def _put_large(work: Path, environment: dict[str, str], size: int) -> str:
 
 
 def _put(environment: dict[str, str], path: Path) -> str:
-    done = subprocess.run([*_LADING, "put", str(path)], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*_LADING, "put", str(path)], env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"lading put failed: {done.stderr.strip()[-500:]}")
     return done.stdout.strip()
@@ -138,14 +144,26 @@ async def _make_many(environment: dict[str, str], small: str) -> str:
     async with connected(environment) as client:
         record = await client.get("collections", small, select=("uuid", "manifest_text"))
         locator = record["manifest_text"].split(" ")[1]
-        tokens = " ".join(f"{number}:{1 + number % 9}:d{number // 1000}/file{number:06}" for number in range(_MANY))
-        made = await client.create("collections", {"manifest_text": f". {locator} {tokens}\n", "name": "many"})
+        tokens = " ".join(
+            f"{number}:{1 + number % 9}:d{number // 1000}/file{number:06}"
+            for number in range(_MANY)
+        )
+        made = await client.create(
+            "collections", {"manifest_text": f". {locator} {tokens}\n", "name": "many"}
+        )
     return str(made["portable_data_hash"])
 
 
 @contextlib.contextmanager
 def _lading(scene: Scene, place: Path) -> Iterator[int]:
-    command = [*_LADING, "mount", str(place / "mount"), "--foreground", "--cache-dir", str(place / "cache")]
+    command = [
+        *_LADING,
+        "mount",
+        str(place / "mount"),
+        "--foreground",
+        "--cache-dir",
+        str(place / "cache"),
+    ]
     with _mounted(command, place, scene.environment) as process:
         # The command waits for the process that serves.
         yield int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0])
@@ -161,22 +179,35 @@ def _lading_apart(scene: Scene, place: Path) -> Iterator[int]:
 @contextlib.contextmanager
 def _arv(scene: Scene, place: Path) -> Iterator[int]:
     program = str(client_environment() / "arv-mount")
-    command = [program, "--foreground", "--disk-cache", "--disk-cache-dir", str(place / "cache"), str(place / "mount")]
+    command = [
+        program,
+        "--foreground",
+        "--disk-cache",
+        "--disk-cache-dir",
+        str(place / "cache"),
+        str(place / "mount"),
+    ]
     with _mounted(command, place, scene.environment) as process:
         yield process.pid
 
 
 @contextlib.contextmanager
-def _mounted(command: list[str], place: Path, environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _mounted(
+    command: list[str], place: Path, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     (place / "mount").mkdir(parents=True)
     (place / "cache").mkdir()
     with (place / "log").open("wb") as log:
-        process = subprocess.Popen(command, env=environment | {"HOME": str(place)}, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            command, env=environment | {"HOME": str(place)}, stdout=log, stderr=log
+        )
     try:
         limit = time.monotonic() + _PATIENCE
         while not (place / "mount" / "by_id" / "README").exists():
             if process.poll() is not None or time.monotonic() > limit:
-                raise RuntimeError(f"{command[0]} did not mount: {(place / 'log').read_text().strip()[-500:]}")
+                raise RuntimeError(
+                    f"{command[0]} did not mount: {(place / 'log').read_text().strip()[-500:]}"
+                )
             time.sleep(0.05)
         yield process
     finally:
@@ -266,7 +297,9 @@ def _busy(pid: int) -> float:
 def _memory(pid: int) -> int:
     """The most memory that the process has taken, in bytes."""
     text = Path(f"/proc/{pid}/status").read_text()
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmHWM:")) << 10
+    return (
+        next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmHWM:")) << 10
+    )
 
 
 def _rows(ours: Turns, theirs: Turns, apart: Turns, *, size: int, files: int) -> list[Figure]:
@@ -286,7 +319,12 @@ def _rows(ours: Turns, theirs: Turns, apart: Turns, *, size: int, files: int) ->
     for name, shown, amount, least in (
         ("cold", f"read {size} MiB, cold, files lent (MB/s)", megabytes, _FAST),
         ("warm", f"read {size} MiB, warm, files lent (MB/s)", megabytes, _FAST),
-        ("kernel empty", f"read {size} MiB, warm, kernel empty, files lent (MB/s)", megabytes, _FAST),
+        (
+            "kernel empty",
+            f"read {size} MiB, warm, kernel empty, files lent (MB/s)",
+            megabytes,
+            _FAST,
+        ),
         ("random", "4 KiB at random, warm (reads/s)", _RANDOM_READS, 1.0),
         ("readers", f"{_READERS} readers at once, warm (MB/s)", megabytes, 1.0),
         ("find", f"find in {files} files (files/s)", files, 1.0),
@@ -315,7 +353,8 @@ def _rows(ours: Turns, theirs: Turns, apart: Turns, *, size: int, files: int) ->
             target=f"< {_OPEN_LIMIT:g} s, < {_MEMORY_LIMIT // _MIB} MiB",
             met=taken < _OPEN_LIMIT and ours.memory < _MEMORY_LIMIT,
             client=ours.median_busy("open") * 1000,
-            note=f"{ours.memory >> 20} MiB; arv-mount {theirs.median('open'):.2f} s, {theirs.memory >> 20} MiB",
+            note=f"{ours.memory >> 20} MiB; arv-mount {theirs.median('open'):.2f} s, "
+            f"{theirs.memory >> 20} MiB",
         )
     )
     return rows

@@ -1,8 +1,9 @@
 """Saving large outputs: one of very many files and one of very many bytes.
 
-The clock runs from the end of the command until the container is Complete, the log saved too. The floor is hashing the
-same number of bytes once, as nothing can be stored that was not; for many files it is reading and hashing files of the
-same size. The memory is the most that the supervisor ever had (VmHWM), pages shared with the warm parent included.
+The clock runs from the end of the command until the container is Complete, the log saved too. The
+floor is hashing the same number of bytes once, as nothing can be stored that was not; for many
+files it is reading and hashing files of the same size. The memory is the most that the supervisor
+ever had (VmHWM), pages shared with the warm parent included.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from bench.service import add_image, connected, serving
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_file
-from lading.core import filetree
+from lading.core.data import filetree
 from lading.core.timestamps import parse_time
 
 MANY = """
@@ -39,7 +40,9 @@ SHARE = 0.6
 MEMORY = 100.0
 _MIB = 1 << 20
 _RAM = 8 << 30
-"""Of the container: what it has written is in its memory, and is read from there. With less, the disk is measured."""
+"""Of the container: what it has written is in its memory, and is read from there. With less, the
+disk is measured.
+"""
 _SAMPLE = 1 << 30
 _PIECE = 1 << 20
 _LIMIT = 600.0
@@ -66,7 +69,9 @@ async def _lading(environment: dict[str, str], work: Path, files: int, size: int
     return figures
 
 
-async def _measure(client: ApiClient, watch: Watch, image: str, work: Path, *, files: int, size: int) -> list[Figure]:
+async def _measure(
+    client: ApiClient, watch: Watch, image: str, work: Path, *, files: int, size: int
+) -> list[Figure]:
     data = work / "data"
     hashing = await asyncio.to_thread(_hash_large, work, min(size, _SAMPLE))
     seconds, memory, found = await _run(client, watch, image, data, [LARGE, str(size)])
@@ -74,7 +79,12 @@ async def _measure(client: ApiClient, watch: Watch, image: str, work: Path, *, f
         raise RuntimeError(f"the large output has {found[0]} files of {found[1]} bytes")
     figures = [
         Figure(name="hashing alone, one large file", unit="MB/s", count=1, rate=hashing / 1e6),
-        _rate(f"output of {size / 1e9:.1f} GB saved", size / seconds / 1e6, "MB/s", floor=hashing / 1e6),
+        _rate(
+            f"output of {size / 1e9:.1f} GB saved",
+            size / seconds / 1e6,
+            "MB/s",
+            floor=hashing / 1e6,
+        ),
         _memory(f"memory of its supervisor, {size / 1e9:.1f} GB", memory),
     ]
     reading = await asyncio.to_thread(_hash_many, work, files)
@@ -92,17 +102,28 @@ async def _measure(client: ApiClient, watch: Watch, image: str, work: Path, *, f
 def _rate(name: str, rate: float, unit: str, *, floor: float) -> Figure:
     target, share = f">= {SHARE * 100:.0f} % of hashing", rate / floor
     note = f"{100 * share:.0f} % of hashing alone"
-    return Figure(name=name, unit=unit, count=1, rate=rate, target=target, met=share >= SHARE, note=note)
+    return Figure(
+        name=name, unit=unit, count=1, rate=rate, target=target, met=share >= SHARE, note=note
+    )
 
 
 def _memory(name: str, size: float) -> Figure:
-    return Figure(name=name, unit="MB", count=1, rate=size / 1e6, target=f"<= {MEMORY:g} MB", met=size / 1e6 <= MEMORY)
+    return Figure(
+        name=name,
+        unit="MB",
+        count=1,
+        rate=size / 1e6,
+        target=f"<= {MEMORY:g} MB",
+        met=size / 1e6 <= MEMORY,
+    )
 
 
 async def _run(
     client: ApiClient, watch: Watch, image: str, data: Path, command: list[str]
 ) -> tuple[float, float, tuple[int, int]]:
-    """Seconds to save the output of a shell script, bytes of memory, and the number and size of its files."""
+    """Seconds to save the output of a shell script, bytes of memory, and the number and size of its
+    files.
+    """
     uuid = await submit(client, image, ["sh", "-c", *command], ram=_RAM)
     watching = asyncio.create_task(_watch_memory(data / "run", set(_supervisors(data / "run"))))
     await watch.end(uuid, limit=_LIMIT)
@@ -111,12 +132,16 @@ async def _run(
     request = await client.get("container_requests", uuid)
     container = await client.get("containers", request["container_uuid"])
     if container["state"] != "Complete" or container["exit_code"] != 0:
-        raise RuntimeError(f"{container['uuid']} ended {container['state']}: {container['runtime_status']}")
+        raise RuntimeError(
+            f"{container['uuid']} ended {container['state']}: {container['runtime_status']}"
+        )
     blocks = BlockClient(client.transport, client.token)
     ended = parse_time(await _line(client, blocks, container["log"], _ENDED)).timestamp()
     seconds = parse_time(container["modified_at"]).timestamp() - ended
     record = await client.get("collections", request["output_uuid"])
-    sizes = [file.size for _, file in filetree.files(filetree.from_manifest(record["manifest_text"]))]
+    sizes = [
+        file.size for _, file in filetree.files(filetree.from_manifest(record["manifest_text"]))
+    ]
     return seconds, float(memory) if isinstance(memory, int) else 0.0, (len(sizes), sum(sizes))
 
 

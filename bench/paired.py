@@ -1,8 +1,10 @@
-"""`python -m bench.paired CHECKOUT`: this checkout beside another one, in turns, so that both see the same machine.
+"""`python -m bench.paired CHECKOUT`: this checkout beside another one, in turns, so that both see
+the same machine.
 
-A `lading up` of each checkout runs all the time. One container of this one follows one of the other, in an order that
-changes; then bursts of containers, also in turns. The table has the shares of this checkout in the figures of the
-other one. A checkout needs an environment of its own in `.venv` (`scripts/setup.sh`).
+A `lading up` of each checkout runs all the time. One container of this one follows one of the
+other, in an order that changes; then bursts of containers, also in turns. The table has the shares
+of this checkout in the figures of the other one. A checkout needs an environment of its own in
+`.venv` (`scripts/setup.sh`).
 """
 
 from __future__ import annotations
@@ -51,17 +53,30 @@ class Side:
 
 def main() -> int:
     """Measure both sides; the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m bench.paired", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("checkout", type=Path, help="the other checkout, with its environment in .venv")
-    parser.add_argument("--containers", type=int, default=200, help="containers of each side, one at a time")
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.paired", description=__doc__.split("\n", 1)[0]
+    )
+    parser.add_argument(
+        "checkout", type=Path, help="the other checkout, with its environment in .venv"
+    )
+    parser.add_argument(
+        "--containers", type=int, default=200, help="containers of each side, one at a time"
+    )
     parser.add_argument("--bursts", type=int, default=8, help="bursts of each side")
     parser.add_argument("--burst", type=int, default=60, help="containers of a burst")
-    parser.add_argument("--config", default="", help="configuration file of this checkout's server, as JSON")
-    parser.add_argument("--engine", choices=ENGINES, default="auto", help="what runs the containers")
+    parser.add_argument(
+        "--config", default="", help="configuration file of this checkout's server, as JSON"
+    )
+    parser.add_argument(
+        "--engine", choices=ENGINES, default="auto", help="what runs the containers"
+    )
     options = parser.parse_args()
     other = options.checkout / ".venv/bin/python"
     if not other.exists():
-        print(f"{other} does not exist; run scripts/setup.sh test in {options.checkout}", file=sys.stderr)
+        print(
+            f"{other} does not exist; run scripts/setup.sh test in {options.checkout}",
+            file=sys.stderr,
+        )
         return 2
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lading-bench-")))
@@ -110,7 +125,10 @@ async def _one(side: Side, *, counted: bool) -> None:
 
 async def _burst(side: Side, count: int) -> None:
     used, began = _processor_time(side.server), time.time()
-    submitted = [submit(side.client, side.image, ["sh", "-c", SCRIPT, str(number)]) for number in range(count)]
+    submitted = [
+        submit(side.client, side.image, ["sh", "-c", SCRIPT, str(number)])
+        for number in range(count)
+    ]
     ends = [await side.watch.end(uuid) for uuid in await asyncio.gather(*submitted)]
     side.rates.append(count / (max(ends) - began))
     # What follows an end still belongs to the burst.
@@ -119,7 +137,9 @@ async def _burst(side: Side, count: int) -> None:
 
 
 def _processor_time(root: int) -> float:
-    """Milliseconds of processor time of a process, all its descendants, and all that they have waited for."""
+    """Milliseconds of processor time of a process, all its descendants, and all that they have
+    waited for.
+    """
     children: dict[int, list[int]] = {}
     times: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
@@ -142,7 +162,12 @@ def _table(other: Side, this: Side) -> list[str]:
         ("Queued to Complete", "created", "heard"),
     ):
         for name, share in (("p10", 0.1), ("p50", 0.5), ("p99", 0.99)):
-            lines.append(_row(f"{what}, {name} of {len(this.traces)}, ms", *_spans(other, this, first, last, share)))
+            lines.append(
+                _row(
+                    f"{what}, {name} of {len(this.traces)}, ms",
+                    *_spans(other, this, first, last, share),
+                )
+            )
     lines.append("median of each step, ms:")
     for (before, _), (moment, what) in pairwise(STEPS[1:]):
         lines.append(_row(f"  {what}"[:78], *_spans(other, this, before, moment, 0.5)))
@@ -157,7 +182,9 @@ def _table(other: Side, this: Side) -> list[str]:
 
 def _spans(other: Side, this: Side, first: str, last: str, share: float) -> list[float]:
     sides = (other.traces, this.traces)
-    return [percentile([one[last] - one[first] for one in traces], share) * 1000 for traces in sides]
+    return [
+        percentile([one[last] - one[first] for one in traces], share) * 1000 for traces in sides
+    ]
 
 
 def _row(what: str, other: float, this: float) -> str:

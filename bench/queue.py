@@ -1,7 +1,8 @@
-"""What a long queue costs: lists, explanations, and the first container after a restart, with 100,000 that wait.
+"""What a long queue costs: lists, explanations, and the first container after a restart, with
+100,000 that wait.
 
-A request is submitted to a real server; its rows, and those of its container, are copied in the database while the
-server is away. The copies differ in their uuids, names and times.
+A request is submitted to a real server; its rows, and those of its container, are copied in the
+database while the server is away. The copies differ in their uuids, names and times.
 """
 
 from __future__ import annotations
@@ -116,7 +117,9 @@ async def _copy(where: Mapping[str, str | int], template: str, count: int) -> No
     )
     find = "SELECT * FROM {} WHERE uuid = $1"
     request = dict(await connection.fetchrow(find.format("container_requests"), template))
-    container = dict(await connection.fetchrow(find.format("containers"), request["container_uuid"]))
+    container = dict(
+        await connection.fetchrow(find.format("containers"), request["container_uuid"])
+    )
     begun = datetime.now(UTC) - timedelta(seconds=count)
     for row, make in ((container, _container), (request, _request)):
         table = "containers" if row is container else "container_requests"
@@ -179,7 +182,9 @@ def _request(row: dict[str, Any], number: int, begun: datetime) -> dict[str, Any
 async def _reads(environment: dict[str, str], waiting: int) -> list[Figure]:
     """Calls over HTTPS, one at a time: what the server needs, and the way there."""
     async with connected(environment) as client:
-        rows = await client.list("container_requests", limit=1, order=["created_at desc"], select=["uuid"])
+        rows = await client.list(
+            "container_requests", limit=1, order=["created_at desc"], select=["uuid"]
+        )
         newest = rows[0]["uuid"]
         middle = _uuid(newest, waiting // 2)
         brief = ["uuid", "created_at", "state", "priority", "name", "command", "container_uuid"]
@@ -188,19 +193,25 @@ async def _reads(environment: dict[str, str], waiting: int) -> list[Figure]:
         page: dict[str, Any] = {"limit": 20, "select": brief}
         asked: dict[str, Callable[[], Any]] = {
             "list, default order": lambda: client.list("container_requests", limit=100),
-            "list of Committed, default order": lambda: client.list("container_requests", filters=committed, limit=100),
+            "list of Committed, default order": lambda: client.list(
+                "container_requests", filters=committed, limit=100
+            ),
             "list of Committed, default order, counted": lambda: client.list(
                 "container_requests", filters=committed, limit=100, count="exact"
             ),
             "list of Committed, created_at desc": lambda: client.list(
                 "container_requests", filters=committed, order=["created_at desc"], **page
             ),
-            "list of Queued containers, default order": lambda: client.list("containers", filters=queued, limit=100),
+            "list of Queued containers, default order": lambda: client.list(
+                "containers", filters=queued, limit=100
+            ),
             "why of the newest": lambda: _why(client, newest),
             "why of one in the middle": lambda: _why(client, middle),
         }
         return [
-            durations(f"{what}, {waiting:,} waiting", await _timed(call), p99_limit=MOST_READ * 1000)
+            durations(
+                f"{what}, {waiting:,} waiting", await _timed(call), p99_limit=MOST_READ * 1000
+            )
             for what, call in asked.items()
         ]
 
@@ -235,7 +246,9 @@ def _commands(environment: dict[str, str], waiting: int) -> list[Figure]:
 
 def _run(arguments: Sequence[str], environment: dict[str, str]) -> float:
     began = time.perf_counter()
-    done = subprocess.run((*_LADING, *arguments), env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        (*_LADING, *arguments), env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise RuntimeError(f"lading {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
     return time.perf_counter() - began
@@ -268,7 +281,9 @@ def _restarts(data: Path, waiting: int, count: int) -> Figure:
 
 
 async def _first(environment: dict[str, str], began: float) -> float:
-    """When the first container that has ended since `began` ran its command (seconds since 1970)."""
+    """When the first container that has ended since `began` ran its command (seconds since
+    1970).
+    """
     since = format_time(datetime.fromtimestamp(began, UTC))
     async with connected(environment) as client, asyncio.timeout(_PATIENCE):
         while True:

@@ -20,7 +20,11 @@ def table(figures: Sequence[Figure]) -> str:
     """The figures as aligned columns, notes below."""
     rows = [_HEADINGS, *(_row(one) for one in figures)]
     # Columns that nothing stands in are left out.
-    used = [column for column in range(len(_HEADINGS)) if column in (0, 9) or any(row[column] for row in rows[1:])]
+    used = [
+        column
+        for column in range(len(_HEADINGS))
+        if column in (0, 9) or any(row[column] for row in rows[1:])
+    ]
     rows = [tuple(row[column] for column in used) for row in rows]
     left = [number for number, column in enumerate(used) if column in _LEFT]
     widths = [max(len(row[column]) for row in rows) for column in range(len(used))]
@@ -49,7 +53,16 @@ def _row(one: Figure) -> tuple[str, ...]:
     promise = {None: "", True: "kept", False: "BROKEN"}[one.met]
     rate = "" if one.rate is None else f"{one.rate:.1f} {one.unit}"
     spent = [_time(value or None, 2) for value in (one.server, one.database, one.client)]
-    return one.name, str(one.count or ""), _time(one.p50), _time(one.p99), rate, *spent, one.target, promise
+    return (
+        one.name,
+        str(one.count or ""),
+        _time(one.p50),
+        _time(one.p99),
+        rate,
+        *spent,
+        one.target,
+        promise,
+    )
 
 
 def _time(milliseconds: float | None, digits: int = 1) -> str:

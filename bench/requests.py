@@ -12,7 +12,7 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_file
 from lading.client.events import Event, events
-from lading.core import filetree
+from lading.core.data import filetree
 from lading.core.timestamps import parse_time
 
 _LIMIT = 120.0
@@ -40,7 +40,9 @@ class Watch:
                     self._change.notify_all()
 
     async def end(self, uuid: str, *, limit: float = _LIMIT) -> float:
-        """The time (seconds since 1970) at which the end of a request was heard. Raises TimeoutError."""
+        """The time (seconds since 1970) at which the end of a request was heard. Raises
+        TimeoutError.
+        """
         async with asyncio.timeout(limit), self._change:
             await self._change.wait_for(lambda: uuid in self._ends)
             return self._ends[uuid]
@@ -57,8 +59,12 @@ class Outcome:
     output: dict[str, str]
 
 
-async def submit(client: ApiClient, image: str, command: list[str], *, ram: int = 64 << 20, **more: object) -> str:
-    """Commit a request for one small container that is never reused; its uuid. `more` are further attributes."""
+async def submit(
+    client: ApiClient, image: str, command: list[str], *, ram: int = 64 << 20, **more: object
+) -> str:
+    """Commit a request for one small container that is never reused; its uuid. `more` are further
+    attributes.
+    """
     made = await client.create(
         "container_requests",
         {
@@ -83,11 +89,15 @@ async def inspect(client: ApiClient, blocks: BlockClient, uuid: str, *, heard: f
     request = await client.get("container_requests", uuid)
     container = await client.get("containers", request["container_uuid"])
     if container["state"] != "Complete" or container["exit_code"] != 0:
-        raise RuntimeError(f"{container['uuid']} ended {container['state']}, exit code {container['exit_code']}")
+        raise RuntimeError(
+            f"{container['uuid']} ended {container['state']}, exit code {container['exit_code']}"
+        )
     if request["container_count"] != 1:
         log = await _texts(client, blocks, request["log_uuid"])
         said = "; ".join(text for path, text in log.items() if path.endswith("/crunch-run.txt"))
-        raise RuntimeError(f"{uuid} took {request['container_count']} attempts; the supervisors said: {said}")
+        raise RuntimeError(
+            f"{uuid} took {request['container_count']} attempts; the supervisors said: {said}"
+        )
     if not request["log_uuid"] or not request["output_uuid"]:
         raise RuntimeError(f"{uuid} has no log or no output")
     return Outcome(
@@ -109,7 +119,9 @@ async def _texts(client: ApiClient, blocks: BlockClient, uuid: str) -> dict[str,
     tree = filetree.from_manifest(record["manifest_text"])
     found = {}
     for path, file in filetree.files(tree):
-        found[path] = b"".join([chunk async for chunk in read_file(blocks, file)]).decode(errors="replace")
+        found[path] = b"".join([chunk async for chunk in read_file(blocks, file)]).decode(
+            errors="replace"
+        )
     return found
 
 

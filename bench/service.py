@@ -1,4 +1,6 @@
-"""A `lading up` of the benchmark's own, reached as any user would: HTTPS, a token, the Python client."""
+"""A `lading up` of the benchmark's own, reached as any user would: HTTPS, a token, the Python
+client.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ def serving(
 ) -> Iterator[dict[str, str]]:
     """A running `lading up` with its data in `data`; yields the environment for its clients.
 
-    It listens on the loopback unless `listen` says HOST:PORT. `config` is the text of its configuration file.
-    `python`: the interpreter of the environment whose Lading is measured. The variable LADING_BENCH_PID is the
-    process id of the server.
+    It listens on the loopback unless `listen` says HOST:PORT. `config` is the text of its
+    configuration file. `python`: the interpreter of the environment whose Lading is measured. The
+    variable LADING_BENCH_PID is the process id of the server.
 
     Raises RuntimeError with its last words when it does not start.
     """

@@ -1,11 +1,13 @@
-"""Many sessions in a running container at once, some of them moving data, and what the other calls of the API feel.
+"""Many sessions in a running container at once, some of them moving data, and what the other calls
+of the API feel.
 
-Each session is SSH through the API, as `lading shell` makes it; most only hold a shell open, a few read bytes from the
-container, whose own command computes meanwhile, and every byte is counted. Beside them a client asks for its user about
-90 times a second: the floor is the same without sessions. The memory is the most that the server ever had (VmHWM), its
-processor time that of passing bytes on and of answering. The clients stand for other machines: those of the sessions
-run at low priority, so that what their ends of SSH cost is not taken from the server, and the one that asks at the
-priority of the server.
+Each session is SSH through the API, as `lading shell` makes it; most only hold a shell open, a few
+read bytes from the container, whose own command computes meanwhile, and every byte is counted.
+Beside them a client asks for its user about 90 times a second: the floor is the same without
+sessions. The memory is the most that the server ever had (VmHWM), its processor time that of
+passing bytes on and of answering. The clients stand for other machines: those of the sessions run
+at low priority, so that what their ends of SSH cost is not taken from the server, and the one that
+asks at the priority of the server.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from bench.figures import Figure, durations, percentile
 from bench.service import add_image, connected, serving
 from lading.client.api import ApiClient
 from lading.client.environment import Server, find_server
-from lading.client.piping import Pipe, join
-from lading.client.switching import LIMIT, parse_url, switch, trusting
+from lading.net.http_upgrade import LIMIT, parse_url, switch, trusting
+from lading.net.pipes import Pipe, join
 from lading.wiring.process import come_before
 
 MEMORY = 300.0
@@ -43,14 +45,18 @@ _FEWEST = 300
 
 
 def measure(*, sessions: int, movers: int, size: int) -> list[Figure]:
-    """`sessions` at once, `movers` of which read `size` bytes each. Raises RuntimeError when a byte is missing."""
+    """`sessions` at once, `movers` of which read `size` bytes each. Raises RuntimeError when a byte
+    is missing.
+    """
     with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
         data = Path(folder) / "data"
         with serving(data) as environment:
             return asyncio.run(_lading(environment, data, sessions, movers, size))
 
 
-async def _lading(environment: dict[str, str], data: Path, sessions: int, movers: int, size: int) -> list[Figure]:
+async def _lading(
+    environment: dict[str, str], data: Path, sessions: int, movers: int, size: int
+) -> list[Figure]:
     image = await asyncio.to_thread(add_image, environment)
     os.nice(_LOW)
     server = await asyncio.to_thread(find_server, environment, Path("/nonexistent"))
@@ -85,7 +91,8 @@ async def _lading(environment: dict[str, str], data: Path, sessions: int, movers
             rate=moved / seconds / 1e6,
         ),
         Figure(
-            name="processor time of the server meanwhile, for each GB", unit="s", count=1, rate=used / (moved / 1e9),
+            name="processor time of the server meanwhile, for each GB", unit="s", count=1,
+            rate=used / (moved / 1e9),
         ),
         Figure(
             name=f"memory of the server, {sessions} sessions", unit="MB", count=1, rate=memory,
@@ -93,14 +100,17 @@ async def _lading(environment: dict[str, str], data: Path, sessions: int, movers
         ),
         durations("other calls, no sessions", alone),
         Figure(
-            name="other calls, beside them", unit="ms", count=len(beside), p50=percentile(beside, 0.5) * 1000,
-            p99=during * 1000, target=f"p99 <= {SLOWER:g} times", met=during <= SLOWER * before,
+            name="other calls, beside them", unit="ms", count=len(beside),
+            p50=percentile(beside, 0.5) * 1000, p99=during * 1000,
+            target=f"p99 <= {SLOWER:g} times", met=during <= SLOWER * before,
         ),
     ]  # fmt: skip
 
 
 async def _start(client: ApiClient, image: str) -> str:
-    """A request whose container runs, and computes all the while, as containers do: a line of zeros has no end."""
+    """A request whose container runs, and computes all the while, as containers do: a line of zeros
+    has no end.
+    """
     made = await client.create(
         "container_requests",
         {
@@ -125,7 +135,9 @@ async def entered(server: Server, uuid: str) -> AsyncIterator[asyncssh.SSHClient
     path = f"/arvados/v1/connect/{uuid}/ssh"
     await switch(pipe, path, "ssh", host=server.address, headers=headers, form={})
     ours, theirs = socket.socketpair()
-    joined = asyncio.create_task(join(pipe, Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))))
+    joined = asyncio.create_task(
+        join(pipe, Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT)))
+    )
     try:
         async with asyncssh.connect(
             "container", sock=ours, known_hosts=None, username="root", client_keys=None, config=None
@@ -147,7 +159,8 @@ async def _read(connection: asyncssh.SSHClientConnection, size: int) -> int:
 async def _ask(environment: dict[str, str], until: asyncio.Future[Any]) -> list[float]:
     """How long each of many small calls takes, one after the other, until something is done.
 
-    They come from a process of their own, so that what the sessions cost their clients is not in it.
+    They come from a process of their own, so that what the sessions cost their clients is not in
+    it.
     """
     pipe = asyncio.subprocess.PIPE
     asking = await asyncio.create_subprocess_exec(
@@ -174,7 +187,9 @@ async def _keep_asking() -> list[float]:
 
 def _memory(data: Path) -> float:
     """MB that the server process ever had."""
-    return int((_server(data) / "status").read_text().partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+    return (
+        int((_server(data) / "status").read_text().partition("VmHWM:")[2].split()[0]) * 1024 / 1e6
+    )
 
 
 def _processor(data: Path) -> float:

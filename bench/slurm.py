@@ -1,10 +1,12 @@
-"""What the Slurm fleet adds to bare `sbatch`: the same jobs, in turn, on a private cluster on this machine.
+"""What the Slurm fleet adds to bare `sbatch`: the same jobs, in turn, on a private cluster on this
+machine.
 
-The floor is `sbatch --wrap true`, as many at a time as the fleet submits; beside it stands a loop of them, one after
-another, as a script would do it. The fleet, without job arrays, gets as many containers at once whose supervisor is
-`true`: what is measured is submission, the job script with its completion hook, the looks at the queue and the nice
-values, not the supervisor. Both are watched alike, from outside, until Slurm has no job any more. Rounds alternate, so
-that other work on the machine hits both.
+The floor is `sbatch --wrap true`, as many at a time as the fleet submits; beside it stands a loop
+of them, one after another, as a script would do it. The fleet, without job arrays, gets as many
+containers at once whose supervisor is `true`: what is measured is submission, the job script with
+its completion hook, the looks at the queue and the nice values, not the supervisor. Both are
+watched alike, from outside, until Slurm has no job any more. Rounds alternate, so that other work
+on the machine hits both.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.figures import Figure, absent, throughput
-from lading.core.sizing import MIB, Resources
+from lading.core.resources import MIB, Resources
 from lading.dispatch.fleet import Assignment, Interest, Order
-from lading.dispatch.slurm import SlurmFleet, SlurmSettings
-from lading.dispatch.slurm_arguments import Templates
-from lading.dispatch.slurm_commands import Slurm, run_program
-from lading.dispatch.slurm_script import Site
-from lading.testing.slurm import SlurmCluster, running_slurm
+from lading.dispatch.fleets.slurm.job_script import Site
+from lading.dispatch.fleets.slurm.sbatch_arguments import Templates
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm, run_program
+from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
+from tests.system.slurm_cluster import SlurmCluster, running_slurm
 
 MOST_ADDED = 0.15
 _NAME = "sbatch alone"
@@ -38,7 +40,10 @@ _AT_ONCE = 3
 
 def measure(*, jobs: int, rounds: int) -> list[Figure]:
     """Jobs a second of both, and how much longer the fleet takes."""
-    if os.geteuid() != 0 or shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+    if (
+        os.geteuid() != 0
+        or shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None
+    ):
         return [absent(_NAME, "needs root, and Slurm's daemons")]
     loop = bare = fleet = 0.0
     with (
@@ -54,7 +59,12 @@ def measure(*, jobs: int, rounds: int) -> list[Figure]:
     added = fleet / bare - 1
     return [
         throughput(_NAME, jobs * rounds, loop, note="sbatch --wrap true, one after another"),
-        throughput(f"{_NAME}, {_AT_ONCE} at a time", jobs * rounds, bare, note="as many as the fleet submits"),
+        throughput(
+            f"{_NAME}, {_AT_ONCE} at a time",
+            jobs * rounds,
+            bare,
+            note="as many as the fleet submits",
+        ),
         throughput("the same jobs by the Slurm fleet", jobs * rounds, fleet),
         Figure(
             name="added by the Slurm fleet",
@@ -63,21 +73,29 @@ def measure(*, jobs: int, rounds: int) -> list[Figure]:
             rate=added * 100,
             target=f"<= {MOST_ADDED * 100:g} %",
             met=added <= MOST_ADDED,
-            note=f"to sbatch alone, {_AT_ONCE} at a time; to the loop {(fleet / loop - 1) * 100:.0f} %",
+            note=f"to sbatch alone, {_AT_ONCE} at a time; "
+            f"to the loop {(fleet / loop - 1) * 100:.0f} %",
         ),
     ]
 
 
 def measure_bare(*, jobs: int) -> Figure:
-    """Jobs a second of a loop of bare `sbatch` on a private cluster that is tuned for many small jobs."""
-    if os.geteuid() != 0 or shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+    """Jobs a second of a loop of bare `sbatch` on a private cluster that is tuned for many small
+    jobs.
+    """
+    if (
+        os.geteuid() != 0
+        or shutil.which("slurmctld", path=f"{os.environ['PATH']}:/usr/sbin") is None
+    ):
         return absent(_NAME, "needs root, and Slurm's daemons")
     with (
         tempfile.TemporaryDirectory(prefix="lading-bench-", ignore_cleanup_errors=True) as folder,
         running_slurm(Path(folder) / "slurm", nodes=2) as slurm,
     ):
         _bare(slurm, 5)
-        return throughput(_NAME, jobs, _bare(slurm, jobs), note="sbatch --wrap true; nothing is saved")
+        return throughput(
+            _NAME, jobs, _bare(slurm, jobs), note="sbatch --wrap true; nothing is saved"
+        )
 
 
 @contextmanager
@@ -112,17 +130,24 @@ async def _through_fleet(slurm: SlurmCluster, folder: Path, count: int, number: 
     hooks = folder / f"hooks{number}"
     await asyncio.to_thread(hooks.mkdir)
     site = Site(directory=str(folder / "node"), command=("true",), template={}, hooks=str(hooks))
-    settings = SlurmSettings(token=_TOKEN, site=site, templates=Templates(), poll_period=1.0, most_waiting=count)
+    settings = SlurmSettings(
+        token=_TOKEN, site=site, templates=Templates(), poll_period=1.0, most_waiting=count
+    )
     order = Order(need=Resources(1, 64 * MIB))
     uuids = [f"bench-dz642-{number:05d}{index:010d}" for index in range(count)]
-    async with asyncio.timeout(_LIMIT), SlurmFleet(settings, Slurm(run_program, timeout=60.0)) as fleet:
+    async with (
+        asyncio.timeout(_LIMIT),
+        SlurmFleet(settings, Slurm(run_program, timeout=60.0)) as fleet,
+    ):
         fleet.heed(lambda _: Interest(wanted=1, final=True))
         while not fleet.view().workers:
             await fleet.changed()
         began = time.monotonic()
         async with asyncio.TaskGroup() as starts:
             for uuid in uuids:
-                starts.create_task(fleet.start(Assignment(uuid=uuid, worker="Slurm", token="none", order=order)))
+                starts.create_task(
+                    fleet.start(Assignment(uuid=uuid, worker="Slurm", token="none", order=order))
+                )
         while await asyncio.to_thread(slurm.jobs):
             await asyncio.sleep(_LOOK)
         seconds = time.monotonic() - began

@@ -1,8 +1,10 @@
-"""Where the time of one container goes, step by step, by what it left: its record, its log, and its own words.
+"""Where the time of one container goes, step by step, by what it left: its record, its log, and its
+own words.
 
-The container runs `date +%s%N`, so that it says itself when its command began. All times are on the clock of this
-machine: of the server (created), of the supervisor (the lines of crunch-run.txt), of the command, and of the
-client, who sent the request and heard of its end. The figure of a step is the median over all containers.
+The container runs `date +%s%N`, so that it says itself when its command began. All times are on the
+clock of this machine: of the server (created), of the supervisor (the lines of crunch-run.txt), of
+the command, and of the client, who sent the request and heard of its end. The figure of a step is
+the median over all containers.
 """
 
 from __future__ import annotations
@@ -29,23 +31,46 @@ STEPS = (
     ("created", "the server commits request and container, and tells the dispatcher"),
     ("begun", "the dispatcher plans, locks and has a supervisor forked, which begins its log"),
     ("known", "the supervisor reads the record and the container's token"),
-    ("prepared", "mounts, image layers, the bundle; crun goes as far as the command; the record becomes Running"),
+    (
+        "prepared",
+        (
+            "mounts, image layers, the bundle; crun goes as far as the command; "
+            "the record becomes Running"
+        ),
+    ),
     ("command", "the command is let go, and begins"),
     ("ended", "the command ends, and crun with it; its streams are read to the end"),
-    ("heard", "output and log are stored, durably; the record becomes Complete, the request Final; the client hears"),
+    (
+        "heard",
+        (
+            "output and log are stored, durably; the record becomes Complete, the request Final; "
+            "the client hears"
+        ),
+    ),
 )
 """The moments in their order, each with what happens until then."""
 
 
 def measure(*, count: int) -> list[Figure]:
-    """A row for each step, and the whole. Raises RuntimeError when a container did not end as it should."""
-    with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder, serving(Path(folder) / "data") as environment:
+    """A row for each step, and the whole. Raises RuntimeError when a container did not end as it
+    should.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="lading-bench-") as folder,
+        serving(Path(folder) / "data") as environment,
+    ):
         traces = asyncio.run(_trace(environment, count))
     rows = []
     for (before, _), (moment, what) in pairwise(STEPS):
         spans = [trace[moment] - trace[before] for trace in traces]
         rows.append(_row(what, spans))
-    return [*rows, _row("from the request until its end is heard", [one["heard"] - one["sent"] for one in traces])]
+    return [
+        *rows,
+        _row(
+            "from the request until its end is heard",
+            [one["heard"] - one["sent"] for one in traces],
+        ),
+    ]
 
 
 def _row(name: str, spans: Sequence[float]) -> Figure:
@@ -74,7 +99,9 @@ async def _one(client: ApiClient, watch: Watch, image: str) -> dict[str, float]:
 
 
 def moments(outcome: Outcome) -> dict[str, float]:
-    """When what happened to a container, in seconds since 1970. Raises RuntimeError when its log does not say it."""
+    """When what happened to a container, in seconds since 1970. Raises RuntimeError when its log
+    does not say it.
+    """
     said = [line.partition(" ") for line in outcome.log.get(_LOG, "").splitlines()]
     printed = lines_of(outcome, "stdout.txt")
 
@@ -82,10 +109,15 @@ def moments(outcome: Outcome) -> dict[str, float]:
         for stamp, _, text in said:
             if text.startswith(words):
                 return parse_time(stamp).timestamp()
-        raise RuntimeError(f"the saved log has no line that begins with {words!r}; it has {[one[2] for one in said]}")
+        raise RuntimeError(
+            f"the saved log has no line that begins with {words!r}; "
+            f"it has {[one[2] for one in said]}"
+        )
 
     if not said or len(printed) != 1:
-        raise RuntimeError(f"the saved log lacks what the container printed; it has {sorted(outcome.log)}")
+        raise RuntimeError(
+            f"the saved log lacks what the container printed; it has {sorted(outcome.log)}"
+        )
     return {
         "created": outcome.queued,
         "begun": parse_time(said[0][0]).timestamp(),

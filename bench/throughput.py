@@ -1,7 +1,7 @@
 """How many containers a second, each with its log and output saved.
 
-Every container writes its own number to its output. The clock runs from the first submission until the end of the last
-one is heard; then the log and the output of each of them are read back.
+Every container writes its own number to its output. The clock runs from the first submission until
+the end of the last one is heard; then the log and the output of each of them are read back.
 """
 
 from __future__ import annotations
@@ -20,8 +20,12 @@ _SUBMITTERS = 8
 _READERS = 8
 
 
-async def measure(client: ApiClient, watch: Watch, image: str, *, count: int, engine: str) -> list[Figure]:
-    """The rate over `count` no-op containers. Raises RuntimeError when one of them has not saved what it should."""
+async def measure(
+    client: ApiClient, watch: Watch, image: str, *, count: int, engine: str
+) -> list[Figure]:
+    """The rate over `count` no-op containers. Raises RuntimeError when one of them has not saved
+    what it should.
+    """
     began = time.time()
     uuids = await _submit_all(client, image, count)
     submitted = time.time()
@@ -33,10 +37,15 @@ async def measure(client: ApiClient, watch: Watch, image: str, *, count: int, en
     waits = [outcome.heard - outcome.queued for outcome in outcomes]
     # The promise is the native engine's; where there is a daemon it sets the pace.
     least = None if engine in ("docker", "podman") else LEAST
-    note = f"all submitted after {submitted - began:.1f} s; log and output of all {count} read back and right"
+    note = (
+        f"all submitted after {submitted - began:.1f} s; "
+        f"log and output of all {count} read back and right"
+    )
     return [
         throughput(f"Lading, {count} no-op containers", count, seconds, least=least, note=note),
-        durations(f"Queued to Complete, {count} at once", waits, note="most of it is waiting in the queue"),
+        durations(
+            f"Queued to Complete, {count} at once", waits, note="most of it is waiting in the queue"
+        ),
     ]
 
 
@@ -60,7 +69,9 @@ async def _inspect_all(client: ApiClient, uuids: list[str], ends: list[float]) -
             return await inspect(client, blocks, uuid, heard=heard)
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(uuid, heard)) for uuid, heard in zip(uuids, ends, strict=True)]
+        tasks = [
+            group.create_task(one(uuid, heard)) for uuid, heard in zip(uuids, ends, strict=True)
+        ]
     return [task.result() for task in tasks]
 
 
@@ -68,4 +79,6 @@ def _check(outcome: Outcome, number: str) -> None:
     if outcome.output != {"number": f"{number}\n"}:
         raise RuntimeError(f"container {number}: its output is {outcome.output}")
     if lines_of(outcome, "crunch-run.txt")[-1:] != ["Complete"]:
-        raise RuntimeError(f"container {number}: its log is {sorted(outcome.log)}, without the final word Complete")
+        raise RuntimeError(
+            f"container {number}: its log is {sorted(outcome.log)}, without the final word Complete"
+        )

@@ -1,7 +1,7 @@
 """Storing many small files: `lading put` beside the unmodified `arv-put`, against the same server.
 
-Both are whole programs, from their start to their end, each with an empty cache and files that were never stored, in
-turns. The floor is reading and hashing the files.
+Both are whole programs, from their start to their end, each with an empty cache and files that were
+never stored, in turns. The floor is reading and hashing the files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ def measure(*, files: int, rounds: int) -> list[Figure]:
                 mine, other = work / f"ours{number}", work / f"theirs{number}"
                 floors.append(_timed_floor(_make(mine, files)))
                 _make(other, files)
-                kept = {**environment, "XDG_CACHE_HOME": str(work / f"cache{number}"), "HOME": str(work)}
+                kept = {
+                    **environment,
+                    "XDG_CACHE_HOME": str(work / f"cache{number}"),
+                    "HOME": str(work),
+                }
                 ours.append(_run((*_LADING, str(mine)), kept))
                 theirs.append(_run((arvados, "--no-progress", "--no-resume", str(other)), kept))
                 again.append(_run((*_LADING, str(mine)), kept))
@@ -47,12 +51,20 @@ def measure(*, files: int, rounds: int) -> list[Figure]:
 
 
 def _figures(
-    files: int, *, ours: Sequence[float], theirs: Sequence[float], again: Sequence[float], floors: Sequence[float]
+    files: int,
+    *,
+    ours: Sequence[float],
+    theirs: Sequence[float],
+    again: Sequence[float],
+    floors: Sequence[float],
 ) -> list[Figure]:
     rate, peer = files / percentile(ours, 0.5), files / percentile(theirs, 0.5)
     what = f"{files} files of {SIZE // 1024} KiB"
     return [
-        Figure(name=f"reading and hashing {what}", unit="files/s", count=files, rate=files / percentile(floors, 0.5)),
+        Figure(
+            name=f"reading and hashing {what}", unit="files/s", count=files,
+            rate=files / percentile(floors, 0.5),
+        ),
         Figure(name=f"arv-put, {what}", unit="files/s", count=files, rate=peer),
         Figure(
             name=f"lading put, {what}",
@@ -64,7 +76,8 @@ def _figures(
             note=f"{rate / peer:.1f} times arv-put, the start of both programs included",
         ),
         Figure(
-            name="lading put, the same again", unit="files/s", count=files, rate=files / percentile(again, 0.5),
+            name="lading put, the same again", unit="files/s", count=files,
+            rate=files / percentile(again, 0.5),
             note="nothing has changed: nothing is read or sent",
         ),
     ]  # fmt: skip
@@ -90,7 +103,13 @@ def _timed_floor(paths: Sequence[Path]) -> float:
 def _run(command: Sequence[str], environment: dict[str, str]) -> float:
     began = time.perf_counter()
     done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=_LIMIT, check=False, stdin=subprocess.DEVNULL
+        command,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     seconds = time.perf_counter() - began
     if done.returncode != 0:

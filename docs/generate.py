@@ -1,17 +1,26 @@
-"""Writes the pages made from the code: `python -m docs.generate`; `--check` says whether they are current."""
+"""Writes the pages made from the code: `python -m docs.generate`; `--check` says whether they are
+current.
+"""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from lading import config
-from lading.core import diagrams, errors, records, schema
+from lading.core import errors
+from lading.core.containers import diagrams
+from lading.core.records import record_types, schema
+from lading.core.resources import GIB, KIB, MIB
 
 HERE = Path(__file__).parent
+SOURCE = HERE.parent / "src"
 NOTE = "<!-- Written by `make docs`; edit the declarations, not this page. -->\n\n"
 
 
@@ -19,7 +28,10 @@ def configuration() -> str:
     """The reference of every configuration key."""
     lines = [
         NOTE + "# Configuration\n",
-        "`lading up` needs none. To change something, write `config.yml` (YAML) in the data directory: the keys below,",
+        (
+            "`lading up` needs none. To change something, write `config.yml` (YAML) in the data "
+            "directory: the keys below,"
+        ),
         "nested as their names show. Sizes may be written as `64MiB`, times as `336h` or `90s`.\n",
         *_section(config.Config, ""),
         f"\n## Volumes\n\n{(config.VolumeSettings.__doc__ or '').splitlines()[0]}\n",
@@ -39,7 +51,8 @@ def _section(section: Any, prefix: str) -> Iterator[str]:
         if dataclasses.is_dataclass(default):
             inner.append((one.name, type(default)))
             continue
-        yield f"| `{prefix}{one.name}` | {_value(default, one.metadata['unit'])} | {one.metadata['doc']} |"
+        value, meaning = _value(default, one.metadata["unit"]), one.metadata["doc"]
+        yield f"| `{prefix}{one.name}` | {value} | {meaning} |"
     for name, kind in inner:
         yield f"\n## {name}\n\n{(kind.__doc__ or '').splitlines()[0]}\n"
         yield from _section(kind, f"{prefix}{name}.")
@@ -49,7 +62,7 @@ def _value(value: object, unit: str) -> str:
     if value in ("", [], {}):
         return ""
     if unit == "bytes" and isinstance(value, int) and value:
-        for name, size in (("GiB", config.GIB), ("MiB", config.MIB), ("KiB", config.KIB)):
+        for name, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
             if value % size == 0:
                 return f"`{value // size}{name}`"
     if unit == "seconds":
@@ -65,12 +78,30 @@ def states() -> str:
             "What was run. Kept by the dispatcher and the supervisor that hold its lock.",
             diagrams.container_diagram(),
         ),
-        ("Container request", "What a client wants to know the outcome of.", diagrams.request_diagram()),
-        ("Code of an HPC container", "Kept by the daemon in the container.", diagrams.hpc_code_diagram()),
-        ("Results of an HPC container", "Kept by the daemon in the container.", diagrams.hpc_result_diagram()),
+        (
+            "Container request",
+            "What a client wants to know the outcome of.",
+            diagrams.request_diagram(),
+        ),
+        (
+            "Code of an HPC container",
+            "Kept by the daemon in the container.",
+            diagrams.hpc_code_diagram(),
+        ),
+        (
+            "Results of an HPC container",
+            "Kept by the daemon in the container.",
+            diagrams.hpc_result_diagram(),
+        ),
     )
-    lines = [NOTE + "# States\n", "Drawn from the transition tables in `core`; every other change is refused.\n"]
-    lines += [f"## {title}\n\n{text}\n\n```mermaid\n{diagram.strip()}\n```\n" for title, text, diagram in parts]
+    lines = [
+        NOTE + "# States\n",
+        "Drawn from the transition tables in `core`; every other change is refused.\n",
+    ]
+    lines += [
+        f"## {title}\n\n{text}\n\n```mermaid\n{diagram.strip()}\n```\n"
+        for title, text, diagram in parts
+    ]
     return "\n".join(lines)
 
 
@@ -78,15 +109,20 @@ def reference() -> str:
     """The reference of every record type, its attributes and calls."""
     lines = [
         NOTE + "# API reference\n",
-        "The Arvados v1 API below `/arvados/v1/`. One table of record types gives the routes, the discovery document",
+        (
+            "The Arvados v1 API below `/arvados/v1/`. "
+            "One table of record types gives the routes, the discovery document"
+        ),
         "at `/discovery/v1/apis/arvados/v1/rest` and OpenAPI at `/arvados/v1/openapi.json`.\n",
         *_BROWSERS,
     ]
-    for kind in records.RECORDS:
+    for kind in record_types.RECORDS:
         lines += [f"## {kind.plural}\n", f"{kind.doc}\n", "| call | what it does |", "|---|---|"]
         lines += [f"| `{one.method} {_path(kind, one)}` | {one.doc} |" for one in kind.actions]
         lines += ["", "| attribute | type | meaning |", "|---|---|---|"]
-        lines += [f"| `{one.name}` | {one.type} | {one.doc} |" for one in kind.fields if not one.hidden]
+        lines += [
+            f"| `{one.name}` | {one.type} | {one.doc} |" for one in kind.fields if not one.hidden
+        ]
         lines.append("")
     return "\n".join(lines)
 
@@ -95,14 +131,24 @@ def refusals() -> str:
     """The reference of the statuses with which calls are refused."""
     lines = [
         NOTE + "# Errors\n",
-        'A refused call changes nothing. Its answer is `{"errors": ["one line (request id)"]}`: the thing, the fault,',
-        "and what to do about it. The request id is also in the header `X-Request-Id` and in the server's log.\n",
+        (
+            "A refused call changes nothing. "
+            'Its answer is `{"errors": ["one line (request id)"]}`: '
+            "the thing, the fault,"
+        ),
+        (
+            "and what to do about it. The request id is also in the header `X-Request-Id` and in "
+            "the server's log.\n"
+        ),
         "| status | name | when | send the same again? |",
         "|---|---|---|---|",
     ]
     kinds: list[type[errors.LadingError]] = [*errors.BY_STATUS.values(), errors.LadingError]
     kinds.sort(key=lambda one: one.status)
-    lines += [f"| {one.status} | `{one.__name__}` | {_WHEN[one.__name__]} | {_again(one)} |" for one in kinds]
+    lines += [
+        f"| {one.status} | `{one.__name__}` | {_WHEN[one.__name__]} | {_again(one)} |"
+        for one in kinds
+    ]
     return "\n".join([*lines, "", *_ON_ERRORS]) + "\n"
 
 
@@ -117,49 +163,118 @@ def _again(kind: type[errors.LadingError]) -> str:
 
 
 _WHEN = {
-    "Malformed": "not JSON, not a manifest, a body or parameter that cannot be read, properties outside the vocabulary",
+    "Malformed": (
+        "not JSON, not a manifest, a body or parameter that cannot be read, "
+        "properties outside the vocabulary"
+    ),
     "Unauthenticated": "no token, an unknown one, or one that has expired",
-    "Forbidden": "a valid token that may not do this: the scopes, the permissions, a frozen project",
+    "Forbidden": (
+        "a valid token that may not do this: the scopes, the permissions, a frozen project"
+    ),
     "NotFound": "it is not there, or this token may not read it: the two look the same",
     "MethodNotAllowed": "the path is known, the method is not",
     "Conflict": "somebody else was first; a live log has a gap",
     "Gone": "it was there, and is not any more",
     "TooLarge": "the body is larger than `API.MaxRequestSize`",
-    "Invalid": "understood and refused: a rule about the content, a state change, a name that is taken",
+    "Invalid": (
+        "understood and refused: a rule about the content, a state change, a name that is taken"
+    ),
     "LadingError": "a fault of the server's own; its log has more",
     "Corrupt": "what is stored does not match its hash: it is never served",
     "Unavailable": "the database or a repository cannot answer now, or the call took too long",
     "Full": "a disk is full",
 }
 _ON_ERRORS = (
-    "The Arvados clients try 409, 500, 502 and 503 again by themselves, with growing pauses; nothing that stays wrong",
-    "is answered with 409 or 503. `lading` tries 503 again for a quarter of a minute, then says in one line what is",
-    "wrong and leaves with 1. A range that a log does not have is 416. OpenAPI at `/arvados/v1/openapi.json` lists the",
+    (
+        "The Arvados clients try 409, 500, 502 and 503 again by themselves, with growing pauses; "
+        "nothing that stays wrong"
+    ),
+    (
+        "is answered with 409 or 503. `lading` tries 503 again for a quarter of a minute, "
+        "then says in one line what is"
+    ),
+    (
+        "wrong and leaves with 1. A range that a log does not have is 416. "
+        "OpenAPI at `/arvados/v1/openapi.json` lists the"
+    ),
     "statuses of each call, and no call answers with another.",
 )
 
 
 _BROWSERS = (
     "## Browsers\n",
-    "A page of any origin may call the API, files and ports with `Authorization: Bearer TOKEN` (CORS). What a",
-    "browser adds by itself counts only for pages of the server's own origin, for links that somebody follows, and for",
-    "programs, which send neither `Origin` nor `Sec-Fetch-Site`. For others the cookie `arvados_api_token` is ignored;",
-    "HTTP Basic, and a POST without `Bearer` that is not JSON, are refused with 403. CORS allows no credentials.\n",
+    (
+        "A page of any origin may call the API, files and ports with "
+        "`Authorization: Bearer TOKEN` (CORS). What a"
+    ),
+    (
+        "browser adds by itself counts only for pages of the server's own origin, "
+        "for links that somebody follows, and for"
+    ),
+    (
+        "programs, which send neither `Origin` nor `Sec-Fetch-Site`. "
+        "For others the cookie `arvados_api_token` is ignored;"
+    ),
+    (
+        "HTTP Basic, and a POST without `Bearer` that is not JSON, are refused with 403. "
+        "CORS allows no credentials.\n"
+    ),
     "## Events\n",
-    "`wss://HOST/websocket?api_token=TOKEN` tells of each change of a record that the user may read when it is told,",
-    "within the scopes of the token. Token and user are looked up for each event: a token that has ended or was taken",
-    "back, or a user who is switched off, ends the connection (4401). What a record was in a place that it was moved",
-    "from (`old_attributes`, and all that is told late) is for those who can look into that place; of a record",
+    (
+        "`wss://HOST/websocket?api_token=TOKEN` tells of each change of a record that the user may "
+        "read when it is told,"
+    ),
+    (
+        "within the scopes of the token. Token and user are looked up for each event: "
+        "a token that has ended or was taken"
+    ),
+    (
+        "back, or a user who is switched off, ends the connection (4401). "
+        "What a record was in a place that it was moved"
+    ),
+    (
+        "from (`old_attributes`, and all that is told late) is for those who can look into that "
+        "place; of a record"
+    ),
     "that was deleted hear its owner and the readers of its project.\n",
 )
 
 
+def packages() -> str:
+    """The packages, each with the docstring of its `__init__`."""
+    lines = [
+        NOTE + "# Packages\n",
+        (
+            "What each package holds, by the docstring of its `__init__`. "
+            "[Contributing](contributing.md) says where to"
+        ),
+        "start reading.\n",
+    ]
+    for path in sorted((SOURCE / "lading").rglob("__init__.py"), key=lambda one: one.parent.parts):
+        if text := ast.get_docstring(ast.parse(path.read_text())):
+            lines.append(f"## `{'.'.join(path.parent.relative_to(SOURCE).parts)}`\n")
+            lines += [f"{_paragraph(one)}\n" for one in text.split("\n\n")]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _paragraph(text: str) -> str:
+    """A paragraph of a docstring; a table of names and meanings keeps its columns."""
+    return f"```\n{textwrap.dedent(text)}\n```" if re.search(r"\S {2,}\S", text) else text
+
+
 def _path(kind: schema.RecordType, action: schema.Action) -> str:
     member = "/{uuid}" if action.scope is schema.Scope.MEMBER else ""
-    return f"/{kind.plural}{member}" + (f"/{action.path}" if action.path else "") + ("/..." if action.rest else "")
+    return (
+        f"/{kind.plural}{member}"
+        + (f"/{action.path}" if action.path else "")
+        + ("/..." if action.rest else "")
+    )
 
 
-PAGES = {"api.md": reference, "configuration.md": configuration, "errors.md": refusals, "states.md": states}
+PAGES = {
+    "api.md": reference, "configuration.md": configuration, "errors.md": refusals,
+    "packages.md": packages, "states.md": states,
+}  # fmt: skip
 
 
 def main() -> int:

@@ -1,4 +1,6 @@
-"""A way for a command to tell a test that it has got somewhere: it writes to a fifo, the test waits without polling."""
+"""A way for a command to tell a test that it has got somewhere: it writes to a fifo, the test waits
+without polling.
+"""
 
 from __future__ import annotations
 

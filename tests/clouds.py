@@ -1,4 +1,6 @@
-"""The driver `libcloud` against small services of this machine; libcloud's own code runs, from log-in to removal."""
+"""The driver `libcloud` against small services of this machine; libcloud's own code runs, from
+log-in to removal.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,8 @@ from libcloud.common.base import Connection
 from libcloud.common.google import GoogleBaseAuthConnection, GoogleBaseConnection
 from libcloud.http import LibcloudConnection
 
-from lading.dispatch.cloud.driver import DriverSite
-from lading.dispatch.cloud.libcloud import LibcloudDriver, open_libcloud
+from lading.dispatch.fleets.cloud.drivers.driver import DriverSite
+from lading.dispatch.fleets.cloud.drivers.libcloud import LibcloudDriver, open_libcloud
 from lading.testing.clouds import FakeAzure, FakeGoogle, FakeOpenStack, RestCloud, serving_cloud
 
 CLOUDS: dict[str, type[FakeAzure | FakeGoogle | FakeOpenStack]] = {
@@ -28,13 +30,19 @@ Fake = FakeAzure | FakeGoogle | FakeOpenStack
 
 @contextmanager
 def running(name: str, directory: Path) -> Iterator[Any]:
-    """One of the clouds; Azure's and Google's hosts, which libcloud has in its code, are on this machine meanwhile."""
+    """One of the clouds; Azure's and Google's hosts, which libcloud has in its code, are on this
+    machine meanwhile.
+    """
     cloud = CLOUDS[name]()
     with serving_cloud(cloud), ExitStack() as stack:
         if isinstance(cloud, FakeGoogle):
             cloud.key_file = str(_key_file(directory))
         if not isinstance(cloud, FakeOpenStack):
-            for one in (AzureResourceManagementConnection, GoogleBaseAuthConnection, GoogleBaseConnection):
+            for one in (
+                AzureResourceManagementConnection,
+                GoogleBaseAuthConnection,
+                GoogleBaseConnection,
+            ):
                 stack.callback(setattr, one, "conn_class", one.conn_class)
                 one.conn_class = _to(cloud)
         yield cloud
@@ -46,7 +54,10 @@ async def driving(
 ) -> AsyncIterator[LibcloudDriver]:
     """The driver for it."""
     site = DriverSite(
-        parameters=cloud.parameters | changed, tag="ArvadosInstanceSetID", set_id=set_id, directory=directory
+        parameters=cloud.parameters | changed,
+        tag="ArvadosInstanceSetID",
+        set_id=set_id,
+        directory=directory,
     )
     async with open_libcloud(site) as driver:
         yield driver
@@ -70,6 +81,10 @@ def _key() -> rsa.RSAPrivateKey:
 def _key_file(directory: Path) -> Path:
     key, path = _key(), directory / "key.pem"
     path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
     )
     return path

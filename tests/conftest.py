@@ -18,10 +18,13 @@ def fake_driver(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     info = directory / "fake_driver-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-driver\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[lading.drivers]\nfake = lading.testing.cloud:open_fake\n")
+    (info / "entry_points.txt").write_text(
+        "[lading.drivers]\nfake = lading.testing.cloud:open_fake\n"
+    )
     monkeypatch.syspath_prepend(str(directory))
 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell that starts a job in the background has it ignore Ctrl-C, and so would all that it starts.
+    # A shell that starts a job in the background has it ignore Ctrl-C, and so would all that it
+    # starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)

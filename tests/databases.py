@@ -10,7 +10,7 @@ import pytest
 
 from lading.store import schema
 from lading.store.database import Database
-from lading.store.sqlite import SqliteDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 from tests.postgres import open_emptied
 

@@ -1,6 +1,8 @@
-"""A PostgreSQL server for tests: Debian's own, started on a private directory and port, thrown away at the end.
+"""A PostgreSQL server for tests: Debian's own, started on a private directory and port, thrown away
+at the end.
 
-The server refuses to run as root: then it runs as the user `postgres`. Durability is left out, except where asked for.
+The server refuses to run as root: then it runs as the user `postgres`. Durability is left out,
+except where asked for.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ import pytest
 
 from lading.store import schema
 from lading.store.database import Database
-from lading.store.postgres import PostgresDatabase
+from lading.store.databases.postgres import PostgresDatabase
 from lading.testing.sealing import make_seal
 from tests.reality import need
 
@@ -51,11 +53,29 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it; ready when this returns."""
-        command = [BINARIES / "postgres", "-D", self.root / "data", "-p", str(self.port), "-k", self.root]
+        command = [
+            BINARIES / "postgres",
+            "-D",
+            self.root / "data",
+            "-p",
+            str(self.port),
+            "-k",
+            self.root,
+        ]
         options = ["-c", "listen_addresses=127.0.0.1", "-c", "max_connections=60", *self.options]
         with (self.root / "log").open("ab") as log:
             self.process = subprocess.Popen(_as_user([*command, *options]), stdout=log, stderr=log)
-        self.run("pg_isready", "-q", "-h", self.root, "-p", str(self.port), "-t", "10", patience=_PATIENCE)
+        self.run(
+            "pg_isready",
+            "-q",
+            "-h",
+            self.root,
+            "-p",
+            str(self.port),
+            "-t",
+            "10",
+            patience=_PATIENCE,
+        )
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it: "fast" is in good order, "immediate" as if it had crashed."""
@@ -73,15 +93,25 @@ class PostgresServer:
             if done.returncode == 0:
                 return
             if time.monotonic() >= until:
-                raise AssertionError(f"{program}: {done.stderr.decode()} {(self.root / 'log').read_text()[-2000:]}")
+                raise AssertionError(
+                    f"{program}: {done.stderr.decode()} {(self.root / 'log').read_text()[-2000:]}"
+                )
 
     def connection(self, name: str = "lading") -> dict[str, str | int]:
         """`PostgreSQL.Connection` for a database of this server."""
-        return {"host": "127.0.0.1", "port": self.port, "dbname": name, "user": _USER, "password": "secret"}
+        return {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "dbname": name,
+            "user": _USER,
+            "password": "secret",
+        }
 
     async def sql(self, text: str, name: str = "postgres") -> None:
         """Carry out statements on a connection of their own."""
-        connection = await asyncpg.connect(host="127.0.0.1", port=self.port, user=_USER, database=name)
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=self.port, user=_USER, database=name
+        )
         try:
             await connection.execute(text)
         finally:
@@ -150,5 +180,9 @@ def _free_port() -> int:
 
 
 def _as_user(command: list[object]) -> list[str]:
-    user = ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"] if os.getuid() == 0 else []
+    user = (
+        ["setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"]
+        if os.getuid() == 0
+        else []
+    )
     return [*user, *map(str, command)]

@@ -1,4 +1,6 @@
-"""Real parts that tests need: where one is missing, CI fails and a developer's run leaves the test out."""
+"""Real parts that tests need: where one is missing, CI fails and a developer's run leaves the test
+out.
+"""
 
 from __future__ import annotations
 

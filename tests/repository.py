@@ -25,13 +25,22 @@ class Repository:
         """What git says."""
         self._clock += 1
         when = f"{self._clock} +0000"
-        who = {f"GIT_{role}_{what}": "x@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        who = {
+            f"GIT_{role}_{what}": "x@example.org"
+            for role in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        }
         environment = {
             **who, "PATH": os.environ["PATH"], "HOME": str(self.path), "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when,
         }  # fmt: skip
         done = subprocess.run(
-            ["git", *command], cwd=self.path, env=environment, check=True, capture_output=True, text=True
+            ["git", *command],
+            cwd=self.path,
+            env=environment,
+            check=True,
+            capture_output=True,
+            text=True,
         )
         return done.stdout.strip()
 

@@ -1,6 +1,8 @@
-"""An S3 service for tests: moto's server in a thread, one for all tests of a run; every test gets its own bucket.
+"""An S3 service for tests: moto's server in a thread, one for all tests of a run; every test gets
+its own bucket.
 
-With S3_ENDPOINT, S3_ACCESS_KEY and S3_SECRET_KEY in the environment it is the service that they name.
+With S3_ENDPOINT, S3_ACCESS_KEY and S3_SECRET_KEY in the environment it is the service that they
+name.
 """
 
 from __future__ import annotations

@@ -16,7 +16,10 @@ def test_defaults_need_no_file() -> None:
 
 def test_a_file_and_overrides_are_merged(tmp_path: Path) -> None:
     path = tmp_path / "config.yml"
-    path.write_text("Containers: {UsageInterval: 1m30s}\nLocal: {RAM: 2GiB}\nStorageClasses: {fast: {Default: true}}\n")
+    path.write_text(
+        "Containers: {UsageInterval: 1m30s}\nLocal: {RAM: 2GiB}\n"
+        "StorageClasses: {fast: {Default: true}}\n"
+    )
     loaded = config.load(path, {"ClusterID": "abcde", "Local": {"VCPUs": 3}})
     assert loaded.Containers.UsageInterval == 90
     assert (loaded.Local.RAM, loaded.Local.VCPUs) == (2 << 30, 3)
@@ -45,15 +48,9 @@ def test_faults_name_the_key(tmp_path: Path, text: str, fault: str) -> None:
 
 
 def test_private_keys_are_not_exported() -> None:
-    shown = config.export(config.load(None, {"SystemRootToken": "hush", "Collections": {"BlobSigningKey": "hush"}}))
+    shown = config.export(
+        config.load(None, {"SystemRootToken": "hush", "Collections": {"BlobSigningKey": "hush"}})
+    )
     assert "hush" not in str(shown)
     assert shown["Collections"]["BlobSigningTTL"] == "1209600s"
     assert shown["Containers"]["ReserveExtraRAM"] == 550 << 20
-
-
-def test_sections_inside_sections() -> None:
-    found = config.load(None, {"Containers": {"SLURM": {"PollPeriod": "3s", "SbatchEnvironmentVariables": {"A": "b"}}}})
-    assert found.Containers.SLURM.PollPeriod == 3.0
-    assert found.Containers.SLURM.SbatchEnvironmentVariables == {"A": "b"}
-    with pytest.raises(Invalid, match=r"unknown key Containers\.SLURM\.Nope"):
-        config.load(None, {"Containers": {"SLURM": {"Nope": 1}}})

@@ -72,7 +72,9 @@ class TestReading:
         with pytest.raises(OSError):
             Tree.open(top / "link")
 
-    def test_a_directory_swapped_after_it_was_opened_stays_what_it_was(self, top: Path, secret: Path) -> None:
+    def test_a_directory_swapped_after_it_was_opened_stays_what_it_was(
+        self, top: Path, secret: Path
+    ) -> None:
         (top / "a").mkdir()
         (top / "a" / "secret").write_text("of the container")
         with Tree.open(top) as tree, tree.open_tree("a") as below:
@@ -190,7 +192,9 @@ class TestRemoving:
         assert not top.exists()
         confined.remove(top, keep="lock")
 
-    def test_the_last_entry_stays_while_others_do(self, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_last_entry_stays_while_others_do(
+        self, top: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (top / "a").mkdir()
         (top / "lock").touch()
         (top / "a" / "lock").touch()
@@ -217,7 +221,9 @@ class TestRemoving:
         confined.remove(tmp_path / "link" / "a")
         assert list(top.iterdir()) == []
 
-    def test_what_is_swapped_meanwhile_goes_too(self, top: Path, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_swapped_meanwhile_goes_too(
+        self, top: Path, secret: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         (top / "a").mkdir()
         real = confined._open_for_removal
 
@@ -296,7 +302,9 @@ class TestRoot:
             ("etc/passwd/x", ""),
         ],
     )
-    def test_links_are_followed_as_in_a_root_directory(self, top: Path, path: str, text: str) -> None:
+    def test_links_are_followed_as_in_a_root_directory(
+        self, top: Path, path: str, text: str
+    ) -> None:
         (top / "etc").mkdir()
         (top / "etc" / "passwd").write_text("root:x:0")
         (top / "absolute").symlink_to("/etc/passwd")

@@ -51,14 +51,18 @@ def test_what_cannot_is_moved_aside_and_told(
     assert "to be removed later: [Errno 16] Device or resource busy" in caplog.text
 
 
-def test_what_takes_too_long_is_moved_aside(directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_takes_too_long_is_moved_aside(
+    directory: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     removal.discard(directory, aside=tmp_path / "x" / "removed", patience=-1)
     assert not directory.exists()
     assert len(removal.waiting(tmp_path / "x" / "removed")) == 1
     assert "takes longer than -1 s" in caplog.text
 
 
-def test_what_is_gone_meanwhile_is_no_error(directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_gone_meanwhile_is_no_error(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def remove(place: Path, **_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
@@ -67,7 +71,9 @@ def test_what_is_gone_meanwhile_is_no_error(directory: Path, tmp_path: Path, mon
     assert removal.waiting(tmp_path / "removed") == []
 
 
-@pytest.mark.parametrize(("number", "words"), [(errno.EXDEV, "another file system"), (errno.EROFS, "Read-only")])
+@pytest.mark.parametrize(
+    ("number", "words"), [(errno.EXDEV, "another file system"), (errno.EROFS, "Read-only")]
+)
 def test_what_cannot_be_moved_either_is_an_error(
     directory: Path, busy: list[str], monkeypatch: pytest.MonkeyPatch, number: int, words: str
 ) -> None:
@@ -81,7 +87,9 @@ def test_what_cannot_be_moved_either_is_an_error(
     assert directory.exists()
 
 
-def test_it_is_tried_again(directory: Path, tmp_path: Path, busy: list[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_it_is_tried_again(
+    directory: Path, tmp_path: Path, busy: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     aside = tmp_path / "removed"
     busy.append("uuid")
     removal.discard(directory, aside=aside)

@@ -51,4 +51,14 @@ def test_a_fault_names_the_key(raw: dict[str, Any], fault: str) -> None:
 
 
 def test_what_is_on_top_wins() -> None:
-    assert sections.merge({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 4}, "d": 5}) == {"a": {"b": 4, "c": 2}, "d": 5}
+    assert sections.merge({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 4}, "d": 5}) == {
+        "a": {"b": 4, "c": 2},
+        "d": 5,
+    }
+
+
+def test_a_key_has_a_default_of_its_own_and_says_what_it_is() -> None:
+    one = sections.key(["a"], "Some.", private=True, unit="bytes")
+    assert one.metadata == {"doc": "Some.", "private": True, "unit": "bytes"}
+    assert one.default_factory() == ["a"]
+    assert one.default_factory() is not one.default_factory()

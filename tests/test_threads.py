@@ -29,7 +29,9 @@ def _open() -> int:
 
 async def test_work_has_descriptors_of_its_own(file: int) -> None:
     before = _open()
-    assert await in_thread(lambda stop, own: (stop(), own[0] != file, os.read(own[0], 9)), file) == (
+    assert await in_thread(
+        lambda stop, own: (stop(), own[0] != file, os.read(own[0], 9)), file
+    ) == (
         False,
         True,
         b"content",
@@ -98,4 +100,7 @@ async def test_work_that_writes_is_waited_for(file: int) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == [True]
-    assert await in_thread(lambda stop, own: os.pread(own[0], 3, 0), file, is_waited_for=True) == b"con"
+    assert (
+        await in_thread(lambda stop, own: os.pread(own[0], 3, 0), file, is_waited_for=True)
+        == b"con"
+    )

@@ -1,4 +1,6 @@
-"""A million rows into a database in minutes: tables without indexes first, the indexes of the schema afterwards."""
+"""A million rows into a database in minutes: tables without indexes first, the indexes of the
+schema afterwards.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,17 @@ from bench.api import people, templates
 from bench.api.sample import Site
 from bench.api.templates import Bulk
 from lading.store import schema
-from lading.store.postgres import PostgresDatabase
+from lading.store.databases.postgres import PostgresDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.seal import Seal
-from lading.store.sqlite import SqliteDatabase
 
 _AT_ONCE: Final = 20_000
-_DURABLE_LATER: Final = ("journal_mode = off", "synchronous = off", "cache_size = -1000000", "temp_store = memory")
+_DURABLE_LATER: Final = (
+    "journal_mode = off",
+    "synchronous = off",
+    "cache_size = -1000000",
+    "temp_store = memory",
+)
 
 
 async def fill_sqlite(path: Path, site: Site, seal: Seal, count: int) -> None:
@@ -36,7 +43,8 @@ async def fill_sqlite(path: Path, site: Site, seal: Seal, count: int) -> None:
         connection.execute(f"PRAGMA {pragma}")
     for bulk in await templates.bulks(site, seal, count):
         indexes = connection.execute(
-            "SELECT name, sql FROM sqlite_master WHERE tbl_name = ? AND type = 'index' AND sql IS NOT NULL",
+            "SELECT name, sql FROM sqlite_master"
+            " WHERE tbl_name = ? AND type = 'index' AND sql IS NOT NULL",
             (bulk.kind.plural,),
         ).fetchall()
         with _without(connection, indexes):
@@ -60,15 +68,17 @@ async def fill_postgres(where: Mapping[str, str | int], site: Site, seal: Seal, 
     await connection.execute("SET synchronous_commit = off; SET maintenance_work_mem = '1GB'")
     for bulk in await templates.bulks(site, seal, count):
         indexes = await connection.fetch(
-            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = $1 AND indexname NOT LIKE '%pkey'"
-            " AND indexname NOT LIKE '%uuid_key'",
+            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = $1 AND indexname "
+            "NOT LIKE '%pkey' AND indexname NOT LIKE '%uuid_key'",
             bulk.kind.plural,
         )
         for name, _ in indexes:
             await connection.execute(f"DROP INDEX {name}")
         rows = _counted(bulk)
         while part := list(itertools.islice(rows, _AT_ONCE)):
-            await connection.copy_records_to_table(bulk.kind.plural, records=part, columns=bulk.columns)
+            await connection.copy_records_to_table(
+                bulk.kind.plural, records=part, columns=bulk.columns
+            )
         for _, definition in indexes:
             await connection.execute(definition)
     await connection.execute("VACUUM (ANALYZE)")
@@ -89,5 +99,9 @@ def _counted(bulk: Bulk) -> Iterator[tuple[object, ...]]:
     """The rows, with a line about how far it has come."""
     for number, row in enumerate(bulk.rows):
         if number % 100_000 == 0 and sys.stderr.isatty():
-            print(f"\rfilling {bulk.kind.plural}: {number * 100 // bulk.count} %   ", end="", file=sys.stderr)
+            print(
+                f"\rfilling {bulk.kind.plural}: {number * 100 // bulk.count} %   ",
+                end="",
+                file=sys.stderr,
+            )
         yield row

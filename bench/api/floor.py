@@ -36,7 +36,9 @@ def make_app(database: str) -> Starlette:
 
     async def post(request: Request) -> Response:
         content = msgspec.json.decode(await request.body())
-        cursor = connection.execute("INSERT INTO items (content) VALUES (?)", (_encode(content).decode(),))
+        cursor = connection.execute(
+            "INSERT INTO items (content) VALUES (?)", (_encode(content).decode(),)
+        )
         return Response(_encode({"id": cursor.lastrowid}), media_type="application/json")
 
     return Starlette(routes=[Route("/", get, methods=["GET"]), Route("/", post, methods=["POST"])])
@@ -44,7 +46,9 @@ def make_app(database: str) -> Starlette:
 
 async def _serve(socket: str, database: str, ready: int) -> None:
     server = uvicorn.Server(
-        uvicorn.Config(make_app(database), uds=socket, log_level="warning", access_log=False, lifespan="off")
+        uvicorn.Config(
+            make_app(database), uds=socket, log_level="warning", access_log=False, lifespan="off"
+        )
     )
     serving = asyncio.create_task(server.serve())
     while not server.started:

@@ -1,4 +1,5 @@
-"""What happens beside single calls: the cascade of priorities, previews, listeners on events, roles of a thousand.
+"""What happens beside single calls: the cascade of priorities, previews, listeners on events, roles
+of a thousand.
 
 No promises but one: taking a role away from a thousand members takes 50 ms at most.
 """
@@ -21,9 +22,9 @@ from bench.api.sample import INPUTS, LOCKERS, Site, body
 from bench.api.sample import name as sample_name
 from bench.figures import Figure, calls, durations
 from lading.core import ids
-from lading.core.permissions import NAMES, Level
-from lading.core.records import GROUPS, LINKS
-from lading.core.records import USERS as USER_TYPE
+from lading.core.records.permissions import NAMES, Level
+from lading.core.records.record_types import GROUPS, LINKS
+from lading.core.records.record_types import USERS as USER_TYPE
 from lading.store import graph, records
 from lading.store.database import Database, Transaction
 
@@ -52,7 +53,9 @@ async def _preview(place: Place, server: Server, count: int) -> Figure:
 
 
 async def _cascade(place: Place, server: Server) -> list[Figure]:
-    """A running container with two hundred requests of its own: its priority changes, and so do theirs."""
+    """A running container with two hundred requests of its own: its priority changes, and so do
+    theirs.
+    """
     admin, locker = place.directory.secrets().admin_token, place.site.token("locker 0")
     parent = await _one(server, post(_REQUESTS, place.site.token("alice"), _fresh(0)))
     uuid = parent["container_uuid"]
@@ -63,11 +66,18 @@ async def _cascade(place: Place, server: Server) -> list[Figure]:
     children = await drive(server, asked, connections=8)
     path = f"{_REQUESTS}/{parent['uuid']}"
     changes = [
-        post(path, place.site.token("alice"), {"container_request": {"priority": 400 + one}}, method="PUT")
+        post(
+            path,
+            place.site.token("alice"),
+            {"container_request": {"priority": 400 + one}},
+            method="PUT",
+        )
         for one in range(20)
     ]
     changed = await drive(server, changes, connections=1)
-    child = await _one(server, get(f"{_CONTAINERS}/{children.replies[0].json()['container_uuid']}", admin))
+    child = await _one(
+        server, get(f"{_CONTAINERS}/{children.replies[0].json()['container_uuid']}", admin)
+    )
     if child["priority"] <= 0:
         raise RuntimeError("the priority of a child did not follow")
     return [
@@ -77,12 +87,18 @@ async def _cascade(place: Place, server: Server) -> list[Figure]:
 
 
 async def _listened(place: Place, server: Server, *, count: int) -> list[Figure]:
-    """Commits while nobody listens, and while dispatchers and users do: each hears of all that it may read."""
+    """Commits while nobody listens, and while dispatchers and users do: each hears of all that it
+    may read.
+    """
     figures = []
     for part, who in enumerate(("nobody", f"{_LISTENERS} dispatchers", f"{_LISTENERS} users")):
-        # A container and a request are made, and a decision is noted; dispatchers hear of containers.
+        # A container and a request are made, and a decision is noted; dispatchers hear of
+        # containers.
         changes = count * (1 if part == 1 else 3)
-        holders = [f"locker {one % LOCKERS}" if part == 1 else "alice" for one in range(_LISTENERS * bool(part))]
+        holders = [
+            f"locker {one % LOCKERS}" if part == 1 else "alice"
+            for one in range(_LISTENERS * bool(part))
+        ]
         bodies = [_fresh((part + 1) * 100_000 + one) for one in range(count)]
         async with _hearing(server, [place.site.token(one) for one in holders]) as heard:
             asked = [post(_REQUESTS, place.site.token("alice"), one) for one in bodies]
@@ -92,7 +108,11 @@ async def _listened(place: Place, server: Server, *, count: int) -> list[Figure]
                     while any(one < changes for one in heard):
                         await asyncio.sleep(0.01)
         kept = sum(one == changes for one in heard)
-        note = f"{kept} heard of all {changes} changes; who did not keep up is told to list anew" if heard else ""
+        note = (
+            f"{kept} heard of all {changes} changes; who did not keep up is told to list anew"
+            if heard
+            else ""
+        )
         figures.append(calls(f"create and commit, {who} listening", run, note=note))
     return figures
 
@@ -105,7 +125,9 @@ async def _hearing(server: Server, tokens: list[str]) -> AsyncIterator[list[int]
     async def listen(number: int, socket: ClientConnection) -> None:
         with contextlib.suppress(ConnectionClosed):
             async for message in socket:
-                heard[number] += b"event_type" in (message if isinstance(message, bytes) else message.encode())
+                heard[number] += b"event_type" in (
+                    message if isinstance(message, bytes) else message.encode()
+                )
 
     async with contextlib.AsyncExitStack() as stack, asyncio.TaskGroup() as tasks:
         listening = []
@@ -121,7 +143,9 @@ async def _hearing(server: Server, tokens: list[str]) -> AsyncIterator[list[int]
 
 
 async def _roles(place: Place) -> list[Figure]:
-    """A role with a thousand members is made a member of another, and is not any more, in a database of its own."""
+    """A role with a thousand members is made a member of another, and is not any more, in a
+    database of its own.
+    """
     times: dict[str, list[float]] = {"gained": [], "lost": []}
     async with place.scratch() as database:
         site = Site("bench")
@@ -131,7 +155,11 @@ async def _roles(place: Place) -> list[Figure]:
             times["gained"].append(await _timed(database, ends, made=True))
             times["lost"].append(await _timed(database, ends, made=False))
     return [
-        durations(f"{MEMBERS} members of a role {what} another", seconds, p50_limit=50.0 if what == "lost" else None)
+        durations(
+            f"{MEMBERS} members of a role {what} another",
+            seconds,
+            p50_limit=50.0 if what == "lost" else None,
+        )
         for what, seconds in times.items()
     ]
 
@@ -154,8 +182,17 @@ async def _members(tx: Transaction, site: Site) -> dict[str, str]:
 
 
 def _link(site: Site, tail: str, head: str) -> dict[str, str]:
-    ends = {"tail_uuid": tail, "head_uuid": head, "link_class": graph.PERMISSION, "name": NAMES[Level.READ]}
-    return {"uuid": site.uuid(LINKS.infix, tail, head), "owner_uuid": ids.system_user(site.cluster), **ends}
+    ends = {
+        "tail_uuid": tail,
+        "head_uuid": head,
+        "link_class": graph.PERMISSION,
+        "name": NAMES[Level.READ],
+    }
+    return {
+        "uuid": site.uuid(LINKS.infix, tail, head),
+        "owner_uuid": ids.system_user(site.cluster),
+        **ends,
+    }
 
 
 async def _timed(database: Database, link: dict[str, str], *, made: bool) -> float:
@@ -181,4 +218,6 @@ async def _one(server: Server, request: bytes) -> dict[str, Any]:
 
 
 def _fresh(number: int, **more: object) -> dict[str, Any]:
-    return body(sample_name(_FRESH + 1_000_000 + number), number % INPUTS, use_existing=False, **more)
+    return body(
+        sample_name(_FRESH + 1_000_000 + number), number % INPUTS, use_existing=False, **more
+    )

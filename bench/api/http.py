@@ -1,4 +1,6 @@
-"""A client that costs little: requests are bytes made beforehand, answers are read for status and length only."""
+"""A client that costs little: requests are bytes made beforehand, answers are read for status and
+length only.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ class Link(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Whoever waits is told."""
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_exception(error or ConnectionError("the server closed the connection"))
+            self._waiting.set_exception(
+                error or ConnectionError("the server closed the connection")
+            )
 
     def close(self) -> None:
         """Done with it."""
@@ -93,7 +97,12 @@ async def linked(socket: Path, count: int) -> AsyncIterator[list[Link]]:
 
 def get(path: str, token: str, **params: object) -> bytes:
     """A GET request; parameters are sent as JSON, as clients do."""
-    query = urlencode({name: one if isinstance(one, str) else encode(one).decode() for name, one in params.items()})
+    query = urlencode(
+        {
+            name: one if isinstance(one, str) else encode(one).decode()
+            for name, one in params.items()
+        }
+    )
     return _request("GET", f"{path}?{query}" if query else path, token, b"")
 
 
@@ -144,13 +153,21 @@ def metered(server: Server, run: Run) -> Iterator[None]:
     yield
     run.seconds = time.perf_counter() - began
     after = server.spent()
-    run.server, run.database, run.client = (late - early for late, early in zip(after, before, strict=True))
+    run.server, run.database, run.client = (
+        late - early for late, early in zip(after, before, strict=True)
+    )
 
 
 async def drive(
-    server: Server, requests: Iterable[bytes], *, connections: int, statuses: tuple[int, ...] = (200,)
+    server: Server,
+    requests: Iterable[bytes],
+    *,
+    connections: int,
+    statuses: tuple[int, ...] = (200,),
 ) -> Run:
-    """Make all calls, `connections` at a time. Raises RuntimeError when an answer has another status."""
+    """Make all calls, `connections` at a time. Raises RuntimeError when an answer has another
+    status.
+    """
     run, left = Run(), iter(requests)
 
     async def work(link: Link) -> None:

@@ -41,9 +41,11 @@ def measure(
     parts: Collection[str] = tuple(PARTS),
     profile: Path | None = None,
 ) -> list[Figure]:
-    """Figures of the floor, then of each database with `count` finished requests; query plans are printed.
+    """Figures of the floor, then of each database with `count` finished requests; query plans are
+    printed.
 
-    With `profile`, a directory, no plans: what the server did with its time goes to a file for each database.
+    With `profile`, a directory, no plans: what the server did with its time goes to a file for each
+    database.
     """
     if profile is not None:
         profile.mkdir(parents=True, exist_ok=True)
@@ -63,12 +65,29 @@ def floor() -> list[Figure]:
     """What the same web server and client do when there is next to nothing behind a route."""
     with tempfile.TemporaryDirectory(prefix="lading-bench-") as folder:
         socket = Path(folder) / "socket"
-        command = [sys.executable, "-m", "bench.api.floor", "--socket", str(socket), "--database", f"{folder}/db"]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.api.floor",
+            "--socket",
+            str(socket),
+            "--database",
+            f"{folder}/db",
+        ]
         with running(command, Path(folder) / "log") as pid, on_core(CLIENT_CORE):
             server = Server(pid, socket)
-            posted = _run(drive(server, [post("/", "", body(name(one), 0)) for one in range(20_000)], connections=16))
+            posted = _run(
+                drive(
+                    server,
+                    [post("/", "", body(name(one), 0)) for one in range(20_000)],
+                    connections=16,
+                )
+            )
             got = _run(drive(server, [get("/", "")] * 20_000, connections=16))
-    return [calls("floor: starlette, one SQLite insert", posted), calls("floor: starlette, a get", got)]
+    return [
+        calls("floor: starlette, one SQLite insert", posted),
+        calls("floor: starlette, a get", got),
+    ]
 
 
 def _measured(place: Place, parts: Collection[str], profile: Path | None) -> list[Figure]:
@@ -79,13 +98,15 @@ def _measured(place: Place, parts: Collection[str], profile: Path | None) -> lis
             figures += _run(PARTS[part](place, server))
         peak = server.peak()
     memory = Figure(
-        name="memory of the server, at most", unit="MB", count=0, target=f"< {MEMORY:g} MB", met=peak < MEMORY,
-        note=f"{peak:.0f} MB",
+        name="memory of the server, at most", unit="MB", count=0, target=f"< {MEMORY:g} MB",
+        met=peak < MEMORY, note=f"{peak:.0f} MB",
     )  # fmt: skip
     if profile is None:
         plans.show(place)
     place.sweep()
-    return [dataclasses.replace(one, name=f"{place.name}: {one.name}") for one in (*figures, memory)]
+    return [
+        dataclasses.replace(one, name=f"{place.name}: {one.name}") for one in (*figures, memory)
+    ]
 
 
 def _run(work: Coroutine[None, None, _Result]) -> _Result:

@@ -1,6 +1,7 @@
 """Users, projects, roles and tokens of the laboratory, stored as the server stores them.
 
-Of ten projects one is a study that the laboratory can read, five lie inside that, and four are somebody's own.
+Of ten projects one is a study that the laboratory can read, five lie inside that, and four are
+somebody's own.
 """
 
 from __future__ import annotations
@@ -9,12 +10,12 @@ from bench.api.sample import LOCKERS, OTHERS, PROJECTS, USERS, Site, readable, s
 from bench.api.templates import created_at
 from lading.api.services import hash_secret
 from lading.core import ids
-from lading.core.access import DISPATCHER_SCOPES
 from lading.core.ids import Infix
-from lading.core.permissions import NAMES, Level
-from lading.core.records import GROUPS, LINKS, TOKENS
-from lading.core.records import USERS as USER_TYPE
-from lading.core.schema import Record, RecordType
+from lading.core.records.access import DISPATCHER_SCOPES
+from lading.core.records.permissions import NAMES, Level
+from lading.core.records.record_types import GROUPS, LINKS, TOKENS
+from lading.core.records.record_types import USERS as USER_TYPE
+from lading.core.records.schema import Record, RecordType
 from lading.store import graph, records
 from lading.store.database import Database, Transaction
 
@@ -25,8 +26,12 @@ async def settle(database: Database, site: Site) -> None:
     async with database.writing() as tx:
         await _add(tx, site, USER_TYPE, {"uuid": system, "username": "root", "is_admin": True})
         for number in range(USERS):
-            await _add(tx, site, USER_TYPE, {"uuid": site.user(number), "username": f"user{number}"})
-        await _add(tx, site, GROUPS, {"uuid": site.lab, "name": "Laboratory", "group_class": "role"})
+            await _add(
+                tx, site, USER_TYPE, {"uuid": site.user(number), "username": f"user{number}"}
+            )
+        await _add(
+            tx, site, GROUPS, {"uuid": site.lab, "name": "Laboratory", "group_class": "role"}
+        )
         for number in range(USERS):
             await _link(tx, site, site.user(number), site.lab, Level.WRITE)
         for number in range(PROJECTS):
@@ -42,7 +47,12 @@ async def _project(tx: Transaction, site: Site, number: int) -> None:
     uuid, study = site.project(number), number - number % 10
     inside = readable(number) and number != study
     owner = site.project(study) if inside else site.user(1 + number // 10)
-    given = {"uuid": uuid, "owner_uuid": owner, "name": f"project {number}", "group_class": "project"}
+    given = {
+        "uuid": uuid,
+        "owner_uuid": owner,
+        "name": f"project {number}",
+        "group_class": "project",
+    }
     await _add(tx, site, GROUPS, given)
     if number == study:
         await _link(tx, site, site.lab, uuid, Level.READ)
@@ -50,7 +60,12 @@ async def _project(tx: Transaction, site: Site, number: int) -> None:
 
 async def _link(tx: Transaction, site: Site, tail: str, head: str, level: Level) -> None:
     uuid = site.uuid(Infix.LINK, tail, head)
-    ends = {"tail_uuid": tail, "head_uuid": head, "link_class": graph.PERMISSION, "name": NAMES[level]}
+    ends = {
+        "tail_uuid": tail,
+        "head_uuid": head,
+        "link_class": graph.PERMISSION,
+        "name": NAMES[level],
+    }
     await _add(tx, site, LINKS, {"uuid": uuid, **ends})
 
 

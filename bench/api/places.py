@@ -1,9 +1,12 @@
-"""Where the databases are kept that are measured: filled once, in the user's cache directory, and used again.
+"""Where the databases are kept that are measured: filled once, in the user's cache directory, and
+used again.
 
-A place is named after all that decides what is in it: the statements that make the schema, the samples, their number.
-Places of earlier schemas go when a new one is made. What a run adds is taken away before the next one.
+A place is named after all that decides what is in it: the statements that make the schema, the
+samples, their number. Places of earlier schemas go when a new one is made. What a run adds is taken
+away before the next one.
 
-The server of PostgreSQL refuses to run as root: then it runs as `postgres`, with its files in the cache of that user.
+The server of PostgreSQL refuses to run as root: then it runs as `postgres`, with its files in the
+cache of that user.
 """
 
 from __future__ import annotations
@@ -29,12 +32,12 @@ import asyncpg
 
 from bench.api import filling, people, sample, templates
 from bench.api.sample import Site
-from lading.core.records import RECORDS
+from lading.core.records.record_types import RECORDS
 from lading.store import schema
 from lading.store.database import Database, Dialect, Value
-from lading.store.postgres import PostgresDatabase, PostgresDialect
+from lading.store.databases.postgres import PostgresDatabase, PostgresDialect
+from lading.store.databases.sqlite import SqliteDatabase, SqliteDialect
 from lading.store.seal import Seal
-from lading.store.sqlite import SqliteDatabase, SqliteDialect
 from lading.wiring.directory import DataDirectory
 from tests.postgres import BINARIES, PostgresServer
 
@@ -72,7 +75,9 @@ class Place:
             else:
                 await self.server.sql("DROP DATABASE IF EXISTS scratch")
                 await self.server.sql("CREATE DATABASE scratch TEMPLATE template0")
-                made = await PostgresDatabase.open(self.server.connection("scratch"), seal=_seal(self.directory))
+                made = await PostgresDatabase.open(
+                    self.server.connection("scratch"), seal=_seal(self.directory)
+                )
             try:
                 await schema.prepare(made, now=templates.created_at(0))
                 yield made
@@ -90,9 +95,13 @@ class Place:
         return [str(row[3]) for row in rows]
 
     def warm(self) -> None:
-        """Read the database once, so that it is not the disk that is measured; some machines soon forget it."""
+        """Read the database once, so that it is not the disk that is measured; some machines soon
+        forget it.
+        """
         files = (
-            [self.directory.database] if self.server is None else (self.server.root / "data" / "base").rglob("[0-9]*")
+            [self.directory.database]
+            if self.server is None
+            else (self.server.root / "data" / "base").rglob("[0-9]*")
         )
         for path in files:
             if path.is_file():
@@ -125,7 +134,11 @@ def sqlite_place(count: int) -> Iterator[Place]:
     with _locked(_cache(), f"sqlite-{count}", SqliteDialect()) as root:
         directory, site = _directory(root)
         _configure(directory, {})
-        _fill(root, site, lambda: filling.fill_sqlite(_emptied(directory), site, _seal(directory), count))
+        _fill(
+            root,
+            site,
+            lambda: filling.fill_sqlite(_emptied(directory), site, _seal(directory), count),
+        )
         place = Place(directory, site, count)
         place.sweep()
         yield place
@@ -133,11 +146,16 @@ def sqlite_place(count: int) -> Iterator[Place]:
 
 @contextlib.contextmanager
 def postgres_place(count: int) -> Iterator[Place]:
-    """The PostgreSQL database with `count` finished requests; its server runs meanwhile. Needs Debian's packages."""
+    """The PostgreSQL database with `count` finished requests; its server runs meanwhile. Needs
+    Debian's packages.
+    """
     with _locked(_cache(), f"postgresql-{count}", PostgresDialect()) as root:
         directory, site = _directory(root)
         # Beside it, in the cache of the user whom the server runs as.
-        with _locked(_cache("postgres"), f"postgresql-{count}", PostgresDialect()) as home, _serving(home) as server:
+        with (
+            _locked(_cache("postgres"), f"postgresql-{count}", PostgresDialect()) as home,
+            _serving(home) as server,
+        ):
             where = server.connection()
             _configure(directory, {"PostgreSQL": {"Connection": where}})
             _fill(home, site, lambda: _fill_emptied(server, site, _seal(directory), count))
@@ -181,7 +199,9 @@ def _cache(user: str = "") -> Path:
 
 @contextlib.contextmanager
 def _locked(cache: Path, name: str, dialect: Dialect) -> Iterator[Path]:
-    """A directory of one's own for a kind of database; those that it takes the place of are removed."""
+    """A directory of one's own for a kind of database; those that it takes the place of are
+    removed.
+    """
     root = cache / f"{name}-{_key(dialect)}"
     with contextlib.ExitStack() as held:
         for old in cache.glob(f"{name}-*"):
@@ -263,16 +283,23 @@ def _added(site: Site) -> tuple[str, ...]:
         f"DELETE FROM container_requests WHERE owner_uuid = '{alice}'",
         f"DELETE FROM collections WHERE owner_uuid = '{alice}'",
         "DELETE FROM api_client_authorizations WHERE container_uuid > ''",
-        f"DELETE FROM api_client_authorizations WHERE owner_uuid = '{alice}' AND uuid <> '{site.token_uuid('alice')}'",
+        (
+            f"DELETE FROM api_client_authorizations WHERE owner_uuid = '{alice}'"
+            f" AND uuid <> '{site.token_uuid('alice')}'"
+        ),
         "DELETE FROM logs WHERE created_at > '2026-06-01'",
     )
 
 
-async def _explain(where: Mapping[str, str | int], sql: str, values: tuple[Value, ...]) -> list[str]:
+async def _explain(
+    where: Mapping[str, str | int], sql: str, values: tuple[Value, ...]
+) -> list[str]:
     connection = await asyncpg.connect(
         host=where["host"], port=where["port"], user=where["user"], database=where["dbname"]
     )
-    rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {sql}", *values)
+    rows = await connection.fetch(
+        f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {sql}", *values
+    )
     await connection.close()
     return [str(row[0]) for row in rows]
 

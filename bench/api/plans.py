@@ -1,4 +1,6 @@
-"""How the databases answer the questions that must not grow with the number of records: the plans of the queries."""
+"""How the databases answer the questions that must not grow with the number of records: the plans
+of the queries.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,16 @@ from typing import Final
 from bench.api.places import Place
 from bench.api.sample import IMAGE
 from bench.api.templates import Recorder
-from lading.api.generic import narrowed
-from lading.core import access
-from lading.core.access import Principal
-from lading.core.filters import check_query
-from lading.core.recipe import Key
-from lading.core.records import REQUESTS
-from lading.core.schema import JSON, RecordType
+from lading.api.resources.generic import narrowed
+from lading.core.containers.recipe import Key
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.filters import check_query
+from lading.core.records.record_types import REQUESTS
+from lading.core.records.schema import JSON, RecordType
 from lading.store import containers, records, waiting
 from lading.store.database import Row, Transaction, Value
-from lading.store.placeholders import Placeholders
+from lading.store.databases.placeholders import Placeholders
 
 NOW: Final = "2026-06-01T00:00:00.000000000Z"
 Question = Callable[[Transaction], Awaitable[object]]
@@ -74,16 +76,23 @@ def _questions(place: Place) -> dict[str, Question]:
         return ask
 
     return {
-        "candidates for reuse": lambda tx: containers.candidates(tx, dialect, [Key("0" * 64, "0" * 64)], now=NOW),
+        "candidates for reuse": lambda tx: containers.candidates(
+            tx, dialect, [Key("0" * 64, "0" * 64)], now=NOW
+        ),
         "containers like a new one (why)": lambda tx: containers.earlier(tx, dialect, NOW, IMAGE),
         "what waits ahead (why)": lambda tx: waiting.ahead(tx, 500, NOW, most=1000),
         "the first page of requests": page(),
         "requests by created_at": page(order=["created_at desc"]),
-        "requests, keyset": page(order=["uuid asc"], filters=[["uuid", ">", site.uuid("xvhdp", "keyset")]]),
-        "requests of a project": page(
-            order=["created_at desc"], filters=[["owner_uuid", "=", site.project(1)], ["state", "=", "Final"]]
+        "requests, keyset": page(
+            order=["uuid asc"], filters=[["uuid", ">", site.uuid("xvhdp", "keyset")]]
         ),
-        "Committed requests": page(order=["created_at desc"], filters=[["state", "=", "Committed"]]),
+        "requests of a project": page(
+            order=["created_at desc"],
+            filters=[["owner_uuid", "=", site.project(1)], ["state", "=", "Final"]],
+        ),
+        "Committed requests": page(
+            order=["created_at desc"], filters=[["state", "=", "Committed"]]
+        ),
     }
 
 

@@ -1,4 +1,6 @@
-"""A server process on a core of its own, and what it costs: processor time and memory, as the kernel counts them."""
+"""A server process on a core of its own, and what it costs: processor time and memory, as the
+kernel counts them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _LIMIT: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A process that answers HTTP on a Unix socket. `database` is the process of PostgreSQL's server, if any."""
+    """A process that answers HTTP on a Unix socket. `database` is the process of PostgreSQL's
+    server, if any.
+    """
 
     pid: int
     socket: Path
@@ -51,14 +55,18 @@ class Server:
 
 @contextlib.contextmanager
 def api(place: Place, profile: Path | None = None) -> Iterator[Server]:
-    """The real server process on the data directory of a place; cProfile's account of it goes to the file `profile`."""
+    """The real server process on the data directory of a place; cProfile's account of it goes to
+    the file `profile`.
+    """
     directory = place.directory
     profiler = [] if profile is None else ["-m", "cProfile", "-o", str(profile)]
     command = [
         sys.executable, *profiler, "-m", "lading.wiring.server", "--data", str(directory.root),
         "--listen", f"127.0.0.1:{free_port()}", "--parent", str(os.getpid()),
     ]  # fmt: skip
-    ensure_certificate(directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC))
+    ensure_certificate(
+        directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC)
+    )
     with running(command, directory.root / "server.log") as pid:
         server = place.server
         database = server.process.pid if server is not None and server.process is not None else None
@@ -67,11 +75,15 @@ def api(place: Place, profile: Path | None = None) -> Iterator[Server]:
 
 @contextlib.contextmanager
 def running(command: Sequence[str], log: Path) -> Iterator[int]:
-    """A process on SERVER_CORE that writes a line to the pipe `--ready-fd` when it serves; its id."""
+    """A process on SERVER_CORE that writes a line to the pipe `--ready-fd` when it serves; its
+    id.
+    """
     read, write = os.pipe()
     pinned = ["taskset", "-c", str(SERVER_CORE), *command, "--ready-fd", str(write)]
     with log.open("wb") as out:
-        process = subprocess.Popen(pinned, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(write,))
+        process = subprocess.Popen(
+            pinned, stdin=subprocess.DEVNULL, stdout=out, stderr=out, pass_fds=(write,)
+        )
     os.close(write)
     try:
         if os.read(read, 64) != b"ready\n":

@@ -1,8 +1,9 @@
-"""Who uses the service that is measured, and what they ask for: steps of sequencing pipelines, each with its own reads.
+"""Who uses the service that is measured, and what they ask for: steps of sequencing pipelines, each
+with its own reads.
 
-The members of a laboratory run them in projects; `ALICE` is an ordinary user who can read six projects of ten through
-the role that she is in, and owns what the benchmark makes. Names are the same in every run, so that a filled database
-can be used again.
+The members of a laboratory run them in projects; `ALICE` is an ordinary user who can read six
+projects of ten through the role that she is in, and owns what the benchmark makes. Names are the
+same in every run, so that a filled database can be used again.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Site:
     def uuid_of(self, moment: datetime, infix: str, *what: object) -> str:
         """As `uuid`, as a server makes it at a moment."""
         milliseconds = int(moment.timestamp() * 1000)
-        return ids.make_ordered_uuid(self.cluster, infix, _chance(infix, *what)[:6], milliseconds=milliseconds)
+        return ids.make_ordered_uuid(
+            self.cluster, infix, _chance(infix, *what)[:6], milliseconds=milliseconds
+        )
 
     @property
     def alice(self) -> str:
@@ -109,7 +112,8 @@ def body(sample: str, reads: int, **more: object) -> dict[str, Any]:
         "container_image": IMAGE,
         "command": [
             "bwa", "mem", "-t", "8", "-R", f"@RG\\tID:{sample}\\tSM:{sample}\\tPL:ILLUMINA",
-            "/keep/reference/hg38.fa", f"/keep/reads/{sample}_1.fastq.gz", f"/keep/reads/{sample}_2.fastq.gz",
+            "/keep/reference/hg38.fa",
+            f"/keep/reads/{sample}_1.fastq.gz", f"/keep/reads/{sample}_2.fastq.gz",
         ],
         "cwd": "/var/spool/cwl",
         "environment": {"HOME": "/var/spool/cwl", "TMPDIR": "/tmp"},
@@ -118,7 +122,9 @@ def body(sample: str, reads: int, **more: object) -> dict[str, Any]:
             "/keep/reads": {"kind": "collection", "portable_data_hash": pdh("reads", reads)},
             "/var/spool/cwl": {"kind": "tmp", "capacity": 64 << 30},
             "/tmp": {"kind": "tmp", "capacity": 16 << 30},
-            "/var/lib/cwl/cwl.input.json": {"kind": "json", "content": {"sample": sample, "threads": 8}},
+            "/var/lib/cwl/cwl.input.json": {
+                "kind": "json", "content": {"sample": sample, "threads": 8},
+            },
             "stdout": {"kind": "file", "path": f"/var/spool/cwl/{sample}.sam"},
         },
         "runtime_constraints": {"vcpus": 8, "ram": 16 << 30, "keep_cache_ram": 256 << 20},

@@ -1,7 +1,8 @@
 """Rows of the database as the product would have stored them, made many at a time.
 
-One record of each kind is made by the product's own code for each of the inputs; rows differ from it in their uuids,
-times and owners, and in the name of their sample, which is put in for MARK. So a bulk of rows costs microseconds each.
+One record of each kind is made by the product's own code for each of the inputs; rows differ from
+it in their uuids, times and owners, and in the name of their sample, which is put in for MARK. So a
+bulk of rows costs microseconds each.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bench.api.sample import IMAGE, INPUTS, MARK, PROJECTS, REFERENCE, USERS, Site, body, name, pdh
-from lading.core import recipe, request
-from lading.core.container import State
+from lading.core.containers import recipe, request
+from lading.core.containers.container import State
+from lading.core.containers.recipe import Facts
 from lading.core.ids import Infix
-from lading.core.jsonvalue import canonical
+from lading.core.json_values import canonical
 from lading.core.policy import Policy
-from lading.core.recipe import Facts
-from lading.core.records import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
-from lading.core.schema import Record, RecordType
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
+from lading.core.records.schema import Record, RecordType
 from lading.core.timestamps import format_time
 from lading.store import records
 from lading.store.database import Deferred, Row, Value
@@ -113,17 +114,33 @@ def created_at(number: int) -> str:
 
 
 async def bulks(site: Site, seal: Seal, count: int) -> list[Bulk]:
-    """All rows of `count` finished requests: themselves, their containers, outputs, logs, and some of the trail."""
+    """All rows of `count` finished requests: themselves, their containers, outputs, logs, and some
+    of the trail.
+    """
     maker = _Maker(site, seal)
     made = [await maker.template(reads) for reads in range(INPUTS)]
     numbers = range(count)
     kept = await maker.collection(properties={"type": "log"}, name=MARK)
     trail = await maker.trail()
     return [
-        Bulk(REQUESTS, (maker.request(number, made[number % INPUTS][0]) for number in numbers), count),
-        Bulk(CONTAINERS, (maker.container(number, *made[number % INPUTS][1:]) for number in numbers), count),
-        Bulk(COLLECTIONS, maker.collections(kept, count), count + len(range(0, count, OUTPUTS)) + INPUTS + 2),
-        Bulk(LOGS, (maker.event(number, trail) for number in range(count - count // 5, count)), count // 5),
+        Bulk(
+            REQUESTS, (maker.request(number, made[number % INPUTS][0]) for number in numbers), count
+        ),
+        Bulk(
+            CONTAINERS,
+            (maker.container(number, *made[number % INPUTS][1:]) for number in numbers),
+            count,
+        ),
+        Bulk(
+            COLLECTIONS,
+            maker.collections(kept, count),
+            count + len(range(0, count, OUTPUTS)) + INPUTS + 2,
+        ),
+        Bulk(
+            LOGS,
+            (maker.event(number, trail) for number in range(count - count // 5, count)),
+            count // 5,
+        ),
     ]
 
 
@@ -144,20 +161,39 @@ class _Maker:
         """A request, its container, and the texts that the two keys of that are hashes of."""
         site, now = self.site, created_at(0)
         change = request.create(
-            body(MARK, reads), uuid=site.uuid(Infix.REQUEST, "template"), owner_uuid=site.project(0),
-            user_uuid=site.user(1), now=now, policy=Policy(),
+            body(MARK, reads), uuid=site.uuid(Infix.REQUEST, "template"),
+            owner_uuid=site.project(0), user_uuid=site.user(1), now=now, policy=Policy(),
         )  # fmt: skip
-        hashes: Mapping[str, str | None] = {REFERENCE: REFERENCE, pdh("reads", reads): pdh("reads", reads)}
+        hashes: Mapping[str, str | None] = {
+            REFERENCE: REFERENCE,
+            pdh("reads", reads): pdh("reads", reads),
+        }
         facts = Facts(image_pdh=IMAGE, hashes=hashes, user_uuid=site.user(1))
         made_of = recipe.resolve(change.request, facts, policy=Policy())
-        container = recipe.new_container(made_of, uuid=site.uuid(Infix.CONTAINER, "template"), now=now)
-        ended = dataclasses.replace(
-            container, state=State.COMPLETE, exit_code=0, lock_count=1, cost=0.25, started_at=now, finished_at=now
+        container = recipe.new_container(
+            made_of, uuid=site.uuid(Infix.CONTAINER, "template"), now=now
         )
-        final = dataclasses.replace(change.request, state=request.State.FINAL, container_count=1, cumulative_cost=0.25)
-        owned = {"owner_uuid": f"{site.cluster}-tpzed-000000000000000", "created_at": now, "modified_at": now}
+        ended = dataclasses.replace(
+            container,
+            state=State.COMPLETE,
+            exit_code=0,
+            lock_count=1,
+            cost=0.25,
+            started_at=now,
+            finished_at=now,
+        )
+        final = dataclasses.replace(
+            change.request, state=request.State.FINAL, container_count=1, cumulative_cost=0.25
+        )
+        owned = {
+            "owner_uuid": f"{site.cluster}-tpzed-000000000000000",
+            "created_at": now,
+            "modified_at": now,
+        }
         values = recipe.compared(made_of)
-        sizes = {key: value for key, value in recipe_sizes(values).items() if key not in ("ram", "vcpus")}
+        sizes = {
+            key: value for key, value in recipe_sizes(values).items() if key not in ("ram", "vcpus")
+        }
         return (
             await self.stored(REQUESTS, {**final.to_record(), "modified_at": now}),
             await self.stored(CONTAINERS, {**ended.to_record(), **owned}),
@@ -170,14 +206,22 @@ class _Maker:
         text = f". {pdh('block')[:32]}+20000 0:20000:{MARK}.txt\n"
         return await self.stored(
             COLLECTIONS,
-            {**COLLECTIONS.defaults, "manifest_text": text, "file_count": 1, "file_size_total": 20000, **more},
+            {
+                **COLLECTIONS.defaults,
+                "manifest_text": text,
+                "file_count": 1,
+                "file_size_total": 20000,
+                **more,
+            },
         )
 
     async def trail(self) -> _Template:
         """The end of a request as a row of the trail."""
         sides = {"state": "Final", "name": f"align {MARK}", "requesting_container_uuid": None}
         properties = {"old_attributes": {**sides, "state": "Committed"}, "new_attributes": sides}
-        return await self.stored(LOGS, {"event_type": "update", "summary": MARK, "properties": properties})
+        return await self.stored(
+            LOGS, {"event_type": "update", "summary": MARK, "properties": properties}
+        )
 
     def request(self, number: int, template: _Template) -> Row:
         site, ended = self.site, created_at(number + 40)
@@ -191,7 +235,9 @@ class _Maker:
             "committed_by_uuid": owner,
             "container_uuid": container_uuid(site, number),
             "log_uuid": collection_uuid(site, number, "log", number),
-            "output_uuid": collection_uuid(site, number // OUTPUTS * OUTPUTS, "output", number // OUTPUTS),
+            "output_uuid": collection_uuid(
+                site, number // OUTPUTS * OUTPUTS, "output", number // OUTPUTS
+            ),
         }
         return _named(row, number)
 
@@ -226,7 +272,9 @@ class _Maker:
         row = template | {
             "uuid": uuid,
             "current_version_uuid": uuid,
-            "owner_uuid": self.site.project(number % PROJECTS if what[0] in ("log", "output") else 0),
+            "owner_uuid": self.site.project(
+                number % PROJECTS if what[0] in ("log", "output") else 0
+            ),
             "created_at": made,
             "modified_at": made,
             "name": f"{what[0]} of {MARK}",
@@ -256,4 +304,6 @@ def recipe_sizes(values: Record) -> Record:
 
 def _named(row: _Template, number: int) -> Row:
     sample = name(number)
-    return tuple(value.replace(MARK, sample) if isinstance(value, str) else value for value in row.values())
+    return tuple(
+        value.replace(MARK, sample) if isinstance(value, str) else value for value in row.values()
+    )

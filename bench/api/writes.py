@@ -25,11 +25,17 @@ _LEAST: Final = {"sqlite": 800.0, "postgresql": 400.0}
 
 
 async def create(place: Place, server: Server, *, count: int) -> list[Figure]:
-    """Requests that are committed as they are made: first without a look for earlier work, then with one."""
+    """Requests that are committed as they are made: first without a look for earlier work, then
+    with one.
+    """
     token, figures = place.site.token("alice"), []
-    for number, (what, use_existing) in enumerate((("not sought", False), ("sought, none found", True))):
+    for number, (what, use_existing) in enumerate(
+        (("not sought", False), ("sought, none found", True))
+    ):
         bodies = (
-            body(sample_name(_FRESH + number * count + one), one % INPUTS, use_existing=use_existing)
+            body(
+                sample_name(_FRESH + number * count + one), one % INPUTS, use_existing=use_existing
+            )
             for one in range(count)
         )
         requests = [post(_REQUESTS, token, {"container_request": one}) for one in bodies]
@@ -45,9 +51,18 @@ async def create(place: Place, server: Server, *, count: int) -> list[Figure]:
 async def reuse(place: Place, server: Server, *, count: int) -> list[Figure]:
     """Requests whose work was done before, by any of the filled containers."""
     token, draw = place.site.token("alice"), random.Random(1)
-    numbers = (number for number in iter(lambda: draw.randrange(place.count), None) if usable(number))
-    bodies = (body(sample_name(number), number % INPUTS) for number, _ in zip(numbers, range(count), strict=False))
-    run = await drive(server, [post(_REQUESTS, token, {"container_request": one}) for one in bodies], connections=4)
+    numbers = (
+        number for number in iter(lambda: draw.randrange(place.count), None) if usable(number)
+    )
+    bodies = (
+        body(sample_name(number), number % INPUTS)
+        for number, _ in zip(numbers, range(count), strict=False)
+    )
+    run = await drive(
+        server,
+        [post(_REQUESTS, token, {"container_request": one}) for one in bodies],
+        connections=4,
+    )
     for reply in run.replies:
         made = reply.json()
         if made["state"] != "Final" or not made["output_uuid"] or not made["log_uuid"]:
@@ -57,13 +72,18 @@ async def reuse(place: Place, server: Server, *, count: int) -> list[Figure]:
 
 
 async def lock(place: Place, server: Server, *, count: int) -> list[Figure]:
-    """Twenty dispatchers lock what waits, each in an order of its own, leaving out what others were heard to have.
+    """Twenty dispatchers lock what waits, each in an order of its own, leaving out what others were
+    heard to have.
 
-    Then all of them lock the same containers at the same time. Raises RuntimeError when one was locked twice.
+    Then all of them lock the same containers at the same time. Raises RuntimeError when one was
+    locked twice.
     """
     token, draw = place.site.token("alice"), random.Random(2)
     tokens = [place.site.token(f"locker {number}") for number in range(LOCKERS)]
-    bodies = (body(sample_name(2 * _FRESH + one), one % INPUTS, use_existing=False) for one in range(count + 100))
+    bodies = (
+        body(sample_name(2 * _FRESH + one), one % INPUTS, use_existing=False)
+        for one in range(count + 100)
+    )
     made = await drive(server, [post(_REQUESTS, token, one) for one in bodies], connections=16)
     uuids = [str(reply.json()["container_uuid"]) for reply in made.replies]
     queue, contested = uuids[:count], uuids[count:]
@@ -85,21 +105,36 @@ async def lock(place: Place, server: Server, *, count: int) -> list[Figure]:
 
     async with linked(server.socket, LOCKERS) as links:
         with metered(server, run):
-            await asyncio.gather(*(locker(*one) for one in zip(links, tokens, (order() for _ in tokens), strict=True)))
+            await asyncio.gather(
+                *(
+                    locker(*one)
+                    for one in zip(links, tokens, (order() for _ in tokens), strict=True)
+                )
+            )
         won, lost = sum(taken.values()), run.count - sum(taken.values())
         await asyncio.gather(
-            *(locker(*one) for one in zip(links, tokens, map(iter, [contested] * LOCKERS), strict=True))
+            *(
+                locker(*one)
+                for one in zip(links, tokens, map(iter, [contested] * LOCKERS), strict=True)
+            )
         )
     for _ in run.answers(200, 422):
         pass
     twice = [uuid for uuid in uuids if taken[uuid] != 1]
     if twice:
-        raise RuntimeError(f"{len(twice)} containers have not one winner, such as {twice[0]}: {taken[twice[0]]}")
+        raise RuntimeError(
+            f"{len(twice)} containers have not one winner, such as {twice[0]}: {taken[twice[0]]}"
+        )
     locked = await drive(
-        server, [get(f"{_CONTAINERS}/{one}", tokens[0]) for one in draw.sample(uuids, 50)], connections=4
+        server,
+        [get(f"{_CONTAINERS}/{one}", tokens[0]) for one in draw.sample(uuids, 50)],
+        connections=4,
     )
     if any(reply.json()["state"] != "Locked" for reply in locked.replies):
         raise RuntimeError("a container whose lock was acknowledged is not Locked")
     run.latencies, run.replies = run.latencies[: won + lost], run.replies[: won + lost]
-    note = f"{won} locked by {LOCKERS}, {lost} attempts came second; then 100 wanted by all at once: one winner each"
+    note = (
+        f"{won} locked by {LOCKERS}, {lost} attempts came second; "
+        "then 100 wanted by all at once: one winner each"
+    )
     return [calls("lock", run, least=1000.0, done=won, note=note)]

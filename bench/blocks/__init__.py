@@ -1,1 +1,3 @@
-"""Blocks of 64 MiB against what the machine takes to hash and write, or read and hash, the same bytes."""
+"""Blocks of 64 MiB against what the machine takes to hash and write, or read and hash, the same
+bytes.
+"""

@@ -1,10 +1,12 @@
-"""PUT and GET of 64 MiB blocks through a real server, each round beside the floor; and the memory of many at once.
+"""PUT and GET of 64 MiB blocks through a real server, each round beside the floor; and the memory
+of many at once.
 
-The promise is for the server: over its local socket, from a client that does nothing but move bytes. HTTPS, and
-Lading's own client (which hashes what it sends and what it gets, as every client must), are there to be compared.
+The promise is for the server: over its local socket, from a client that does nothing but move
+bytes. HTTPS, and Lading's own client (which hashes what it sends and what it gets, as every client
+must), are there to be compared.
 
-The floor hashes each file and writes it durably; and reads it, from the kernel's memory, and hashes it. The server
-reads what was put last, from wherever it left that.
+The floor hashes each file and writes it durably; and reads it, from the kernel's memory, and hashes
+it. The server reads what was put last, from wherever it left that.
 """
 
 from __future__ import annotations
@@ -117,7 +119,11 @@ def _round(floor: Floor, files: list[Path], environment: dict[str, str], samples
     with RawClient.https(address, token) as client:
         _raw(client, _others(data), "HTTPS", samples)
     asyncio.run(_own_client(environment, _others(data), 1, "HTTPS", samples))
-    asyncio.run(_own_client(environment, _others(data), _CLIENTS_AT_ONCE, f"{_CLIENTS_AT_ONCE} at once", samples))
+    asyncio.run(
+        _own_client(
+            environment, _others(data), _CLIENTS_AT_ONCE, f"{_CLIENTS_AT_ONCE} at once", samples
+        )
+    )
 
 
 def _others(data: list[bytearray]) -> list[bytearray]:

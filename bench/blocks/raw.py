@@ -1,4 +1,6 @@
-"""The least a client can do: a socket, one request after another, nothing hashed, nothing copied."""
+"""The least a client can do: a socket, one request after another, nothing hashed, nothing
+copied.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +43,20 @@ class RawClient:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._connection.close()
 
     def put(self, hash: str, *parts: bytes | bytearray) -> str:
-        """Store a block that is in these parts; its signed locator. Raises RuntimeError when that is refused."""
-        self._connection.sendall(self._head("PUT", hash, f"Content-Length: {sum(map(len, parts))}\r\n"))
+        """Store a block that is in these parts; its signed locator. Raises RuntimeError when that
+        is refused.
+        """
+        self._connection.sendall(
+            self._head("PUT", hash, f"Content-Length: {sum(map(len, parts))}\r\n")
+        )
         for part in parts:
             self._connection.sendall(part)
         length, first = self._answer()
@@ -68,7 +77,10 @@ class RawClient:
         return done
 
     def _head(self, method: str, path: str, more: str) -> bytes:
-        return f"{method} /{path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self._token}\r\n{more}\r\n".encode()
+        return (
+            f"{method} /{path} HTTP/1.1\r\nHost: x\r\n"
+            f"Authorization: Bearer {self._token}\r\n{more}\r\n"
+        ).encode()
 
     def _answer(self) -> tuple[int, bytes]:
         data = b""
@@ -81,5 +93,7 @@ class RawClient:
         lines = head.lower().split(b"\r\n")
         if b" 200 " not in lines[0] + b" ":
             raise RuntimeError(f"refused: {head.decode()} {first.decode(errors='replace')}")
-        length = next(int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length:"))
+        length = next(
+            int(line.split(b":")[1]) for line in lines if line.startswith(b"content-length:")
+        )
         return length, first

@@ -1,7 +1,9 @@
-"""The demonstration: a pipeline of four containers, run three times with the `lading` command alone.
+"""The demonstration: a pipeline of four containers, run three times with the `lading` command
+alone.
 
-First everything runs; then the same again, and every step is reused; then with one parameter changed, and only what
-depends on it runs. It starts its own `lading up` in a temporary directory and leaves nothing behind.
+First everything runs; then the same again, and every step is reused; then with one parameter
+changed, and only what depends on it runs. It starts its own `lading up` in a temporary directory
+and leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -53,13 +55,18 @@ class Pipeline:
             "gzip -dc /in /in2 | awk -v minimum=$QUALITY -v summary=summary.txt -f /step >kept.fq",
             QUALITY=str(self._quality),
         )
-        self._step("index", {"/in": f"{HERE}/lambda_phage.fa"}, "awk -v k=15 -f /step </in >kmers.txt")
+        self._step(
+            "index", {"/in": f"{HERE}/lambda_phage.fa"}, "awk -v k=15 -f /step </in >kmers.txt"
+        )
         self._step(
             "place",
             {"/index": self._output("index"), "/reads": self._output("quality")},
-            "awk -v size=2000 -v summary=summary.txt -f /step /index/kmers.txt /reads/kept.fq | sort -n >windows.txt",
+            "awk -v size=2000 -v summary=summary.txt -f /step /index/kmers.txt /reads/kept.fq"
+            " | sort -n >windows.txt",
         )
-        self._step("report", {"/in": self._output("place")}, "awk -f /step </in/windows.txt >report.txt")
+        self._step(
+            "report", {"/in": self._output("place")}, "awk -f /step </in/windows.txt >report.txt"
+        )
         return lading(self._environment, "cat", f"{self._output('report')}/report.txt").stdout
 
     def _output(self, step: str) -> str:
@@ -70,18 +77,36 @@ class Pipeline:
         options = [f"--input={target}={source}" for target, source in mounts.items()]
         options += [f"--env={key}={value}" for key, value in variables.items()]
         began = time.monotonic()
-        done = lading(self._environment, "run", "--json", f"--image={IMAGE}", *options, "--", "sh", "-ec", script)
+        done = lading(
+            self._environment,
+            "run",
+            "--json",
+            f"--image={IMAGE}",
+            *options,
+            "--",
+            "sh",
+            "-ec",
+            script,
+        )
         result = json.loads(done.stdout)
         self.outcomes.append(
-            Outcome(name, result["uuid"], result["output"], result["reused"], time.monotonic() - began)
+            Outcome(
+                name, result["uuid"], result["output"], result["reused"], time.monotonic() - began
+            )
         )
 
 
 def lading(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run one `lading` command. Ends the demonstration with the command's own words when it fails."""
-    done = subprocess.run([LADING, *arguments], env=environment, capture_output=True, text=True, check=False)
+    """Run one `lading` command. Ends the demonstration with the command's own words when it
+    fails.
+    """
+    done = subprocess.run(
+        [LADING, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
-        raise SystemExit(f"{done.stderr}'lading {' '.join(arguments)}' ended with exit code {done.returncode}")
+        raise SystemExit(
+            f"{done.stderr}'lading {' '.join(arguments)}' ended with exit code {done.returncode}"
+        )
     return done
 
 
@@ -123,7 +148,9 @@ def show(title: str, pipeline: Pipeline, seconds: float) -> None:
     print(f"\n{title}: {seconds:.2f} s")
     print(f"  {'step':9} {'':7} {'seconds':>7}  output")
     for one in pipeline.outcomes:
-        print(f"  {one.step:9} {'reused' if one.reused else 'ran':7} {one.seconds:7.2f}  {one.output}")
+        print(
+            f"  {one.step:9} {'reused' if one.reused else 'ran':7} {one.seconds:7.2f}  {one.output}"
+        )
 
 
 def run_pass(
@@ -145,15 +172,23 @@ def explain(environment: dict[str, str], pipeline: Pipeline) -> None:
     for one in pipeline.outcomes:
         if one.reused:
             continue
-        why: dict[str, Any] = json.loads(lading(environment, "request", "why", "--json", one.request).stdout)
+        why: dict[str, Any] = json.loads(
+            lading(environment, "request", "why", "--json", one.request).stdout
+        )
         for difference in why["decision"]["nearest"]["differences"]:
-            print(f"  {one.step:8} {difference['field']}: {difference['container']} -> {difference['request']}")
+            print(
+                f"  {one.step:8} {difference['field']}: "
+                f"{difference['container']} -> {difference['request']}"
+            )
 
 
 def main() -> None:
     """Run the demonstration."""
     check_machine()
-    with tempfile.TemporaryDirectory(prefix="lading-demo-") as directory, server(Path(directory)) as environment:
+    with (
+        tempfile.TemporaryDirectory(prefix="lading-demo-") as directory,
+        server(Path(directory)) as environment,
+    ):
         print(f"\nAn image of this machine's own programs: {', '.join(PROGRAMS)}", flush=True)
         lading(environment, "image", "add", "--name", IMAGE, "--from-host", *PROGRAMS)
         everything = {"quality", "index", "place", "report"}

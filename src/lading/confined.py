@@ -31,8 +31,9 @@ _NODE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _REMOVAL_DEPTH = 32
 # Entries between two questions whether to stop: some 2 ms of work.
 _STRIDE = 256
-# A directory is read anew when entries are left: moved up, or passed over by a file system that changes
-# its order while entries go. More rounds than this without a move mean that somebody still writes to it.
+# A directory is read anew when entries are left: moved up, or passed over by a file system that
+# changes its order while entries go. More rounds than this without a move mean that somebody still
+# writes to it.
 _ROUNDS = 8
 # Descriptors that a walk keeps.
 _OPENED = 32
@@ -60,14 +61,19 @@ class Tree:
 
     @classmethod
     def open(cls, directory: str | Path) -> Self:
-        """The tree at a path of ours: links above its last element are followed, the last is not."""
+        """The tree at a path of ours: links above its last element are followed, the last is
+        not.
+        """
         return cls(os.open(directory, _DIRECTORY))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -147,8 +153,12 @@ class Tree:
         for _, folder, entry in self.walk_at(max_depth=max_depth, stop=stop):
             yield folder, entry
 
-    def walk_at(self, *, max_depth: int, stop: Stop = never) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
-        """As `walk`, with the descriptor of the entry's directory, which is open until the next one is asked for."""
+    def walk_at(
+        self, *, max_depth: int, stop: Stop = never
+    ) -> Iterator[tuple[int, str, os.DirEntry[str]]]:
+        """As `walk`, with the descriptor of the entry's directory, which is open until the next one
+        is asked for.
+        """
         asked = 0
         folders = [""]
         opened = _Opened(self)
@@ -168,15 +178,19 @@ class Tree:
                         if entry.is_dir(follow_symlinks=False):
                             inner.append(f"{folder}/{entry.name}" if folder else entry.name)
                 if inner and inner[0].count("/") >= max_depth:
-                    raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", folder)
+                    raise OSError(
+                        errno.ELOOP, f"directories lie more than {max_depth} deep", folder
+                    )
                 folders += inner
         finally:
             opened.close()
 
     def survey(self, *, max_depth: int, stop: Stop = never) -> Iterator[os.stat_result]:
-        """The status of every entry below, in no order; other file systems mounted there are not entered.
+        """The status of every entry below, in no order; other file systems mounted there are not
+        entered.
 
-        At most `max_depth` directories are open at a time, each opened once. Raises ELOOP for deeper ones, Stopped.
+        At most `max_depth` directories are open at a time, each opened once. Raises ELOOP for
+        deeper ones, Stopped.
         """
         asked, device = 0, os.fstat(self.descriptor).st_dev
         opened: list[int] = []
@@ -191,12 +205,18 @@ class Tree:
                         found = entry.stat(follow_symlinks=False)
                         yield found
                         if stat.S_ISDIR(found.st_mode) and found.st_dev == device:
-                            below = os.open(entry.name, _DIRECTORY, dir_fd=opened[-1] if opened else self.descriptor)
+                            below = os.open(
+                                entry.name,
+                                _DIRECTORY,
+                                dir_fd=opened[-1] if opened else self.descriptor,
+                            )
                             break
                 if below >= 0:
                     opened.append(below)
                     if len(opened) > max_depth:
-                        raise OSError(errno.ELOOP, f"directories lie more than {max_depth} deep", entry.name)
+                        raise OSError(
+                            errno.ELOOP, f"directories lie more than {max_depth} deep", entry.name
+                        )
                     readers.append(os.scandir(below))
                     continue
                 readers.pop().close()
@@ -239,7 +259,9 @@ def open_directory(name: str, folder: int) -> Tree:
 
 
 def open_regular(name: str, folder: int) -> int:
-    """A descriptor to read the regular file `name` in a directory; EINVAL where it is anything else."""
+    """A descriptor to read the regular file `name` in a directory; EINVAL where it is anything
+    else.
+    """
     descriptor = os.open(name, _FILE, dir_fd=folder)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -282,14 +304,18 @@ def remove(place: str | Path, *, keep: str = "", stop: Stop = never) -> None:
 
 
 class _Opened:
-    """Descriptors of the directories of a tree that were opened last, by path: the next is mostly near one of them."""
+    """Descriptors of the directories of a tree that were opened last, by path: the next is mostly
+    near one of them.
+    """
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._known: dict[str, int] = {}
 
     def open(self, path: str) -> int:
-        """The descriptor of the directory, which stays open until another is opened. Raises OSError."""
+        """The descriptor of the directory, which stays open until another is opened. Raises
+        OSError.
+        """
         above, names = path, list[str]()
         while above and above not in self._known:
             above, _, name = above.rpartition("/")
@@ -316,7 +342,9 @@ class _Opened:
 
 
 class _Frame:
-    """A directory that is being emptied: its descriptor, its name in its parent, the rest of its entries."""
+    """A directory that is being emptied: its descriptor, its name in its parent, the rest of its
+    entries.
+    """
 
     def __init__(self, descriptor: int, name: str, inode: int) -> None:
         self.descriptor, self.name, self.inode = descriptor, name, inode
@@ -360,7 +388,9 @@ class _Removal:
             raise self._failed
 
     def _descend(self, name: str, inode: int) -> None:
-        descriptor = _open_for_removal(name, self._stack[-1].descriptor if self._stack else self._parent)
+        descriptor = _open_for_removal(
+            name, self._stack[-1].descriptor if self._stack else self._parent
+        )
         if os.fstat(descriptor).st_dev != self._device:
             os.close(descriptor)
             raise OSError(errno.EBUSY, "another file system is mounted here", name)
@@ -375,7 +405,9 @@ class _Removal:
                 continue
             try:
                 # What it was a moment ago saves a call that fails; what it is now decides.
-                if not entry.is_dir(follow_symlinks=False) and _unlink(entry.name, frame.descriptor):
+                if not entry.is_dir(follow_symlinks=False) and _unlink(
+                    entry.name, frame.descriptor
+                ):
                     continue
                 if len(self._stack) < _REMOVAL_DEPTH:
                     self._descend(entry.name, inode)
@@ -397,7 +429,12 @@ class _Removal:
     def _finish(self, frame: _Frame) -> None:
         parent = self._stack[-2].descriptor if len(self._stack) > 1 else self._parent
         try:
-            if self._keep and len(self._stack) == 1 and self._failed is None and not self._has_more(frame):
+            if (
+                self._keep
+                and len(self._stack) == 1
+                and self._failed is None
+                and not self._has_more(frame)
+            ):
                 os.unlink(self._keep, dir_fd=frame.descriptor)
         except OSError:
             # It is not there, or no file: as any other entry then.
@@ -407,7 +444,11 @@ class _Removal:
         except FileNotFoundError:
             pass
         except OSError as error:
-            if error.errno == errno.ENOTEMPTY and frame.rounds < self._moved + _ROUNDS and self._has_more(frame):
+            if (
+                error.errno == errno.ENOTEMPTY
+                and frame.rounds < self._moved + _ROUNDS
+                and self._has_more(frame)
+            ):
                 frame.again()
                 return
             self._note(error, frame.inode)
@@ -416,7 +457,10 @@ class _Removal:
     def _has_more(self, frame: _Frame) -> bool:
         with os.scandir(frame.descriptor) as entries:
             top = frame is self._stack[0]
-            return any(entry.inode() not in self._stuck and not (top and entry.name == self._keep) for entry in entries)
+            return any(
+                entry.inode() not in self._stuck and not (top and entry.name == self._keep)
+                for entry in entries
+            )
 
     def _move_up(self, name: str, folder: int) -> None:
         top = self._stack[0].descriptor
@@ -456,7 +500,8 @@ def _unlink(name: str, folder: int) -> bool:
     except IsADirectoryError:
         return False
     except PermissionError as error:
-        # Without root, in a directory that is not writable any more; some file systems say EPERM for a directory.
+        # Without root, in a directory that is not writable any more; some file systems say EPERM
+        # for a directory.
         if stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             return False
         if error.errno != errno.EACCES or not _make_writable(folder):

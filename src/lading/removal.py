@@ -1,15 +1,16 @@
 """Giving up directories whose content others wrote: removed soon, or moved aside and removed later.
 
-The owner of such a tree may have made it so large, or so odd, that its removal takes long or fails. That
-must not keep what was given to a container, nor stop whoever tidies up. So `discard` ends within some
-seconds: what is not gone by then is moved into the directory `removed` beside its kind, on the same file
-system, and `retry` goes on with it later, as often as it takes.
+The owner of such a tree may have made it so large, or so odd, that its removal takes long or fails.
+That must not keep what was given to a container, nor stop whoever tidies up. So `discard` ends
+within some seconds: what is not gone by then is moved into the directory `removed` beside its kind,
+on the same file system, and `retry` goes on with it later, as often as it takes.
 
     <data>/removed/           what containers left: run directories and ranks of gangs
     <data>/cache/removed/     layers of images and input collections
 
-Both are shown by `lading doctor`. Warm parents retry when they start, and once a minute while there is
-something; supervisors that are started one at a time (Slurm, by hand) do at their own end, for seconds.
+Both are shown by `lading doctor`. Warm parents retry when they start, and once a minute while there
+is something; supervisors that are started one at a time (Slurm, by hand) do at their own end, for
+seconds.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ def _move(directory: Path, aside: Path, why: str) -> None:
             directory.rename(target)
         except OSError as error:
             if error.errno == errno.EXDEV:
-                raise OSError(errno.EXDEV, f"{aside} is on another file system", str(directory)) from error
+                raise OSError(
+                    errno.EXDEV, f"{aside} is on another file system", str(directory)
+                ) from error
             raise
         _logger.warning("%s: moved to %s, to be removed later: %s", directory, target, why)

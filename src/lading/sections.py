@@ -1,10 +1,12 @@
-"""Sections of a configuration: dataclasses built of plain values and shown as such (`config` declares them)."""
+"""Sections of a configuration: dataclasses built of plain values and shown as such (`config`
+declares them).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
@@ -32,10 +34,24 @@ _TYPES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which keys are sections. `inside`: by the name of a section, its keys; `each`: keys of the top with many."""
+    """Which keys are sections. `inside`: by the name of a section, its keys; `each`: keys of the
+    top with many.
+    """
 
     inside: Mapping[str, Mapping[str, type[Any]]]
     each: Mapping[str, type[Any]]
+
+
+def key(default: Any, doc: str, *, private: bool = False, unit: str = "") -> Any:
+    """Declare one configuration key.
+
+    `doc` is one sentence for the reference; a `private` key is never exported to clients; `unit` is
+    "bytes" or "seconds" for numbers that a file may write with a suffix.
+    """
+    metadata = {"doc": doc, "private": private, "unit": unit}
+    if isinstance(default, dict | list):
+        return field(default_factory=lambda: type(default)(default), metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,26 +59,36 @@ def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for name, value in top.items():
         old = merged.get(name)
-        merged[name] = merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+        merged[name] = (
+            merge(old, value) if isinstance(old, dict) and isinstance(value, Mapping) else value
+        )
     return merged
 
 
-def build(layout: Layout, section: type[_Section], raw: Mapping[str, Any], prefix: str = "") -> _Section:
-    """The section with the values in `raw`, its defaults for the rest. Raises Invalid naming the key."""
+def build(
+    layout: Layout, section: type[_Section], raw: Mapping[str, Any], prefix: str = ""
+) -> _Section:
+    """The section with the values in `raw`, its defaults for the rest. Raises Invalid naming the
+    key.
+    """
     declared = {one.name: one for one in dataclasses.fields(section)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     inside = layout.inside.get(section.__name__, {})
     for name, value in raw.items():
         where = f"{prefix}{name}"
         if name not in declared:
-            raise Invalid(f"configuration: unknown key {where}; known here: {', '.join(sorted(declared))}")
+            raise Invalid(
+                f"configuration: unknown key {where}; known here: {', '.join(sorted(declared))}"
+            )
         kind = inside.get(name)
         each = None if prefix else layout.each.get(name)
         if each:
             values[name] = _build_each(layout, each, value, where)
         else:
             values[name] = (
-                _build_section(layout, kind, value, where) if kind else _convert(declared[name], value, where)
+                _build_section(layout, kind, value, where)
+                if kind
+                else _convert(declared[name], value, where)
             )
     return section(**values)
 
@@ -73,10 +99,15 @@ def _build_section(layout: Layout, kind: type[Any], value: object, where: str) -
     return build(layout, kind, value, f"{where}.")
 
 
-def _build_each(layout: Layout, kind: type[_Section], value: object, where: str) -> dict[str, _Section]:
+def _build_each(
+    layout: Layout, kind: type[_Section], value: object, where: str
+) -> dict[str, _Section]:
     if not isinstance(value, Mapping):
         raise Invalid(f"configuration: {where} must be a mapping of keys")
-    return {str(name): _build_section(layout, kind, one, f"{where}.{name}") for name, one in value.items()}
+    return {
+        str(name): _build_section(layout, kind, one, f"{where}.{name}")
+        for name, one in value.items()
+    }
 
 
 def _convert(declared: dataclasses.Field[Any], value: Any, where: str) -> Any:

@@ -35,7 +35,9 @@ def configure(level: str = "INFO", stream: TextIO | None = None) -> None:
 def event(logger: logging.Logger, name: str, **values: object) -> None:
     """Log one event at INFO: `name key=value ...`."""
     if logger.isEnabledFor(logging.INFO):
-        logger.info("%s", " ".join([name, *(f"{key}={_show(value)}" for key, value in values.items())]))
+        logger.info(
+            "%s", " ".join([name, *(f"{key}={_show(value)}" for key, value in values.items())])
+        )
 
 
 def _show(value: object) -> str:

@@ -1,7 +1,8 @@
 """Long work in a thread that hears when nobody waits for it any more.
 
-A thread cannot be cancelled from outside. The work is therefore given a function to ask now and then whether it is to
-end, and descriptors of its own, so that whoever waits may close theirs at once.
+A thread cannot be cancelled from outside. The work is therefore given a function to ask now and
+then whether it is to end, and descriptors of its own, so that whoever waits may close theirs at
+once.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ _Answer = TypeVar("_Answer")
 async def in_thread(
     work: Callable[[Stop, tuple[int, ...]], _Answer], *descriptors: int, is_waited_for: bool = False
 ) -> _Answer:
-    """The answer of `work(stop, descriptors)` in a thread, with copies of the descriptors that are closed at its end.
+    """The answer of `work(stop, descriptors)` in a thread, with copies of the descriptors that are
+    closed at its end.
 
-    When the caller is cancelled `stop()` is true from then on, and work that was not begun never is. The caller does
-    not wait then, unless the work `is_waited_for`: work that writes must be over before what it wrote is removed.
+    When the caller is cancelled `stop()` is true from then on, and work that was not begun never
+    is. The caller does not wait then, unless the work `is_waited_for`: work that writes must be
+    over before what it wrote is removed.
     """
     copies = tuple(os.dup(one) for one in descriptors)
     stopped, taken = threading.Event(), threading.Lock()

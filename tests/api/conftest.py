@@ -13,6 +13,10 @@ from tests.postgres import emptied
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def it(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    where = await emptied(request.getfixturevalue("postgres")) if request.param == "postgresql" else None
+    where = (
+        await emptied(request.getfixturevalue("postgres"))
+        if request.param == "postgresql"
+        else None
+    )
     async with world(tmp_path, postgresql=where) as made:
         yield made

@@ -1,4 +1,6 @@
-"""A gateway as Arvados' crunch-run has it: its own certificate, proofs for the server, the log over WebDAV."""
+"""A gateway as Arvados' crunch-run has it: its own certificate, proofs for the server, the log over
+WebDAV.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +14,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lading.client.certificates import make_certificate
-from lading.client.piping import Pipe, read_head
-from lading.core import httphead, sessions
+from lading.core.containers import sessions
 from lading.core.errors import Unavailable
-from lading.core.httphead import Head
+from lading.core.protocols import http_head
+from lading.core.protocols.http_head import Head
+from lading.net.certificates import make_certificate
+from lading.net.pipes import Pipe, read_head
 from lading.testing.world import World
 
 Answer = Callable[[Head, bytes], str]
@@ -47,7 +50,7 @@ async def listening(directory: Path, answer: Answer) -> AsyncIterator[Listener]:
         pipe = Pipe(reader, writer)
         with contextlib.suppress(OSError, Unavailable):
             while said := await read_head(pipe, timeout=60):
-                made.heard.append(httphead.parse_request(said))
+                made.heard.append(http_head.parse_request(said))
                 text = answer(made.heard[-1], der)
                 if not text:
                     break
@@ -78,7 +81,9 @@ def arvados(key: str, *, more: str = "Content-Length: 3\r\n\r\nno\n") -> Answer:
 
 
 def crunch_run(key: str, files: Mapping[str, str] = LOG) -> Answer:
-    """The gateway of crunch-run: GET with a range, and PROPFIND, below the prefix that the server names."""
+    """The gateway of crunch-run: GET with a range, and PROPFIND, below the prefix that the server
+    names.
+    """
     prove = arvados(key)
 
     def answer(request: Head, certificate: bytes) -> str:

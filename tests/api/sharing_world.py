@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.schema import JSON, Record
+from lading.core.records.schema import JSON, Record
 from lading.testing.world import World
 
 
@@ -25,6 +25,8 @@ async def share(it: World, tail: str, head: str, level: str, *, token: str | Non
     return found
 
 
-async def status(it: World, method: str, path: str, body: JSON = None, *, token: str | None = None) -> int:
+async def status(
+    it: World, method: str, path: str, body: JSON = None, *, token: str | None = None
+) -> int:
     """The status of a call."""
     return (await it.request(method, path, body, token=token)).status

@@ -12,7 +12,7 @@ import pytest
 
 from lading.api import routes
 from lading.api.app import OWNED_PATHS, system_clock
-from lading.api.exchange import Answer, Call
+from lading.api.http import Answer, Call
 from lading.core.errors import Forbidden, Unauthenticated
 from lading.testing.world import World, call_asgi, world
 
@@ -36,7 +36,9 @@ async def test_paths_that_are_not_there(it: World, method: str, path: str, statu
 
 
 async def test_errors_are_one_line_with_the_request_id(it: World) -> None:
-    reply = await it.request("GET", "collections/zzzzz-4zz18-000000000000009", headers={"x-request-id": "req-mine"})
+    reply = await it.request(
+        "GET", "collections/zzzzz-4zz18-000000000000009", headers={"x-request-id": "req-mine"}
+    )
     assert reply.status == 404
     assert reply.error.endswith("(req-mine)")
     assert reply.headers["x-request-id"] == "req-mine"
@@ -44,7 +46,9 @@ async def test_errors_are_one_line_with_the_request_id(it: World) -> None:
     assert made.headers["x-request-id"].startswith("req-")
 
 
-@pytest.mark.parametrize("token", ["nonsense", "v2/zzzzz-gj3su-aaaaaaaaaaaaaaa/wrong", "v2/x/y", "v2/a/b/c/d"])
+@pytest.mark.parametrize(
+    "token", ["nonsense", "v2/zzzzz-gj3su-aaaaaaaaaaaaaaa/wrong", "v2/x/y", "v2/a/b/c/d"]
+)
 async def test_wrong_tokens(it: World, token: str) -> None:
     reply = await it.request("GET", "users/current", token=token)
     assert reply.status == 401
@@ -59,7 +63,11 @@ async def test_no_token(it: World) -> None:
 
 async def test_options_and_head(it: World) -> None:
     reply = await it.request("OPTIONS", "collections", token="")
-    assert (reply.status, reply.body, reply.headers["access-control-max-age"]) == (200, b"", "86486400")
+    assert (reply.status, reply.body, reply.headers["access-control-max-age"]) == (
+        200,
+        b"",
+        "86486400",
+    )
     head = await it.request("HEAD", "users/current")
     assert (head.status, head.body) == (200, b"")
     assert int(head.headers["content-length"]) > 100
@@ -73,7 +81,11 @@ async def test_options_and_head(it: World) -> None:
         (b"[1]", 400, "must be a JSON object"),
         (b'{"collection": 5}', 400, "collection: must be an object"),
         (b"[" * 100_000, 400, "more than 100 objects and arrays"),
-        (b'{"collection":{"properties":' + b'{"a":' * 100 + b"1" + b"}" * 102, 400, "more than 100 objects and arrays"),
+        (
+            b'{"collection":{"properties":' + b'{"a":' * 100 + b"1" + b"}" * 102,
+            400,
+            "more than 100 objects and arrays",
+        ),
         (b'{"filters":"' + b"[" * 101 + b"]" * 101 + b'"}', 400, "filters: more than 100"),
     ],
 )
@@ -89,13 +101,19 @@ async def test_parameters_that_are_nested_too_deep(it: World, name: str) -> None
     for depth in (101, 100_000):
         reply = await it.request("GET", "collections", params={name: "[" * depth + "]" * depth})
         assert (reply.status, f"{name}: more than 100" in reply.error) == (400, True)
-    assert (await it.request("GET", "collections", params={"order": "[" * 101 + "]" * 101})).status == 200
+    assert (
+        await it.request("GET", "collections", params={"order": "[" * 101 + "]" * 101})
+    ).status == 200
     operand = '"' + "[" * 5000 + "]" * 5000 + '"'
-    reply = await it.request("GET", "collections", params={"filters": f'[["properties","=",{operand}]]'})
+    reply = await it.request(
+        "GET", "collections", params={"filters": f'[["properties","=",{operand}]]'}
+    )
     assert reply.status == 422
 
 
-@pytest.mark.parametrize("media", ["text/xml", "multipart/form-data; boundary=x", "application/jsonx", ";;"])
+@pytest.mark.parametrize(
+    "media", ["text/xml", "multipart/form-data; boundary=x", "application/jsonx", ";;"]
+)
 async def test_bodies_of_other_types_are_not_passed_over(it: World, media: str) -> None:
     reply = await it.request("POST", "collections", {"name": "x"}, headers={"content-type": media})
     assert reply.status == (400 if media != ";;" else 200)
@@ -155,9 +173,15 @@ async def test_method_override(it: World) -> None:
     part = "--x\r\nContent-Disposition: form-data; name="
     form = f'{part}"_method"\r\n\r\nGET\r\n{part}"limit"\r\n\r\n1\r\n--x--\r\n'.encode()
     for headers, body in (
-        ({"content-type": "application/x-www-form-urlencoded"}, b"_method=GET&limit=1&select=[%22uuid%22]"),
+        (
+            {"content-type": "application/x-www-form-urlencoded"},
+            b"_method=GET&limit=1&select=[%22uuid%22]",
+        ),
         ({"content-type": "multipart/form-data; boundary=x"}, form),
-        ({"content-type": "application/x-www-form-urlencoded", "x-http-method-override": "GET"}, b"limit=1"),
+        (
+            {"content-type": "application/x-www-form-urlencoded", "x-http-method-override": "GET"},
+            b"limit=1",
+        ),
     ):
         reply = await it.request("POST", "users", raw=body, headers=headers)
         assert (reply.status, reply.json["limit"]) == (200, 1)
@@ -166,7 +190,9 @@ async def test_method_override(it: World) -> None:
 async def test_scopes_and_inactive_users(it: World) -> None:
     user = await it.ok("POST", "users", {"username": "u", "is_active": False})
     scopes = ["GET /arvados/v1/users/current", "GET /arvados/v1/links"]
-    token = await it.ok("POST", "api_client_authorizations", {"owner_uuid": user["uuid"], "scopes": scopes})
+    token = await it.ok(
+        "POST", "api_client_authorizations", {"owner_uuid": user["uuid"], "scopes": scopes}
+    )
     secret = token["api_token"]
     assert (await it.request("GET", "users/current", token=secret)).status == 200
     assert "not active" in (await it.request("GET", "links", token=secret)).error
@@ -240,7 +266,9 @@ async def test_slashes_are_collapsed(it: World) -> None:
     assert reply.status == 200
 
 
-async def test_a_handler_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_handler_that_never_ends_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def never(call: Call) -> Answer:
         async with call.services.database.writing():
             await asyncio.Event().wait()
@@ -250,10 +278,14 @@ async def test_a_handler_that_never_ends_is_given_up(tmp_path: Path, monkeypatch
     async with world(tmp_path, API={"RequestTimeout": 0.05}) as it:
         reply = await it.request("POST", "links", {})
         assert (reply.status, "took too long" in reply.error) == (503, True)
-        assert (await it.request("POST", "collections", {"name": "the database is free again"})).status == 200
+        assert (
+            await it.request("POST", "collections", {"name": "the database is free again"})
+        ).status == 200
 
 
-async def test_an_answer_that_is_read_slowly_is_not_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_read_slowly_is_not_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def parts() -> AsyncGenerator[bytes]:
         yield b"a"
         with suppress(TimeoutError):
@@ -275,7 +307,9 @@ async def test_a_large_body_of_a_stranger_is_not_read(it: World) -> None:
     reply = await it.request("POST", "collections", raw=large, token="", headers=length)
     assert (reply.status, "with a large body" in reply.error) == (401, True)
     chunked = {"transfer-encoding": "chunked"}
-    assert (await it.request("POST", "collections", raw=large, token="unknown", headers=chunked)).status == 401
+    assert (
+        await it.request("POST", "collections", raw=large, token="unknown", headers=chunked)
+    ).status == 401
     assert (await it.request("POST", "collections", raw=large, headers=length)).status == 200
 
 

@@ -7,25 +7,115 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from lading.core.records import COMPUTED_PERMISSIONS, RECORDS, REQUESTS, TOKENS, USERS
-from lading.core.schema import JSON, Record, RecordType
+from lading.core.records.record_types import COMPUTED_PERMISSIONS, RECORDS, REQUESTS, TOKENS, USERS
+from lading.core.records.schema import JSON, Record, RecordType
 from lading.testing.world import Reply, World
 
 OPERATORS: tuple[JSON, ...] = (
-    *("=", "!=", "<>", "<", "<=", ">", ">=", "like", "ilike", "in", "not in", "exists", "contains", "is_a", "@@"),
+    *(
+        "=",
+        "!=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "like",
+        "ilike",
+        "in",
+        "not in",
+        "exists",
+        "contains",
+        "is_a",
+        "@@",
+    ),
     *("nope", 5, None, ["="]),
 )
 VALUES: tuple[JSON, ...] = (
     *(None, True, False, 0, -1, 2**63 - 1, 2**63, 2**64, 2**70, -(2**70), 0.5, 1e308, -1e308),
-    *("", "\0", "a\0b", "é\u2028\U0001f600", "%", "\\", "'", '"', "NaN", "Infinity", "1e999", "true", "[1]", "{}", "²"),
-    *('"\\ud800"', '{"a":"\\udfff"}', "[" * 50, "[" * 2000 + "]" * 2000, "9" * 30, "1_000", "%" * 60_000),
-    *("2026-01-01", "0000-00-00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999999-14:00", "../../etc"),
-    *([], [[]], [None], [1, "x", None], ["\0"], [2**70], ["x"] * 2000, list(range(1500)), ["arvados#user", 5]),
+    *(
+        "",
+        "\0",
+        "a\0b",
+        "é\u2028\U0001f600",
+        "%",
+        "\\",
+        "'",
+        '"',
+        "NaN",
+        "Infinity",
+        "1e999",
+        "true",
+        "[1]",
+        "{}",
+        "²",
+    ),
+    *(
+        '"\\ud800"',
+        '{"a":"\\udfff"}',
+        "[" * 50,
+        "[" * 2000 + "]" * 2000,
+        "9" * 30,
+        "1_000",
+        "%" * 60_000,
+    ),
+    *(
+        "2026-01-01",
+        "0000-00-00",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59.999999999-14:00",
+        "../../etc",
+    ),
+    *(
+        [],
+        [[]],
+        [None],
+        [1, "x", None],
+        ["\0"],
+        [2**70],
+        ["x"] * 2000,
+        list(range(1500)),
+        ["arvados#user", 5],
+    ),
     *({}, {"a": 1}, {"a": {"b": [1]}}, {"": ""}, {"\0": "\0"}),
 )
-NUMBERS: tuple[JSON, ...] = (0, 1, -1, 2**63, 2**70, "5", "x", "9" * 30, None, True, 1.5, [], {}, "-0", "٣")
-ORDERS: tuple[JSON, ...] = ("uuid", "x; drop table users", ["uuid desc", "name"], [5], {}, ["\0"], ["uuid"] * 3000)
-SELECTS: tuple[JSON, ...] = (["uuid"], "uuid", [], [5], ["nope"], ["uuid", None], {}, '["uuid"', ["runtime_token"])
+NUMBERS: tuple[JSON, ...] = (
+    0,
+    1,
+    -1,
+    2**63,
+    2**70,
+    "5",
+    "x",
+    "9" * 30,
+    None,
+    True,
+    1.5,
+    [],
+    {},
+    "-0",
+    "٣",
+)
+ORDERS: tuple[JSON, ...] = (
+    "uuid",
+    "x; drop table users",
+    ["uuid desc", "name"],
+    [5],
+    {},
+    ["\0"],
+    ["uuid"] * 3000,
+)
+SELECTS: tuple[JSON, ...] = (
+    ["uuid"],
+    "uuid",
+    [],
+    [5],
+    ["nope"],
+    ["uuid", None],
+    {},
+    '["uuid"',
+    ["runtime_token"],
+)
 UUIDS = (
     "x",
     "%2e%2e",
@@ -42,10 +132,27 @@ UUIDS = (
 
 def attribute(source: random.Random, kind: RecordType) -> JSON:
     fields = [one.name for one in kind.fields]
-    keys = [f"{one.name}.{key}" for one in kind.fields if one.nested for key in ("a", "", "<a b>", "'", "\0")]
-    beside = ["any", "nope", "", f"{kind.plural}.uuid", "container.state", "container.nope", "uuid.x"]
+    keys = [
+        f"{one.name}.{key}"
+        for one in kind.fields
+        if one.nested
+        for key in ("a", "", "<a b>", "'", "\0")
+    ]
+    beside = [
+        "any",
+        "nope",
+        "",
+        f"{kind.plural}.uuid",
+        "container.state",
+        "container.nope",
+        "uuid.x",
+    ]
     name = source.choice([*fields, *keys, *beside])
-    return source.choice([5, None, [], {}, [name, "uuid"], [5], [name] * 1200]) if source.random() < 0.1 else name
+    return (
+        source.choice([5, None, [], {}, [name, "uuid"], [5], [name] * 1200])
+        if source.random() < 0.1
+        else name
+    )
 
 
 def parameters(source: random.Random, kind: RecordType) -> Record:
@@ -67,12 +174,17 @@ def parameters(source: random.Random, kind: RecordType) -> Record:
 
 
 def attributes(source: random.Random, kind: RecordType, base: Mapping[str, JSON]) -> Record:
-    given = {source.choice(kind.fields).name: source.choice(VALUES) for _ in range(source.choice((1, 1, 2)))}
+    given = {
+        source.choice(kind.fields).name: source.choice(VALUES)
+        for _ in range(source.choice((1, 1, 2)))
+    }
     return {**(base if kind is REQUESTS else {}), **given}
 
 
 async def rows_of(it: World) -> list[Record]:
-    items: list[Record] = (await it.ok("GET", "logs", params={"limit": 1000, "order": ["id desc"]}))["items"]
+    items: list[Record] = (
+        await it.ok("GET", "logs", params={"limit": 1000, "order": ["id desc"]})
+    )["items"]
     return items
 
 
@@ -94,7 +206,11 @@ async def test_every_operator_on_every_column_with_every_operand(it: World, seed
         if number % 2:
             check(await it.request("GET", kind.plural, params=params), kind.plural, params)
         else:
-            check(await it.request("POST", kind.plural, {**params, "_method": "GET"}), kind.plural, params)
+            check(
+                await it.request("POST", kind.plural, {**params, "_method": "GET"}),
+                kind.plural,
+                params,
+            )
     assert len(await rows_of(it)) == before
 
 
@@ -104,12 +220,23 @@ async def test_attributes_of_every_kind(it: World) -> None:
     base = await it.spec("true", token=token)
     theirs = await it.submit("not theirs")
     for number in range(600):
-        kind = source.choice([one for one in RECORDS if one not in (USERS, TOKENS, COMPUTED_PERMISSIONS)])
+        kind = source.choice(
+            [one for one in RECORDS if one not in (USERS, TOKENS, COMPUTED_PERMISSIONS)]
+        )
         given = attributes(source, kind, base)
         last = (await rows_of(it))[0]["id"] if number % 3 == 0 else None
-        uuids = [row["uuid"] for row in (await it.ok("GET", kind.plural, token=token, params={"limit": 3}))["items"]]
-        path = f"{kind.plural}/{source.choice([*uuids, theirs['uuid']])}" if number % 2 else kind.plural
-        reply = await it.request("PUT" if number % 2 else "POST", path, {kind.singular: given}, token=token)
+        uuids = [
+            row["uuid"]
+            for row in (await it.ok("GET", kind.plural, token=token, params={"limit": 3}))["items"]
+        ]
+        path = (
+            f"{kind.plural}/{source.choice([*uuids, theirs['uuid']])}"
+            if number % 2
+            else kind.plural
+        )
+        reply = await it.request(
+            "PUT" if number % 2 else "POST", path, {kind.singular: given}, token=token
+        )
         check(reply, path, given)
         if reply.status >= 400 and last is not None:
             assert (await rows_of(it))[0]["id"] == last
@@ -118,7 +245,10 @@ async def test_attributes_of_every_kind(it: World) -> None:
         audited = (row["summary"] or "").startswith(("create of ", "update of ", "delete of "))
         if audited and row["owner_uuid"] == user and row["object_kind"] != "arvados#container":
             systems = row["object_kind"] in ("arvados#group", "arvados#link", "arvados#credential")
-            assert row["object_owner_uuid"] in (user, *([it.app.services.system_user] if systems else []))
+            assert row["object_owner_uuid"] in (
+                user,
+                *([it.app.services.system_user] if systems else []),
+            )
     for kind in RECORDS:
         await it.ok("GET", kind.plural, params={"limit": 1000})
 

@@ -1,4 +1,6 @@
-"""A transaction that the database gave up is tried again, a few times, from the start of the request."""
+"""A transaction that the database gave up is tried again, a few times, from the start of the
+request.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from lading.testing.world import World
 
 
 @pytest.mark.parametrize(("failures", "status"), [(1, 200), (3, 200), (4, 503)])
-async def test_given_up_and_tried_again(it: World, monkeypatch: pytest.MonkeyPatch, failures: int, status: int) -> None:
+async def test_given_up_and_tried_again(
+    it: World, monkeypatch: pytest.MonkeyPatch, failures: int, status: int
+) -> None:
     real, left = it.database.writing, iter(range(failures))
 
     def writing() -> object:

@@ -1,4 +1,6 @@
-"""Attempts (docs/spec/containers, section Retry): which failures are tried again, how often, and what is seen of it."""
+"""Attempts (docs/spec/containers, section Retry): which failures are tried again, how often, and
+what is seen of it.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,14 @@ import pytest
 
 from lading.api.sweep import sweep
 from lading.core.errors import Failure
-from lading.core.records import COLLECTIONS
-from lading.core.schema import Record
+from lading.core.records.record_types import COLLECTIONS
+from lading.core.records.schema import Record
 from lading.store import records
 from lading.testing.world import World, world
 
 ATTEMPTS = {
-    "user": 1, "oom": 1, "disk": 2, "image": 2, "node": 4, "preempted": 4, "timeout": 1, "infrastructure": 4, "": 4,
+    "user": 1, "oom": 1, "disk": 2, "image": 2, "node": 4, "preempted": 4, "timeout": 1,
+    "infrastructure": 4, "": 4,
 }  # fmt: skip
 
 
@@ -25,7 +28,11 @@ async def fail(it: World, request: Record, failure: str, **more: Any) -> Record:
     path = f"containers/{container}"
     await it.ok("PUT", path, {"state": "Running"}, token=supervisor)
     status = {"failure": failure, "error": f"it is {failure}"} if failure else {}
-    ended = {"state": "Complete", "exit_code": 1} if failure in ("user", "oom") else {"state": "Cancelled"}
+    ended = (
+        {"state": "Complete", "exit_code": 1}
+        if failure in ("user", "oom")
+        else {"state": "Cancelled"}
+    )
     await it.ok("PUT", path, {**ended, "runtime_status": status, **more}, token=supervisor)
     found: Record = await it.ok("GET", f"container_requests/{request['uuid']}")
     return found
@@ -44,7 +51,9 @@ def test_every_class_is_listed() -> None:
 
 
 @pytest.mark.parametrize(("failure", "attempts"), ATTEMPTS.items())
-async def test_each_class_of_failure_has_its_own_limit(it: World, failure: str, attempts: int) -> None:
+async def test_each_class_of_failure_has_its_own_limit(
+    it: World, failure: str, attempts: int
+) -> None:
     request = await it.submit(container_count_max=4)
     last = await until_final(it, request, failure)
     assert (last["state"], last["container_count"]) == ("Final", attempts)
@@ -73,7 +82,9 @@ async def test_only_failures_of_the_same_class_count_towards_its_limit(it: World
 
 async def test_container_count_max_is_above_all_and_may_be_raised_meanwhile(it: World) -> None:
     request = await it.submit(container_count_max=1)
-    request = await it.ok("PUT", f"container_requests/{request['uuid']}", {"container_count_max": 2})
+    request = await it.ok(
+        "PUT", f"container_requests/{request['uuid']}", {"container_count_max": 2}
+    )
     request = await fail(it, request, "node")
     assert (request["state"], request["container_count"]) == ("Committed", 2)
     assert (await fail(it, request, "node"))["state"] == "Final"
@@ -111,7 +122,11 @@ async def test_an_output_may_be_kept_for_longer_than_there_are_years(it: World) 
     await it.run(request["container_uuid"])
     final = await it.ok("GET", f"container_requests/{request['uuid']}")
     output = await it.ok("GET", f"collections/{final['output_uuid']}")
-    assert (final["state"], output["trash_at"][:5], output["delete_at"][:5]) == ("Final", "9999-", "9999-")
+    assert (final["state"], output["trash_at"][:5], output["delete_at"][:5]) == (
+        "Final",
+        "9999-",
+        "9999-",
+    )
     late = await it.ok("POST", "collections", {"trash_at": "9999-12-31T23:59:59Z"})
     assert late["delete_at"] >= late["trash_at"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lading.api.authentication import authenticate, find_token
-from lading.core.records import RECORDS
+from lading.core.records.record_types import RECORDS
 from lading.testing.world import World, world
 
 
@@ -57,9 +57,9 @@ async def test_a_runtime_token_is_the_containers(it: World) -> None:
     await it.lock(uuid)
     auth = await it.ok("GET", f"containers/{uuid}/auth", token=it.dispatcher)
     assert f"v2/{auth['uuid']}/{auth['api_token']}" == token
-    assert (await it.ok("GET", "containers/current", token=f"{token}/{uuid}"))["runtime_user_uuid"] == auth[
-        "owner_uuid"
-    ]
+    assert (await it.ok("GET", "containers/current", token=f"{token}/{uuid}"))[
+        "runtime_user_uuid"
+    ] == auth["owner_uuid"]
     assert "runtime_token" not in request
 
 
@@ -85,10 +85,14 @@ async def test_a_runtime_token_is_unreadable_at_rest(it: World) -> None:
     assert secret not in str(rows)
     if it.database.shared:
         async with it.database.reading() as tx:
-            tables = [await tx.fetch(f"SELECT * FROM {one.plural}") for one in RECORDS if one.stored]
+            tables = [
+                await tx.fetch(f"SELECT * FROM {one.plural}") for one in RECORDS if one.stored
+            ]
         stored = [repr(tables).encode()]
     else:
-        stored = [path.read_bytes() for path in it.root.iterdir() if path.name.startswith("db.sqlite")]
+        stored = [
+            path.read_bytes() for path in it.root.iterdir() if path.name.startswith("db.sqlite")
+        ]
         assert len(stored) > 1
     assert not any(secret.encode() in one for one in stored)
 
@@ -106,6 +110,10 @@ async def test_the_anonymous_user_reads_what_is_shared_with_the_world(tmp_path: 
         assert (await it.request("PUT", path, {"name": "m"}, token="n" * 50)).status == 403
         assert (await it.request("PUT", path, {"name": "m"}, token="")).status == 401
         assert (await it.request("GET", "users/current", token="")).status == 401
-        assert (await it.ok("GET", "users/current", token="n" * 50))["uuid"] == "zzzzz-tpzed-anonymouspublic"
-        roles = await it.ok("GET", "groups", token="n" * 50, params={"filters": [["group_class", "=", "role"]]})
+        assert (await it.ok("GET", "users/current", token="n" * 50))[
+            "uuid"
+        ] == "zzzzz-tpzed-anonymouspublic"
+        roles = await it.ok(
+            "GET", "groups", token="n" * 50, params={"filters": [["group_class", "=", "role"]]}
+        )
         assert [one["name"] for one in roles["items"]] == ["Anonymous users"]

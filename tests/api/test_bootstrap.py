@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.api.bootstrap import FirstTokens
-from lading.core.records import USERS
+from lading.core.records.record_types import USERS
 from lading.store import records
 from lading.testing.world import World
 
@@ -38,11 +38,31 @@ async def test_the_dispatcher_may_dispatch_and_nothing_else(it: World) -> None:
     for method, one in allowed:
         await it.ok(method, one, token=it.dispatcher)
     await it.ok("POST", "dispatch/statuses", {"items": {}}, token=it.dispatcher)
-    await it.ok("POST", "logs", {"object_uuid": made["container_uuid"], "event_type": "dispatch"}, token=it.dispatcher)
-    for plural in ("collections", "users", "container_requests", "links", "logs", "api_client_authorizations"):
+    await it.ok(
+        "POST",
+        "logs",
+        {"object_uuid": made["container_uuid"], "event_type": "dispatch"},
+        token=it.dispatcher,
+    )
+    for plural in (
+        "collections",
+        "users",
+        "container_requests",
+        "links",
+        "logs",
+        "api_client_authorizations",
+    ):
         assert (await it.request("GET", plural, token=it.dispatcher)).status == 403
-        assert (await it.request("GET", f"{plural}/{made['uuid']}", token=it.dispatcher)).status == 403
-    for plural in ("collections", "users", "container_requests", "api_client_authorizations", "containers"):
+        assert (
+            await it.request("GET", f"{plural}/{made['uuid']}", token=it.dispatcher)
+        ).status == 403
+    for plural in (
+        "collections",
+        "users",
+        "container_requests",
+        "api_client_authorizations",
+        "containers",
+    ):
         assert (await it.request("POST", plural, {}, token=it.dispatcher)).status == 403
     assert (await it.request("DELETE", path, token=it.dispatcher)).status == 403
 
@@ -83,17 +103,26 @@ async def test_users_from_before_there_were_permissions(it: World) -> None:
         await records.insert(
             tx,
             USERS,
-            {"uuid": "zzzzz-tpzed-00000000000idle", "is_active": False, "owner_uuid": "x", "modified_at": "m"},
+            {
+                "uuid": "zzzzz-tpzed-00000000000idle",
+                "is_active": False,
+                "owner_uuid": "x",
+                "modified_at": "m",
+            },
         )
     await it.app.bootstrap(FIRST)
     made = await it.ok("POST", "groups", {"group_class": "project"}, token=token)
     assert made["can_manage"]
-    assert (await it.ok("GET", f"users/{made['owner_uuid']}", token=await it.user("v")))["username"] == "u"
+    assert (await it.ok("GET", f"users/{made['owner_uuid']}", token=await it.user("v")))[
+        "username"
+    ] == "u"
     assert not (await it.ok("GET", "users/zzzzz-tpzed-00000000000idle"))["is_invited"]
 
 
 async def test_the_empty_collection_is_for_everybody(it: World) -> None:
-    found = await it.ok("GET", "collections/d41d8cd98f00b204e9800998ecf8427e+0", token=await it.user("u"))
+    found = await it.ok(
+        "GET", "collections/d41d8cd98f00b204e9800998ecf8427e+0", token=await it.user("u")
+    )
     assert found["manifest_text"] == ""
 
 
@@ -109,7 +138,9 @@ async def test_the_first_admin_is_seen_as_any_active_user_is(it: World) -> None:
     token = await it.user("u")
     shown = await it.ok("GET", f"users/{it.cluster}-tpzed-aaaaaaaaaaaaaaa", token=token)
     assert (shown["username"], shown["is_active"]) == ("admin", True)
-    assert (await it.request("GET", f"users/{it.cluster}-tpzed-000000000000000", token=token)).status == 404
+    assert (
+        await it.request("GET", f"users/{it.cluster}-tpzed-000000000000000", token=token)
+    ).status == 404
 
 
 async def test_what_an_admin_takes_away_stays_away(it: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lading.core.records import RECORDS
+from lading.core.records.record_types import RECORDS
 from lading.testing.world import World
 
 
@@ -35,5 +35,9 @@ def _references(value: Any) -> list[str]:
     if isinstance(value, list):
         return [one for item in value for one in _references(item)]
     if isinstance(value, dict):
-        return [one for key, item in value.items() for one in ([item] if key == "$ref" else _references(item))]
+        return [
+            one
+            for key, item in value.items()
+            for one in ([item] if key == "$ref" else _references(item))
+        ]
     return []

@@ -7,7 +7,7 @@ import re
 
 from lading.api.openapi import describe
 from lading.api.routes import Routes, actions
-from lading.core.schema import Scope
+from lading.core.records.schema import Scope
 from lading.testing.world import World
 
 
@@ -29,7 +29,11 @@ def test_every_route_is_described() -> None:
     for kind, action in actions():
         parts = [kind.plural, "{uuid}" if action.scope is Scope.MEMBER else "", action.path]
         assert "/arvados/v1/" + "/".join(part for part in parts if part) in described
-    assert {"/discovery/v1/apis/arvados/v1/rest", "/arvados/v1/openapi.json", "/_health/ping"} <= described
+    assert {
+        "/discovery/v1/apis/arvados/v1/rest",
+        "/arvados/v1/openapi.json",
+        "/_health/ping",
+    } <= described
 
 
 def test_every_schema_is_there() -> None:

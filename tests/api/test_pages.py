@@ -28,7 +28,9 @@ async def test_the_root_says_what_this_is(it: World) -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["/favicon.ico", "/robots.txt", "/a/b", "/arvados/v1/nothing", "/arvados/v2/users"])
+@pytest.mark.parametrize(
+    "path", ["/favicon.ico", "/robots.txt", "/a/b", "/arvados/v1/nothing", "/arvados/v2/users"]
+)
 async def test_unknown_paths_are_not_found_with_a_sentence(it: World, path: str) -> None:
     for method in ("GET", "POST"):
         reply = await it.request(method, path, token="")
@@ -40,7 +42,9 @@ async def test_unknown_paths_are_not_found_with_a_sentence(it: World, path: str)
 async def test_there_is_no_page_to_log_in_at(it: World) -> None:
     assert "/login" in OWNED_PATHS
     assert "Give your token to your client" in (await it.ok("GET", "/login", token=""))["message"]
-    reply = await it.request("GET", "/login", token="", headers=PAGE, params={"return_to": "https://evil.example/"})
+    reply = await it.request(
+        "GET", "/login", token="", headers=PAGE, params={"return_to": "https://evil.example/"}
+    )
     assert reply.status == 200
     assert "location" not in reply.headers
     assert b"evil" not in reply.body
@@ -56,7 +60,12 @@ async def test_logging_out_ends_the_token(it: World) -> None:
 
 async def test_a_token_that_may_not_end_itself_stays(it: World) -> None:
     user = await it.user("u")
-    made = await it.ok("POST", "api_client_authorizations", {"scopes": ["GET /arvados/v1/users/current"]}, token=user)
+    made = await it.ok(
+        "POST",
+        "api_client_authorizations",
+        {"scopes": ["GET /arvados/v1/users/current"]},
+        token=user,
+    )
     narrow = f"v2/{made['uuid']}/{made['api_token']}"
     assert (await it.request("GET", "/logout", token=narrow)).status == 403
     await it.ok("GET", "users/current", token=narrow)

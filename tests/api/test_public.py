@@ -36,15 +36,22 @@ async def test_a_configured_vocabulary(tmp_path: Path) -> None:
     (tmp_path / "v.json").write_text(json.dumps(document))
     async with world(tmp_path, API={"VocabularyPath": str(tmp_path / "v.json")}) as it:
         assert await it.ok("GET", "vocabulary", token="") == document
-        made = await it.ok("POST", "collections", {"properties": {"species": "hs", "type": "output"}})
+        made = await it.ok(
+            "POST", "collections", {"properties": {"species": "hs", "type": "output"}}
+        )
         path = f"collections/{made['uuid']}"
-        for body in ({"properties": {"species": "cat"}}, {"collection": {"properties": {"size": "xl"}}}):
+        for body in (
+            {"properties": {"species": "cat"}},
+            {"collection": {"properties": {"size": "xl"}}},
+        ):
             reply = await it.request("PUT", path, body)
             assert (reply.status, "properties: tag" in reply.error) == (400, True)
         assert "VocabularyPath" not in (await it.ok("GET", "config"))["API"]
 
 
-@pytest.mark.parametrize(("text", "words"), [(None, "No such file"), ("{", "Expecting"), ("[]", "must be an object")])
+@pytest.mark.parametrize(
+    ("text", "words"), [(None, "No such file"), ("{", "Expecting"), ("[]", "must be an object")]
+)
 def test_a_vocabulary_that_is_none(tmp_path: Path, text: str | None, words: str) -> None:
     path = tmp_path / "v.json"
     if text is not None:
@@ -86,7 +93,9 @@ async def test_a_database_that_takes_no_changes_is_ill(it: World) -> None:
     it.app = type(it.app)(replace(it.app.services, database=cast(Database, Damaged())))
     reply = await it.request("GET", "/_health/ping", token="m" * 50)
     assert (reply.status, "takes no changes: db: is damaged" in reply.body.decode()) == (503, True)
-    assert b"lading_database_writable 0" in (await it.request("GET", "/metrics", token="m" * 50)).body
+    assert (
+        b"lading_database_writable 0" in (await it.request("GET", "/metrics", token="m" * 50)).body
+    )
 
 
 def test_websocket_url() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lading.api.routes import HANDLERS, Routes, actions
-from lading.core.schema import Scope
+from lading.core.records.schema import Scope
 
 
 def test_every_action_is_reached() -> None:

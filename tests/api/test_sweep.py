@@ -60,8 +60,12 @@ async def test_the_trail_is_kept_short(tmp_path: Path) -> None:
         await sweep.sweep(it.app.services)
         rows = (await it.ok("GET", "logs", params={"limit": 1000}))["items"]
         assert {one["event_type"] for one in rows} == {"resolve", "create"}
-        assert [one["object_uuid"] for one in rows if one["event_type"] == "resolve"] == [kept["uuid"]]
-        assert (await it.ok("GET", f"container_requests/{kept['uuid']}/why"))["decision"]["decision"] == "new"
+        assert [one["object_uuid"] for one in rows if one["event_type"] == "resolve"] == [
+            kept["uuid"]
+        ]
+        assert (await it.ok("GET", f"container_requests/{kept['uuid']}/why"))["decision"][
+            "decision"
+        ] == "new"
         assert it.app.services.upkeep.shortened_to > 0
         await it.ok("POST", "links", {"link_class": "tag", "name": "another"})
         await sweep.sweep(it.app.services)
@@ -80,7 +84,9 @@ async def test_attributes_that_are_left_out(tmp_path: Path) -> None:
     async with world(tmp_path, AuditLogs={"UnloggedAttributes": ["name", "manifest_text"]}) as it:
         made = await it.ok("POST", "collections", {"name": "secret name"})
         await it.ok("PUT", f"collections/{made['uuid']}", {"description": "d"})
-        rows = (await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", made["uuid"]]]}))["items"]
+        rows = (
+            await it.ok("GET", "logs", params={"filters": [["object_uuid", "=", made["uuid"]]]})
+        )["items"]
         assert "name" not in rows[-1]["properties"]["new_attributes"]
 
 
@@ -90,6 +96,8 @@ async def test_admins_sweep_at_once(it: World) -> None:
     it.clock.advance(60)
     reply = await it.request("POST", "/sys/trash_sweep")
     assert (reply.status, reply.body) == (204, b"")
-    assert (await it.ok("GET", f"collections/{made['uuid']}", params={"include_trash": True}))["is_trashed"]
+    assert (await it.ok("GET", f"collections/{made['uuid']}", params={"include_trash": True}))[
+        "is_trashed"
+    ]
     assert (await it.request("POST", "/sys/trash_sweep", token=await it.user("u"))).status == 403
     assert (await it.request("GET", "/sys/trash_sweep")).status == 405

@@ -1,11 +1,13 @@
-"""What becomes of requests and containers whose project goes into the trash (docs/spec/containers)."""
+"""What becomes of requests and containers whose project goes into the trash
+(docs/spec/containers).
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from lading.api.sweep import sweep
-from lading.core.schema import Record
+from lading.core.records.schema import Record
 from lading.testing.world import World
 
 
@@ -39,10 +41,14 @@ async def test_no_result_lands_in_it(it: World) -> None:
     project = await _project(it, ada)
     request = await it.submit("true", owner_uuid=project, token=ada)
     supervisor = await it.lock(request["container_uuid"])
-    await it.ok("PUT", f"containers/{request['container_uuid']}", {"state": "Running"}, token=supervisor)
+    await it.ok(
+        "PUT", f"containers/{request['container_uuid']}", {"state": "Running"}, token=supervisor
+    )
     await it.ok("POST", f"groups/{project}/trash", token=ada)
     await it.finish(request["container_uuid"], supervisor)
-    ended = await it.ok("GET", f"container_requests/{request['uuid']}", params={"include_trash": True}, token=ada)
+    ended = await it.ok(
+        "GET", f"container_requests/{request['uuid']}", params={"include_trash": True}, token=ada
+    )
     assert (ended["state"], ended["output_uuid"], ended["log_uuid"]) == ("Final", None, None)
 
 
@@ -51,10 +57,16 @@ async def test_nothing_is_tried_again_for_it(it: World) -> None:
     project = await _project(it, ada)
     request = await it.submit("true", owner_uuid=project, container_count_max=3, token=ada)
     supervisor = await it.lock(request["container_uuid"])
-    await it.ok("PUT", f"containers/{request['container_uuid']}", {"state": "Running"}, token=supervisor)
+    await it.ok(
+        "PUT", f"containers/{request['container_uuid']}", {"state": "Running"}, token=supervisor
+    )
     await it.ok("POST", f"groups/{project}/trash", token=ada)
-    await it.ok("PUT", f"containers/{request['container_uuid']}", {"state": "Cancelled"}, token=supervisor)
-    ended = await it.ok("GET", f"container_requests/{request['uuid']}", params={"include_trash": True}, token=ada)
+    await it.ok(
+        "PUT", f"containers/{request['container_uuid']}", {"state": "Cancelled"}, token=supervisor
+    )
+    ended = await it.ok(
+        "GET", f"container_requests/{request['uuid']}", params={"include_trash": True}, token=ada
+    )
     assert (ended["state"], ended["container_count"]) == ("Final", 1)
 
 
@@ -64,8 +76,12 @@ async def test_its_owner_can_cancel(it: World) -> None:
     one = await it.submit("sleep", "1", owner_uuid=project, token=ada)
     two = await it.submit("sleep", "2", owner_uuid=project, token=ada)
     await it.ok("POST", f"groups/{project}/trash", token=ada)
-    assert (await it.request("POST", f"container_requests/{one['uuid']}/cancel", token=eve)).status == 404
-    assert (await it.ok("POST", f"container_requests/{one['uuid']}/cancel", token=ada))["state"] == "Final"
+    assert (
+        await it.request("POST", f"container_requests/{one['uuid']}/cancel", token=eve)
+    ).status == 404
+    assert (await it.ok("POST", f"container_requests/{one['uuid']}/cancel", token=ada))[
+        "state"
+    ] == "Final"
     path = f"container_requests/{two['uuid']}"
     body = {"container_request": {"priority": 0}}
     assert (await it.request("PUT", path, body, token=ada)).status == 404
@@ -94,5 +110,11 @@ async def test_what_is_moved_out_of_it_is_run(it: World) -> None:
     assert await _priority(it, request) == 0
     user = await it.ok("GET", "users/current", token=ada)
     body = {"container_request": {"owner_uuid": user["uuid"]}}
-    await it.ok("PUT", f"container_requests/{request['uuid']}", body, params={"include_trash": True}, token=ada)
+    await it.ok(
+        "PUT",
+        f"container_requests/{request['uuid']}",
+        body,
+        params={"include_trash": True},
+        token=ada,
+    )
     assert await _priority(it, request) > 0

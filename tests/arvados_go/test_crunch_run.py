@@ -1,8 +1,10 @@
-"""A container whose supervisor is crunch-run of Arvados 3.2.1, with the token of a dispatcher: its log while it runs.
+"""A container whose supervisor is crunch-run of Arvados 3.2.1, with the token of a dispatcher: its
+log while it runs.
 
-crunch-run works with the token of its dispatcher, which Arvados' configuration takes without its uuid. It brings a
-tunnel, stores its log as a collection, and answers the server at its gateway. Here all this is said as it says it;
-where crunch-run, a Docker and `arv-mount` are installed, it runs a container itself.
+crunch-run works with the token of its dispatcher, which Arvados' configuration takes without its
+uuid. It brings a tunnel, stores its log as a collection, and answers the server at its gateway.
+Here all this is said as it says it; where crunch-run, a Docker and `arv-mount` are installed, it
+runs a container itself.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from urllib.parse import urlencode
 
 import pytest
 
-from lading.client.piping import Pipe
-from lading.client.switching import LIMIT, switch
-from lading.client.tunnel import Tunnel
-from lading.core import sessions
+from lading.core.containers import sessions
+from lading.net.http_upgrade import LIMIT, switch
+from lading.net.pipes import Pipe
+from lading.net.tunnel import Tunnel
 from tests.api.listening import crunch_run, listening
 from tests.arvados_go.test_requests import FORM, GET, Running, document, wait_for_log
 from tests.reality import need_root
@@ -66,13 +68,24 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def it(cluster: Cluster, tmp_path: Path) -> Dispatched:
-    """A request whose container a dispatcher of Arvados has locked; the token is that dispatcher's."""
-    cluster.lading("admin", "dispatcher-token", "--for-arvados", str(tmp_path / "join"), "--data", str(cluster.data))
+    """A request whose container a dispatcher of Arvados has locked; the token is that
+    dispatcher's.
+    """
+    cluster.lading(
+        "admin",
+        "dispatcher-token",
+        "--for-arvados",
+        str(tmp_path / "join"),
+        "--data",
+        str(cluster.data),
+    )
     secret = json.loads((tmp_path / "join").read_text())["token"].rpartition("/")[2]
     command = "echo hello; echo careful >&2; sleep 600"
     said = cluster.lading("run", "--detach", "--no-reuse", "--", "sh", "-c", command)
     uuid = said.stdout.strip()
-    found = document(Running(cluster, uuid, "").ask(GET, path=f"/arvados/v1/container_requests/{uuid}"))
+    found = document(
+        Running(cluster, uuid, "").ask(GET, path=f"/arvados/v1/container_requests/{uuid}")
+    )
     made = Dispatched(cluster, uuid, found["container_uuid"], secret)
     made.write("POST", f"containers/{made.container}/lock", {})
     return made
@@ -113,22 +126,34 @@ def logs(cluster: Cluster, request: str) -> str:
     return done.stdout + done.stderr
 
 
-async def test_the_log_of_a_running_container_comes_from_its_gateway(it: Dispatched, tmp_path: Path) -> None:
+async def test_the_log_of_a_running_container_comes_from_its_gateway(
+    it: Dispatched, tmp_path: Path
+) -> None:
     log = {"name": f"logs for {it.container}", "manifest_text": ""}
     saved = await asyncio.to_thread(it.write, "POST", "collections", log, ensure_unique_name="true")
     stamp = "2026-01-02T03:04:05.000000000Z"
-    files = {"stdout.txt": f"{stamp} hello\n", "stderr.txt": f"{stamp} careful\n", "crunch-run.txt": f"{stamp} x\n"}
+    files = {
+        "stdout.txt": f"{stamp} hello\n",
+        "stderr.txt": f"{stamp} careful\n",
+        "crunch-run.txt": f"{stamp} x\n",
+    }
     key = sessions.container_key(it.secret, it.container)
     async with listening(tmp_path, crunch_run(key, files)) as gateway:
         # Before its tunnel is there, crunch-run says where its gateway is on its own machine.
-        changes = {"state": "Running", "gateway_address": "127.0.0.1:1025", "log": saved["portable_data_hash"]}
+        changes = {
+            "state": "Running",
+            "gateway_address": "127.0.0.1:1025",
+            "log": saved["portable_data_hash"],
+        }
         await asyncio.to_thread(it.write, "PUT", f"containers/{it.container}", changes)
         async with tunnelled(it, gateway.port, key, it.secret):
             told = await asyncio.to_thread(logs, it.cluster, it.request)
             assert ("hello" in told, "careful" in told) == (True, True)
             asked = Running(it.cluster, it.request, it.container)
             status, fields, _ = await asyncio.to_thread(
-                asked.ask, GET.replace("Accept-Encoding: gzip\r\n", "Range: bytes=-0\r\n"), path=it.log("stdout.txt")
+                asked.ask,
+                GET.replace("Accept-Encoding: gzip\r\n", "Range: bytes=-0\r\n"),
+                path=it.log("stdout.txt"),
             )
             assert (status, fields["content-range"]) == (206, "bytes 37-36/37")
             files["stdout.txt"] += f"{stamp} more\n"
@@ -140,10 +165,14 @@ async def test_the_log_of_a_running_container_comes_from_its_gateway(it: Dispatc
 def test_the_program_itself(it: Dispatched, tmp_path: Path) -> None:
     program = shutil.which("crunch-run")
     if program is None or not is_docker_there():
-        pytest.skip(f"crunch-run, or Docker with API {API} for it, is missing; what crunch-run says is above")
+        pytest.skip(
+            f"crunch-run, or Docker with API {API} for it, is missing; "
+            "what crunch-run says is above"
+        )
     environment = {
         "PATH": f"{client_environment()}:{os.environ['PATH']}", "HOME": str(tmp_path),
-        "ARVADOS_API_HOST": it.cluster.address, "ARVADOS_API_HOST_INSECURE": "1", "ARVADOS_API_TOKEN": it.secret,
+        "ARVADOS_API_HOST": it.cluster.address, "ARVADOS_API_HOST_INSECURE": "1",
+        "ARVADOS_API_TOKEN": it.secret,
         "GatewayAuthSecret": sessions.container_key(it.secret, it.container),
     }  # fmt: skip
     command = [program, "--runtime-engine=docker", it.container]

@@ -1,7 +1,9 @@
-"""What `arvados-client`, `crunch-run` and `keepproxy` of Arvados 3.2.1 send, byte for byte, to `lading up`.
+"""What `arvados-client`, `crunch-run` and `keepproxy` of Arvados 3.2.1 send, byte for byte, to
+`lading up`.
 
-The requests were recorded on the way from the programs to a server: Go's HTTP client names itself and asks for gzip;
-the programs' own requests for sessions and tunnels name the whole address, and switch protocols without `Connection`.
+The requests were recorded on the way from the programs to a server: Go's HTTP client names itself
+and asks for gzip; the programs' own requests for sessions and tunnels name the whole address, and
+switch protocols without `Connection`.
 """
 
 from __future__ import annotations
@@ -120,7 +122,9 @@ class Running:
             status, fields, rest = read_head(peer)
             if template is BARE or status in (204, 304):
                 return status, fields, rest
-            while len(rest) < int(fields.get("content-length", "0")) and (data := peer.recv(1 << 16)):
+            while len(rest) < int(fields.get("content-length", "0")) and (
+                data := peer.recv(1 << 16)
+            ):
                 rest += data
         return status, fields, rest
 
@@ -138,7 +142,9 @@ def read_head(peer: ssl.SSLSocket) -> tuple[int, dict[str, str], bytes]:
         data += piece
     head, _, rest = data.partition(b"\r\n\r\n")
     start, *lines = head.decode("latin-1").split("\r\n")
-    fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    fields = {
+        name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)
+    }
     return int(start.split(" ")[1]), fields, rest
 
 
@@ -153,7 +159,11 @@ def wait_for_log(cluster: Cluster, uuid: str, *words: str) -> None:
     """Until all these words are in the log of a request."""
     command = ["timeout", str(PATIENCE), LADING, "request", "logs", "-f", uuid]
     with subprocess.Popen(
-        command, env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        command,
+        env=cluster.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     ) as following:
         assert following.stdout is not None
         told = ""
@@ -165,7 +175,9 @@ def wait_for_log(cluster: Cluster, uuid: str, *words: str) -> None:
 
 
 @pytest.fixture(scope="module", params=["direct", "tunnel"])
-def it(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def it(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
     need_root()
     need_program("crun")
     config = "Containers:\n  StopGracePeriod: 500ms\n"
@@ -173,7 +185,9 @@ def it(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         config += "  GatewayAddress: tunnel\n"
     with running_cluster(tmp_path_factory.mktemp("go") / "data", config) as cluster:
         cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "cat", "sleep")
-        said = cluster.lading("run", "--detach", "--", "sh", "-c", "echo hello; echo careful >&2; exec sleep 600")
+        said = cluster.lading(
+            "run", "--detach", "--", "sh", "-c", "echo hello; echo careful >&2; exec sleep 600"
+        )
         uuid = said.stdout.strip()
         wait_for_log(cluster, uuid, "hello", "careful")
         asked = Running(cluster, uuid, "")
@@ -184,13 +198,19 @@ def it(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_connect_ssh(it: Running) -> None:
-    """`arvados-client shell` and `connect-ssh`: the SSH server of the container greets behind the 101."""
+    """`arvados-client shell` and `connect-ssh`: the SSH server of the container greets behind the
+    101.
+    """
     form = "detach_keys=&login_username=root&no_forward=false"
     for uuid in (it.container, it.request):
         with it.connect() as peer:
             peer.sendall(it.fill(SWITCH, uuid=uuid, name="ssh", protocol="ssh", form=form))
             status, fields, rest = read_head(peer)
-            assert (status, fields["upgrade"].lower(), fields["connection"].lower()) == (101, "ssh", "upgrade")
+            assert (status, fields["upgrade"].lower(), fields["connection"].lower()) == (
+                101,
+                "ssh",
+                "upgrade",
+            )
             while not rest.endswith(b"\n"):
                 rest += peer.recv(1 << 16)
             assert rest.startswith(b"SSH-2.0-")
@@ -201,20 +221,30 @@ def test_connect_ssh(it: Running) -> None:
 
 
 def test_a_tunnel_is_for_the_supervisor(it: Running) -> None:
-    """crunch-run's tunnel: understood, and refused to whoever does not have the secret of the container."""
+    """crunch-run's tunnel: understood, and refused to whoever does not have the secret of the
+    container.
+    """
     form = f"auth_secret={'0' * 64}"
     status, _, body = it.ask(SWITCH, name="gateway_tunnel", protocol="tunnel", form=form)
     assert (status, b"this is not the supervisor of the container" in body) == (401, True)
 
 
 def test_logs(it: Running) -> None:
-    """`arvados-client logs`: whether the server has logs, how long the files are, and what is in them."""
+    """`arvados-client logs`: whether the server has logs, how long the files are, and what is in
+    them.
+    """
     path = f"/arvados/v1/container_requests/{it.request}/log/"
     assert it.ask(BARE, path=path)[0] in (200, 204)
     select = quote('["uuid","container_uuid","state"]', safe="")
-    found = document(it.ask(GET, path=f"/arvados/v1/container_requests/{it.request}?select={select}"))
+    found = document(
+        it.ask(GET, path=f"/arvados/v1/container_requests/{it.request}?select={select}")
+    )
     assert found["container_uuid"] == it.container
-    for name, text in (("stderr.txt", b" careful\n"), ("stdout.txt", b" hello\n"), ("crunch-run.txt", b"supervising")):
+    for name, text in (
+        ("stderr.txt", b" careful\n"),
+        ("stdout.txt", b" hello\n"),
+        ("crunch-run.txt", b"supervising"),
+    ):
         status, fields, body = it.ask(RANGE, path=it.log(name), range="-0")
         assert (status, body) == (206, b"")
         size = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", fields["content-range"])
@@ -228,8 +258,13 @@ def test_logs(it: Running) -> None:
 
 
 def test_diagnostics(it: Running) -> None:
-    """`arvados-client diagnostics`: forms as Go encodes them, records made and deleted, lists without `count`."""
-    assert document(it.ask(GET, path="/discovery/v1/apis/arvados/v1/rest"))["kind"] == "discovery#restDescription"
+    """`arvados-client diagnostics`: forms as Go encodes them, records made and deleted, lists
+    without `count`.
+    """
+    assert (
+        document(it.ask(GET, path="/discovery/v1/apis/arvados/v1/rest"))["kind"]
+        == "discovery#restDescription"
+    )
     config = document(it.ask(GET, path="/arvados/v1/config"))
     assert config["Workbench"]["UserProfileFormFields"] == {}
     me = document(it.ask(GET, path="/arvados/v1/users/current"))["uuid"]
@@ -237,7 +272,9 @@ def test_diagnostics(it: Running) -> None:
     assert document(it.ask(GET, path=f"/arvados/v1/keep_services/accessible?{every}"))["items"]
     assert document(it.ask(GET, path=f"/arvados/v1/virtual_machines?{every}"))["items"] == []
     filters = quote(json.dumps([["name", "=", "scratch area"], ["owner_uuid", "=", me]]), safe="")
-    assert document(it.ask(GET, path=f"/arvados/v1/groups?filters={filters}&{every}"))["items"] == []
+    assert (
+        document(it.ask(GET, path=f"/arvados/v1/groups?filters={filters}&{every}"))["items"] == []
+    )
     form = "group=%7B%22group_class%22%3A%22project%22%2C%22name%22%3A%22scratch+area%22%7D"
     project = document(it.ask(FORM, method="POST", path="/arvados/v1/groups", form=form))["uuid"]
     wanted = quote(json.dumps({"name": "test", "owner_uuid": project}), safe="")
@@ -251,7 +288,9 @@ def test_diagnostics(it: Running) -> None:
 
 
 def test_keepproxy(it: Running) -> None:
-    """What keepproxy sends on: as many copies as it asks for are confirmed, in each class, by this one service."""
+    """What keepproxy sends on: as many copies as it asks for are confirmed, in each class, by this
+    one service.
+    """
     data = "what keepproxy was given"
     name = hashlib.md5(data.encode(), usedforsecurity=False).hexdigest()
     for copies in ("1", "2"):
@@ -271,7 +310,9 @@ def test_addresses_that_are_none(it: Running) -> None:
 
 
 def test_the_program_itself(it: Running) -> None:
-    """Where `arvados-client` is installed: a command in the container, its exit code, and the log."""
+    """Where `arvados-client` is installed: a command in the container, its exit code, and the
+    log.
+    """
     program = shutil.which("arvados-client")
     if program is None:
         pytest.skip("arvados-client is not installed; its requests are above")
@@ -280,7 +321,12 @@ def test_the_program_itself(it: Running) -> None:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [str(program), *arguments], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+            [str(program), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
         )
 
     assert run("connect-ssh", "-probe-only", it.container).stdout.strip() == it.container

@@ -33,5 +33,10 @@ def test_a_row_says_its_share_of_the_floor() -> None:
     samples.add("slow", [2.0])
     assert samples.rate("floor") == SIZE / 1e6
     fast, slow = (samples.figure(name, "floor", promised=True) for name in ("fast", "slow"))
-    assert (fast.met, fast.note, slow.met, slow.note) == (True, "200% of the floor", False, "50% of the floor")
+    assert (fast.met, fast.note, slow.met, slow.note) == (
+        True,
+        "200% of the floor",
+        False,
+        "50% of the floor",
+    )
     assert samples.figure("floor", "floor").met is None

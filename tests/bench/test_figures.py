@@ -39,7 +39,13 @@ def test_what_could_not_be_measured_says_why() -> None:
 def test_calls_keep_both_promises_or_break_them() -> None:
     run = Run(seconds=2.0, latencies=[0.01] * 100, server=0.5, database=0.25, client=0.1)
     kept = calls("x", run, least=50, p99_limit=15)
-    assert (kept.rate, kept.p99, kept.server, kept.database, kept.client) == (50.0, 10.0, 5.0, 2.5, 1.0)
+    assert (kept.rate, kept.p99, kept.server, kept.database, kept.client) == (
+        50.0,
+        10.0,
+        5.0,
+        2.5,
+        1.0,
+    )
     assert (kept.target, kept.met) == (">= 50 /s, p99 < 15 ms", True)
     assert calls("x", run, least=50, done=99).met is False
     assert calls("x", run, p99_limit=10).met is False

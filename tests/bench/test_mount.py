@@ -24,7 +24,15 @@ def test_the_ratio_to_arv_mount_is_what_is_promised(ours: float, kept: int) -> N
     assert [row.met for row in rows if "over HTTPS" in row.name] == [None] * 3
 
 
-@pytest.mark.parametrize(("opening", "memory", "met"), [(0.9, 199, True), (1.1, 100, False), (0.5, 201, False)])
+@pytest.mark.parametrize(
+    ("opening", "memory", "met"), [(0.9, 199, True), (1.1, 100, False), (0.5, 201, False)]
+)
 def test_opening_is_bounded_in_time_and_memory(opening: float, memory: int, met: bool) -> None:
-    rows = _rows(_turns(1.0, opening=opening, memory=memory << 20), _turns(1.0), _turns(1.0), size=512, files=100)
+    rows = _rows(
+        _turns(1.0, opening=opening, memory=memory << 20),
+        _turns(1.0),
+        _turns(1.0),
+        size=512,
+        files=100,
+    )
     assert rows[-1].met is met

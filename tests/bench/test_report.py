@@ -19,7 +19,19 @@ FIGURES = [
 
 def test_the_table_is_aligned_and_says_what_was_broken() -> None:
     lines = table(FIGURES).splitlines()
-    assert lines[2].split() == ["latency", "1", "50.0", "ms", "50.0", "ms", "p50", "<=", "80", "ms", "kept"]
+    assert lines[2].split() == [
+        "latency",
+        "1",
+        "50.0",
+        "ms",
+        "50.0",
+        "ms",
+        "p50",
+        "<=",
+        "80",
+        "ms",
+        "kept",
+    ]
     assert lines[3].split() == ["rate", "300", "15.0", "/s", ">=", "20", "/s", "BROKEN"]
     assert lines[-1] == "docker: not installed"
 

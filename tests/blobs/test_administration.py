@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from lading.blobs.app import make_app
-from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.volume_set import Mount, Mounts
 from lading.client.transport import Response
 from lading.config import Collections, Config
 from lading.testing.asgi import AsgiTransport
@@ -15,7 +15,9 @@ from lading.testing.volume import MemoryVolume
 
 ROOT = "rootsecret"
 FOO, BAR = (hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (b"foo", b"bar"))
-CONFIG = Config(Collections=Collections(BlobSigningKey="key", BlobSigningTTL=1000.0), SystemRootToken=ROOT)
+CONFIG = Config(
+    Collections=Collections(BlobSigningKey="key", BlobSigningTTL=1000.0), SystemRootToken=ROOT
+)
 FIRST, SECOND = (f"zzzzz-nyw5e-{number:015}" for number in range(2))
 
 
@@ -28,8 +30,12 @@ class Store:
         self.now = 5000.0
         self.one, self.two = MemoryVolume(), MemoryVolume()
         mounts = [Mount(uuid=FIRST, volume=self.one), Mount(uuid=SECOND, volume=self.two)]
-        mounts.append(Mount(uuid="zzzzz-nyw5e-readonly0000000", volume=MemoryVolume(), is_read_only=True))
-        app = make_app(Mounts(mounts, clock=lambda: self.now), CONFIG, clock=lambda: self.now, check_token=_any)
+        mounts.append(
+            Mount(uuid="zzzzz-nyw5e-readonly0000000", volume=MemoryVolume(), is_read_only=True)
+        )
+        app = make_app(
+            Mounts(mounts, clock=lambda: self.now), CONFIG, clock=lambda: self.now, check_token=_any
+        )
         self.transport = AsgiTransport(app)
 
     async def ask(
@@ -41,7 +47,9 @@ class Store:
         token: str = ROOT,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        data = (
+            b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        )
         sent = {"Authorization": f"Bearer {token}", **(headers or {})}
         return await self.transport.request(method, path, headers=sent, body=data)
 
@@ -55,8 +63,9 @@ async def store() -> Store:
 
 
 @pytest.mark.parametrize(("method", "path"), [
-    ("GET", "/index"), ("GET", "/mounts"), ("GET", f"/mounts/{FIRST}/blocks"), ("PUT", "/trash"), ("PUT", "/pull"),
-    ("PUT", f"/untrash/{FOO}"), ("TOUCH", f"/{FOO}"), ("DELETE", f"/{FOO}"), ("PUT", f"/mounts/{FIRST}/block/{FOO}"),
+    ("GET", "/index"), ("GET", "/mounts"), ("GET", f"/mounts/{FIRST}/blocks"), ("PUT", "/trash"),
+    ("PUT", "/pull"), ("PUT", f"/untrash/{FOO}"), ("TOUCH", f"/{FOO}"), ("DELETE", f"/{FOO}"),
+    ("PUT", f"/mounts/{FIRST}/block/{FOO}"),
 ])  # fmt: skip
 async def test_it_is_for_the_root_token_only(store: Store, method: str, path: str) -> None:
     assert (await store.ask(method, path, token="another")).status == 403
@@ -64,7 +73,9 @@ async def test_it_is_for_the_root_token_only(store: Store, method: str, path: st
 
 
 async def test_the_root_token_may_come_in_its_v2_form(store: Store) -> None:
-    assert (await store.ask("GET", "/index", token=f"v2/zzzzz-gj3su-000000000000000/{ROOT}")).status == 200
+    assert (
+        await store.ask("GET", "/index", token=f"v2/zzzzz-gj3su-000000000000000/{ROOT}")
+    ).status == 200
 
 
 @pytest.mark.parametrize(
@@ -111,7 +122,12 @@ async def test_mounts_tell_what_there_is(store: Store) -> None:
     one, two, three = json.loads((await store.ask("GET", "/mounts")).body)
     assert one["uuid"] == FIRST
     assert one["storage_classes"] == {"default": True}
-    assert (one["replication"], one["read_only"], one["free"], one["faults"]) == (1, False, (1 << 30) - 3, 0)
+    assert (one["replication"], one["read_only"], one["free"], one["faults"]) == (
+        1,
+        False,
+        (1 << 30) - 3,
+        0,
+    )
     assert (two["free"], two["last_fault"]) == (None, "the volume failed")
     assert three["read_only"] is True
 
@@ -122,7 +138,13 @@ def item(hash: str = FOO, *, mtime: int = 1, mount: str = "") -> dict[str, objec
 
 async def test_a_trash_list_is_worked_through(store: Store) -> None:
     recent = int(4500e9)
-    items = [item(), item(BAR, mtime=2), item("0" * 32), item(BAR, mtime=recent), item(BAR, mount="other")]
+    items = [
+        item(),
+        item(BAR, mtime=2),
+        item("0" * 32),
+        item(BAR, mtime=recent),
+        item(BAR, mount="other"),
+    ]
     items.append(item(BAR, mount="zzzzz-nyw5e-readonly0000000"))
     answer = json.loads((await store.ask("PUT", "/trash", items)).body)
     assert [one["outcome"] for one in answer] == [
@@ -141,7 +163,11 @@ async def test_a_trash_list_is_worked_through(store: Store) -> None:
 
 
 async def test_a_pull_list_is_worked_through(store: Store) -> None:
-    items = [item(mount=SECOND), item("0" * 32, mount=SECOND), item(mount="zzzzz-nyw5e-readonly0000000")]
+    items = [
+        item(mount=SECOND),
+        item("0" * 32, mount=SECOND),
+        item(mount="zzzzz-nyw5e-readonly0000000"),
+    ]
     answer = json.loads((await store.ask("PUT", "/pull", items)).body)
     assert answer[0]["outcome"] == "copied"
     assert "no such block" in answer[1]["outcome"] or "not in" in answer[1]["outcome"]
@@ -164,7 +190,10 @@ async def test_touch_and_delete(store: Store) -> None:
     assert (await store.ask("TOUCH", f"/{FOO}")).status == 200
     assert (await store.one.head(FOO)).mtime_ns > 1
     assert (await store.ask("TOUCH", f"/{'0' * 32}")).status == 404
-    assert json.loads((await store.ask("DELETE", f"/{FOO}")).body) == {"copies_deleted": 1, "copies_failed": 0}
+    assert json.loads((await store.ask("DELETE", f"/{FOO}")).body) == {
+        "copies_deleted": 1,
+        "copies_failed": 0,
+    }
     assert [one.hash async for one in store.one.discarded()] == [FOO]
     store.now = 500.0
     assert (await store.ask("DELETE", f"/{BAR}")).status == 400
@@ -177,15 +206,25 @@ async def test_one_volume_as_other_servers_reach_it(store: Store) -> None:
     assert (await store.ask("GET", block)).body == b"foo"
     seen = (await store.ask("HEAD", block)).headers["x-keep-mtime"]
     assert (await store.ask("POST", f"{block}/touch")).status == 200
-    assert (await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": seen})).status == 409
-    assert (await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": "soon"})).status == 400
+    assert (
+        await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": seen})
+    ).status == 409
+    assert (
+        await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": "soon"})
+    ).status == 400
     seen = (await store.ask("HEAD", block)).headers["x-keep-mtime"]
-    assert (await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": seen})).status == 200
-    (listed, end) = (await store.ask("GET", f"/mounts/{SECOND}/trash")).body.decode().split("\n")[:2]
+    assert (
+        await store.ask("POST", f"{block}/discard", headers={"X-Keep-Mtime": seen})
+    ).status == 200
+    (listed, end) = (
+        (await store.ask("GET", f"/mounts/{SECOND}/trash")).body.decode().split("\n")[:2]
+    )
     assert (listed.split()[0], end) == (f"{FOO}+3", "")
     assert (await store.ask("POST", f"{block}/restore")).status == 200
     seen = (await store.ask("HEAD", block)).headers["x-keep-mtime"]
-    assert (await store.ask("POST", f"{block}/quarantine", headers={"X-Keep-Mtime": seen})).status == 200
+    assert (
+        await store.ask("POST", f"{block}/quarantine", headers={"X-Keep-Mtime": seen})
+    ).status == 200
     assert store.two.quarantined == {FOO: b"foo"}
     assert json.loads((await store.ask("GET", f"/mounts/{SECOND}/space")).body)["total"] == 1 << 30
 
@@ -194,8 +233,12 @@ async def test_what_is_in_the_bin_of_a_volume_can_be_deleted(store: Store) -> No
     await store.one.discard(FOO, 1)
     (thrown,) = [one async for one in store.one.discarded()]
     purge = {"X-Keep-Mtime": str(thrown.discarded_ns)}
-    assert (await store.ask("POST", f"/mounts/{FIRST}/block/{FOO}/delete", headers=purge)).status == 200
-    assert (await store.ask("POST", f"/mounts/{FIRST}/block/{FOO}/delete", headers=purge)).status == 404
+    assert (
+        await store.ask("POST", f"/mounts/{FIRST}/block/{FOO}/delete", headers=purge)
+    ).status == 200
+    assert (
+        await store.ask("POST", f"/mounts/{FIRST}/block/{FOO}/delete", headers=purge)
+    ).status == 404
 
 
 async def test_a_read_only_volume_is_not_changed(store: Store) -> None:

@@ -12,17 +12,17 @@ import pytest
 from starlette.types import Message
 
 from lading.blobs import app as blobs_app
-from lading.blobs import directory, intake
+from lading.blobs import body_reader, directory
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
 from lading.blobs.memory import Memory
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.volume import Volume
+from lading.blobs.volume_set import Mount, Mounts
 from lading.client.transport import Response
 from lading.config import API, Collections, Config
-from lading.core import locator
+from lading.core.data import locator
+from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Forbidden, Unauthenticated
-from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.testing.asgi import AsgiTransport
 from lading.testing.volume import MemoryVolume
 
@@ -35,7 +35,12 @@ CONFIG = Config(Collections=Collections(BlobSigningKey="key"), SystemRootToken=R
 
 def mounted(*volumes: Volume, clock: Callable[[], float] = lambda: NOW) -> Mounts:
     made = [
-        Mount(uuid=f"zzzzz-nyw5e-{number:015}", volume=volume, copies=None, classes=frozenset({"default", "fast"}))
+        Mount(
+            uuid=f"zzzzz-nyw5e-{number:015}",
+            volume=volume,
+            copies=None,
+            classes=frozenset({"default", "fast"}),
+        )
         for number, volume in enumerate(volumes)
     ]
     return Mounts(made, clock=clock)
@@ -58,13 +63,21 @@ class Store:
         self.transport = AsgiTransport(app)
 
     async def ask(
-        self, method: str, path: str, body: bytes = b"", *, token: str = TOKEN, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        token: str = TOKEN,
+        headers: Mapping[str, str] | None = None,
     ) -> Response:
         sent = {"Authorization": f"Bearer {token}", **(headers or {})}
         return await self.transport.request(method, path, headers=sent, body=body)
 
     async def put(self, data: bytes) -> str:
-        answer = await self.ask("PUT", f"/{hashlib.md5(data, usedforsecurity=False).hexdigest()}", data)
+        answer = await self.ask(
+            "PUT", f"/{hashlib.md5(data, usedforsecurity=False).hexdigest()}", data
+        )
         assert answer.status == 200
         return answer.body.decode().strip()
 
@@ -94,7 +107,9 @@ async def test_the_locator_is_signed_for_the_presented_token(store: Store) -> No
     assert (await store.ask("GET", f"/{signed}", token="secret")).status == 400
 
 
-async def test_a_block_whose_hash_its_sender_does_not_know(store: Store, volume: MemoryVolume) -> None:
+async def test_a_block_whose_hash_its_sender_does_not_know(
+    store: Store, volume: MemoryVolume
+) -> None:
     answer = await store.ask("POST", "/", b"foo")
     assert (answer.status, answer.body.decode().partition("+A")[0]) == (200, f"{FOO}+3")
     assert await volume.get(FOO) == b"foo"
@@ -103,16 +118,22 @@ async def test_a_block_whose_hash_its_sender_does_not_know(store: Store, volume:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-async def test_such_a_block_goes_where_one_with_a_known_hash_would(tmp_path: Path, count: int) -> None:
+async def test_such_a_block_goes_where_one_with_a_known_hash_would(
+    tmp_path: Path, count: int
+) -> None:
     shelves = [DirectoryVolume(tmp_path / str(number)) for number in range(count)]
     store, known = Store(*shelves), Store(*shelves)
     for body in (b"foo", b"bar", b"foo"):
         assert (await store.ask("POST", "/", body)).status == 200
-    kept = sorted(path for path in tmp_path.rglob("*") if path.is_file() and "tmp" not in path.parts[-2:])
+    kept = sorted(
+        path for path in tmp_path.rglob("*") if path.is_file() and "tmp" not in path.parts[-2:]
+    )
     for body in (b"foo", b"bar"):
         await known.put(body)
     assert len(kept) == 2
-    assert kept == sorted(path for path in tmp_path.rglob("*") if path.is_file() and "tmp" not in path.parts[-2:])
+    assert kept == sorted(
+        path for path in tmp_path.rglob("*") if path.is_file() and "tmp" not in path.parts[-2:]
+    )
     for shelf in shelves:
         await shelf.close()
 
@@ -132,20 +153,28 @@ async def test_put_confirms_one_copy_by_default(store: Store) -> None:
 
 async def test_the_configuration_says_how_many_copies_are_the_default() -> None:
     collections = Collections(BlobSigningKey="key", DefaultReplication=2)
-    answer = await Store(MemoryVolume(), config=replace(CONFIG, Collections=collections)).ask("PUT", f"/{FOO}", b"foo")
+    answer = await Store(MemoryVolume(), config=replace(CONFIG, Collections=collections)).ask(
+        "PUT", f"/{FOO}", b"foo"
+    )
     assert answer.headers["x-keep-replicas-stored"] == "2"
 
 
 @pytest.mark.parametrize("body", [b"bar", b"fo", b""])
-async def test_put_refuses_what_does_not_match(store: Store, volume: MemoryVolume, body: bytes) -> None:
+async def test_put_refuses_what_does_not_match(
+    store: Store, volume: MemoryVolume, body: bytes
+) -> None:
     answer = await store.ask("PUT", f"/{FOO}", body)
     assert answer.status == 400
-    assert answer.body == f"{FOO}: the {len(body)} bytes that came do not match this hash\n".encode()
+    assert (
+        answer.body == f"{FOO}: the {len(body)} bytes that came do not match this hash\n".encode()
+    )
     assert [stored async for stored in volume.index()] == []
 
 
 async def test_put_refuses_an_announced_giant_unread(store: Store) -> None:
-    answer = await store.ask("PUT", f"/{FOO}", b"foo", headers={"Content-Length": str(MAX_BLOCK + 1)})
+    answer = await store.ask(
+        "PUT", f"/{FOO}", b"foo", headers={"Content-Length": str(MAX_BLOCK + 1)}
+    )
     assert answer.status == 413
     assert answer.headers["connection"] == "close"
 
@@ -177,7 +206,10 @@ async def test_the_next_volume_is_written_when_the_first_is_full() -> None:
 
 async def test_a_failing_volume_is_503() -> None:
     store = Store(MemoryVolume(failures=1.0))
-    for answer in (await store.ask("PUT", f"/{FOO}", b"foo"), await store.ask("GET", f"/{_signed(3)}")):
+    for answer in (
+        await store.ask("PUT", f"/{FOO}", b"foo"),
+        await store.ask("GET", f"/{_signed(3)}"),
+    ):
         assert answer.status == 503
         assert answer.body.decode().startswith(f"{FOO}: the volume failed")
 
@@ -194,7 +226,10 @@ async def test_a_disk_that_returns_errors_is_503_and_says_for_which_block(
 
     monkeypatch.setattr(directory, "_read_all", fail)
     answer = await store.ask("GET", f"/{signed}")
-    assert (answer.status, answer.body) == (503, f"{FOO}: {tmp_path}: the volume failed: Input/output error\n".encode())
+    assert (answer.status, answer.body) == (
+        503,
+        f"{FOO}: {tmp_path}: the volume failed: Input/output error\n".encode(),
+    )
     await volume.close()
 
 
@@ -227,7 +262,9 @@ async def test_unknown_methods_are_400(store: Store) -> None:
     assert (await store.ask("POST", f"/{FOO}")).status == 400
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer "}, {"Authorization": "Basic abc"}])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer "}, {"Authorization": "Basic abc"}]
+)
 async def test_a_token_is_asked_for(store: Store, headers: dict[str, str]) -> None:
     for method, path in (("PUT", FOO), ("GET", _signed(3)), ("HEAD", _signed(3))):
         assert (await store.transport.request(method, f"/{path}", headers=headers)).status == 401
@@ -246,7 +283,9 @@ async def test_a_token_that_may_read_may_not_write(store: Store) -> None:
     assert (await store.ask("GET", f"/{FOO}+3", token="reader")).status == 400
 
 
-async def test_a_damaged_block_is_502_unless_another_volume_has_it_whole(volume: MemoryVolume) -> None:
+async def test_a_damaged_block_is_502_unless_another_volume_has_it_whole(
+    volume: MemoryVolume,
+) -> None:
     second = MemoryVolume()
     store = Store(volume, second)
     signed = await store.put(b"foo")
@@ -274,7 +313,9 @@ async def test_head_of_a_failing_volume_is_503(volume: MemoryVolume) -> None:
 async def test_a_fresh_signature_on_request(store: Store) -> None:
     signed = await store.put(b"foo")
     store.now += 1000
-    answer = await store.ask("HEAD", f"/{signed}", headers={"X-Keep-Signature": "local, 2026-01-01"})
+    answer = await store.ask(
+        "HEAD", f"/{signed}", headers={"X-Keep-Signature": "local, 2026-01-01"}
+    )
     fresh = answer.headers["x-keep-locator"]
     assert fresh != signed
     locator.verify(fresh, token=TOKEN, ttl=1209600, key="key", now=NOW + 1209600 + 1000)
@@ -286,7 +327,10 @@ async def test_the_empty_block_is_always_there(store: Store) -> None:
 
 
 async def test_without_signing_a_bare_locator_reads() -> None:
-    store = Store(MemoryVolume(), config=Config(Collections=Collections(BlobSigning=False, BlobSigningKey="key")))
+    store = Store(
+        MemoryVolume(),
+        config=Config(Collections=Collections(BlobSigning=False, BlobSigningKey="key")),
+    )
     assert await store.put(b"foo") == f"{FOO}+3"
     assert (await store.ask("GET", f"/{FOO}+3")).body == b"foo"
 
@@ -328,12 +372,14 @@ async def test_large_blocks_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert busy.headers["retry-after"] == "2"
 
 
-async def test_a_body_that_stands_still_is_given_up(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+async def test_a_body_that_stands_still_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
     async def stuck() -> AsyncIterator[bytes]:
         yield b"fo"
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(intake, "WINDOW", 0.01)
+    monkeypatch.setattr(body_reader, "WINDOW", 0.01)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with store.transport.stream("PUT", f"/{FOO}", headers=headers, body=stuck()) as answer:
         assert answer.status == 503
@@ -351,6 +397,12 @@ async def test_a_client_that_leaves_gets_no_answer(store: Store) -> None:
 
     app = make_app(mounted(MemoryVolume()), CONFIG, clock=lambda: NOW, check_token=_check)
     authorization = (b"authorization", f"Bearer {TOKEN}".encode())
-    scope = {"type": "http", "method": "PUT", "path": f"/{FOO}", "query_string": b"", "headers": [authorization]}
+    scope = {
+        "type": "http",
+        "method": "PUT",
+        "path": f"/{FOO}",
+        "query_string": b"",
+        "headers": [authorization],
+    }
     await app(scope, receive, send)
     assert sent == []

@@ -7,15 +7,17 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from lading.blobs.collector import Collector, Outcome
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.references import Named
+from lading.blobs.volume_set import Mount, Mounts
+from lading.core.data.garbage import DAY_NS, Kind
 from lading.core.errors import Invalid, NotFound, Unavailable
-from lading.core.garbage import DAY_NS, Kind
 from lading.testing.references import MemoryReferences
 from lading.testing.volume import MemoryVolume
 
 TTL = 14 * 86400.0
-NAMED, UNNAMED = (hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (b"named", b"unnamed"))
+NAMED, UNNAMED = (
+    hashlib.md5(data, usedforsecurity=False).hexdigest() for data in (b"named", b"unnamed")
+)
 
 
 class Site:
@@ -24,7 +26,9 @@ class Site:
     def __init__(self, *, may_trash: bool = True) -> None:
         self.now = 100.0
         self.volumes = [MemoryVolume(), MemoryVolume()]
-        self.mounts = Mounts([Mount(uuid=str(number), volume=volume) for number, volume in enumerate(self.volumes)])
+        self.mounts = Mounts(
+            [Mount(uuid=str(number), volume=volume) for number, volume in enumerate(self.volumes)]
+        )
         self.references = MemoryReferences()
         self.collector = Collector(
             self.mounts,
@@ -96,7 +100,10 @@ async def test_copies_are_made_and_taken_back(site: Site) -> None:
     site.references.save("one", NAMED, copies=1)
     site.wait(15)
     assert (await site.run()).done[Kind.TRASH] == 1
-    assert len(await hashes(site.volumes[0]) & {NAMED}) + len(await hashes(site.volumes[1]) & {NAMED}) == 1
+    assert (
+        len(await hashes(site.volumes[0]) & {NAMED}) + len(await hashes(site.volumes[1]) & {NAMED})
+        == 1
+    )
 
 
 async def test_what_was_put_again_since_the_look_stays(site: Site) -> None:
@@ -123,7 +130,9 @@ async def test_what_cannot_be_seen_is_not_garbage(site: Site) -> None:
     with pytest.raises(Unavailable):
         await site.run()
     site.references = MemoryReferences()
-    site.collector = Collector(site.mounts, site.references, grace=TTL, lifetime=TTL, clock=lambda: site.now)
+    site.collector = Collector(
+        site.mounts, site.references, grace=TTL, lifetime=TTL, clock=lambda: site.now
+    )
     with pytest.raises(Invalid, match="right database"):
         await site.run()
     assert await hashes(site.volumes[0]) == {NAMED, UNNAMED}
@@ -163,7 +172,9 @@ async def test_what_is_uploaded_during_the_look_is_no_loss(site: Site) -> None:
     site.references = Uploading()
     site.references.save("one", NAMED)
     site.references.save("two", "0" * 32)
-    site.collector = Collector(site.mounts, site.references, grace=TTL, lifetime=TTL, clock=lambda: site.now)
+    site.collector = Collector(
+        site.mounts, site.references, grace=TTL, lifetime=TTL, clock=lambda: site.now
+    )
     look = await site.collector.look(progress=lambda *_: None)
     assert look.plan.lost == ("0" * 32,)
     assert look.plan.lacking == ()

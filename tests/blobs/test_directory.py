@@ -53,7 +53,9 @@ async def test_an_intact_block_is_not_written_again(root: Path) -> None:
     assert (root / FOO[:3] / FOO).stat().st_ino == before
 
 
-async def test_a_block_is_synced_before_it_is_acknowledged(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_is_synced_before_it_is_acknowledged(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps: list[str] = []
     monkeypatch.setattr(os, "fdatasync", lambda _: steps.append("data"))
     monkeypatch.setattr(os, "fsync", lambda _: steps.append("folder"))
@@ -91,11 +93,15 @@ async def test_room_for_some_files_stays_free(root: Path) -> None:
 async def test_a_reserve_of_the_disk_stays_free(root: Path) -> None:
     volume = DirectoryVolume(root, reserve=1 << 60)
     assert (await volume.space()).free == 0
-    with pytest.raises(Full, match=f"no room for 3 bytes beside the {1 << 60} that stay free; free some space"):
+    with pytest.raises(
+        Full, match=f"no room for 3 bytes beside the {1 << 60} that stay free; free some space"
+    ):
         await volume.put(FOO, b"foo")
 
 
-@pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, Full), (errno.EDQUOT, Full), (errno.EIO, Unavailable)])
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENOSPC, Full), (errno.EDQUOT, Full), (errno.EIO, Unavailable)]
+)
 async def test_a_failed_write_leaves_nothing(
     root: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
 ) -> None:
@@ -131,7 +137,9 @@ async def test_a_folder_that_is_a_file_is_unavailable(root: Path) -> None:
 
 
 async def test_every_acknowledged_block_survives_kill(root: Path) -> None:
-    writer = subprocess.Popen([sys.executable, "-c", ENDLESS_WRITER, str(root)], stdout=subprocess.PIPE, text=True)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", ENDLESS_WRITER, str(root)], stdout=subprocess.PIPE, text=True
+    )
     assert writer.stdout is not None
     acknowledged = [writer.stdout.readline().strip() for _ in range(30)]
     writer.send_signal(signal.SIGKILL)
@@ -181,7 +189,9 @@ async def test_a_disk_that_stands_still_is_given_up(root: Path) -> None:
 
 
 async def test_the_bin_keeps_to_what_was_seen_under_the_lock(root: Path) -> None:
-    """A put and a discard of one block at once, in many orders: what was acknowledged last is there."""
+    """A put and a discard of one block at once, in many orders: what was acknowledged last is
+    there.
+    """
     volume, other = DirectoryVolume(root), DirectoryVolume(root)
     for _ in range(50):
         await volume.put(FOO, b"foo")

@@ -6,8 +6,8 @@ import pytest
 
 from lading.blobs import memory as memory_module
 from lading.blobs.memory import Memory
+from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Unavailable
-from lading.core.locator import MAX_BLOCK
 
 
 async def test_room_is_given_up_to_the_limit_and_then_waited_for() -> None:
@@ -30,7 +30,10 @@ async def test_room_is_given_up_to_the_limit_and_then_waited_for() -> None:
 
 async def test_who_waits_too_long_is_told_to_come_again() -> None:
     memory = Memory(0, patience=0.01)
-    with await memory.take(MAX_BLOCK, "first"), pytest.raises(Unavailable, match="second: the store is busy"):
+    with (
+        await memory.take(MAX_BLOCK, "first"),
+        pytest.raises(Unavailable, match="second: the store is busy"),
+    ):
         await memory.take(1, "second")
     (await memory.take(MAX_BLOCK, "third")).release()
 
@@ -128,7 +131,9 @@ async def test_blocks_that_come_together_all_get_their_memory() -> None:
     memory = Memory(2 * MAX_BLOCK, share=0.5)
 
     async def come(name: int) -> None:
-        with await memory.begin(MAX_BLOCK, f"block {name}", holder="me" if name % 2 else "other") as room:
+        with await memory.begin(
+            MAX_BLOCK, f"block {name}", holder="me" if name % 2 else "other"
+        ) as room:
             filled = 0
             while filled < MAX_BLOCK:
                 allowed = room.extend(filled)

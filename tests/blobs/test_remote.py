@@ -19,7 +19,13 @@ class Liar:
         self._answer = Response(status, {}, body)
 
     async def request(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | bytearray = b"", timeout: float = 0
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        timeout: float = 0,
     ) -> Response:
         return self._answer
 

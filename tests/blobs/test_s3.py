@@ -79,8 +79,9 @@ async def test_a_service_that_does_not_answer() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-        volume = S3Volume({"Bucket": "any", "Endpoint": f"http://127.0.0.1:{port}", "AccessKeyID": "a",
-                           "SecretAccessKey": "b", "ConnectTimeout": 1})  # fmt: skip
+        volume = S3Volume({"Bucket": "any", "Endpoint": f"http://127.0.0.1:{port}",
+                           "AccessKeyID": "a", "SecretAccessKey": "b",
+                           "ConnectTimeout": 1})  # fmt: skip
         with pytest.raises(Unavailable, match="does not answer"):
             await volume.get(FOO)
         await volume.close()
@@ -88,7 +89,12 @@ async def test_a_service_that_does_not_answer() -> None:
 
 @pytest.mark.parametrize(
     ("code", "status", "kind"),
-    [("NoSuchKey", 404, NotFound), ("QuotaExceeded", 403, Full), ("", 507, Full), ("AccessDenied", 403, Unavailable)],
+    [
+        ("NoSuchKey", 404, NotFound),
+        ("QuotaExceeded", 403, Full),
+        ("", 507, Full),
+        ("AccessDenied", 403, Unavailable),
+    ],
 )
 def test_what_the_service_refuses(code: str, status: int, kind: type[Exception]) -> None:
     response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}
@@ -116,7 +122,9 @@ async def test_many_users_make_one_client(volume: S3Volume) -> None:
 
 
 class _Hanging:
-    """A service that takes so many requests without an answer, then answers that it has no object, and takes all."""
+    """A service that takes so many requests without an answer, then answers that it has no object,
+    and takes all.
+    """
 
     def __init__(self, silent: int) -> None:
         self.silent = silent
@@ -126,7 +134,9 @@ class _Hanging:
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 lines = head.decode().lower().split("\r\n")
-                sizes = [int(one.partition(":")[2]) for one in lines if one.startswith("content-length:")]
+                sizes = [
+                    int(one.partition(":")[2]) for one in lines if one.startswith("content-length:")
+                ]
                 if self.silent:
                     self.silent -= 1
                     await reader.read()
@@ -150,7 +160,8 @@ async def hanging(silent: int) -> AsyncGenerator[tuple[_Hanging, S3Volume]]:
     server = await asyncio.start_server(service.serve, "127.0.0.1", 0)
     endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     parameters: dict[str, str | int | float | bool] = {
-        "Bucket": "b", "Endpoint": endpoint, "AccessKeyID": "k", "SecretAccessKey": "s", "RequestTimeout": 0.3,
+        "Bucket": "b", "Endpoint": endpoint, "AccessKeyID": "k", "SecretAccessKey": "s",
+        "RequestTimeout": 0.3,
     }  # fmt: skip
     volume = S3Volume(parameters)
     try:

@@ -4,14 +4,17 @@ import hashlib
 
 import pytest
 
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.references import Hit
 from lading.blobs.scrubber import Findings, Remedy, Scrubber
+from lading.blobs.volume_set import Mount, Mounts
 from lading.core.errors import Corrupt
 from lading.testing.references import MemoryReferences
 from lading.testing.volume import MemoryVolume
 
-BLOCKS = {hashlib.md5(data, usedforsecurity=False).hexdigest(): data for data in (b"one", b"two", b"three")}
+BLOCKS = {
+    hashlib.md5(data, usedforsecurity=False).hexdigest(): data
+    for data in (b"one", b"two", b"three")
+}
 ONE, TWO, THREE = BLOCKS
 
 
@@ -21,10 +24,15 @@ class Site:
         self.slept: list[float] = []
         self.first, self.second = MemoryVolume(), MemoryVolume()
         self.mounts = Mounts(
-            [Mount(uuid="a", volume=self.first, is_read_only=read_only), Mount(uuid="b", volume=self.second)]
+            [
+                Mount(uuid="a", volume=self.first, is_read_only=read_only),
+                Mount(uuid="b", volume=self.second),
+            ]
         )
         self.references = MemoryReferences()
-        self.scrubber = Scrubber(self.mounts, self.references, rate=rate, clock=lambda: self.now, sleep=self._sleep)
+        self.scrubber = Scrubber(
+            self.mounts, self.references, rate=rate, clock=lambda: self.now, sleep=self._sleep
+        )
 
     async def fill(self) -> None:
         for hash, data in BLOCKS.items():
@@ -58,7 +66,12 @@ async def test_a_damaged_block_is_repaired_from_another_volume(site: Site) -> No
     await site.second.put(ONE, b"one")
     site.first.rot(ONE)
     (damage,) = (await site.run()).damaged
-    assert (damage.hash, damage.volume, damage.remedy, damage.hits) == (ONE, "a", Remedy.REPAIRED, [])
+    assert (damage.hash, damage.volume, damage.remedy, damage.hits) == (
+        ONE,
+        "a",
+        Remedy.REPAIRED,
+        [],
+    )
     assert await site.first.get(ONE) == b"one"
     assert (await site.run()).damaged == []
 
@@ -70,7 +83,10 @@ async def test_one_that_cannot_be_repaired_is_taken_away_and_the_files_told(site
     for volume in (site.first, site.second):
         volume.rot(TWO)
     damaged = (await site.run()).damaged
-    assert [(one.volume, one.remedy) for one in damaged] == [("a", Remedy.QUARANTINED), ("b", Remedy.QUARANTINED)]
+    assert [(one.volume, one.remedy) for one in damaged] == [
+        ("a", Remedy.QUARANTINED),
+        ("b", Remedy.QUARANTINED),
+    ]
     assert damaged[0].hits == [Hit("mine", "mine", ["file"])]
     assert site.first.quarantined == {TWO: b"uwo"}
     with pytest.raises(Corrupt):
@@ -86,7 +102,9 @@ async def test_a_read_only_volume_is_left_as_it_is() -> None:
     assert [one.remedy for one in (await site.run()).damaged] == [Remedy.LEFT]
 
 
-async def test_a_block_put_again_or_gone_meanwhile_is_no_damage(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_block_put_again_or_gone_meanwhile_is_no_damage(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site.first.rot(ONE)
     quarantine = site.first.quarantine
 
@@ -99,7 +117,12 @@ async def test_a_block_put_again_or_gone_meanwhile_is_no_damage(site: Site, monk
     assert await site.first.get(ONE) == b"one"
     index = [stored async for stored in site.first.index()]
     await site.first.discard(TWO, (await site.first.head(TWO)).mtime_ns)
-    assert await site.scrubber._check(site.mounts.all[0], next(one for one in index if one.hash == TWO)) is None
+    assert (
+        await site.scrubber._check(
+            site.mounts.all[0], next(one for one in index if one.hash == TWO)
+        )
+        is None
+    )
 
 
 async def test_it_goes_on_where_it_was(site: Site) -> None:

@@ -1,4 +1,6 @@
-"""A whole server in a thread of its own, as commands see one: the API and the blocks on a Unix socket."""
+"""A whole server in a thread of its own, as commands see one: the API and the blocks on a Unix
+socket.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from lading.api.app import OWNED_PATHS
 from lading.blobs.app import make_app as make_block_app
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.volume import Buffer, Stored
+from lading.blobs.volume_set import Mount, Mounts
 from lading.cli.main import cli
 from lading.cli.session import Session
 from lading.client.api import ApiClient, Record
@@ -91,7 +93,9 @@ class Site:
 
     def lading(self, *arguments: str, code: int = 0, stdin: bytes | None = None) -> Result:
         """Run one command; it must leave with `code`."""
-        done = CliRunner().invoke(cli, arguments, obj=self.connect, input=stdin, catch_exceptions=False)
+        done = CliRunner().invoke(
+            cli, arguments, obj=self.connect, input=stdin, catch_exceptions=False
+        )
         assert done.exit_code == code, (done.exit_code, done.stdout, done.stderr)
         return done
 
@@ -105,7 +109,9 @@ class Site:
             )
 
     def command(self, *arguments: str, plays: list[Play], code: int = 0) -> Result:
-        """Run one command while containers are acted on the stage, one play each, in the order in which they come."""
+        """Run one command while containers are acted on the stage, one play each, in the order in
+        which they come.
+        """
         others = {one["uuid"] for one in self.call(self._queued())}
         acting = asyncio.run_coroutine_threadsafe(self._act(plays, others), self._loop)
         try:
@@ -115,7 +121,9 @@ class Site:
 
     async def _queued(self) -> list[Record]:
         filters = [["state", "=", "Queued"]]
-        answer = await self.world.ok("GET", "containers", params={"filters": filters, "order": ["created_at asc"]})
+        answer = await self.world.ok(
+            "GET", "containers", params={"filters": filters, "order": ["created_at asc"]}
+        )
         found: list[Record] = answer["items"]
         return found
 
@@ -136,7 +144,15 @@ class Site:
         async with world(self._root) as self.world:
             clock = self.world.clock
             blocks = make_block_app(
-                Mounts([Mount(uuid="zzzzz-nyw5e-000000000000000", volume=_Volume(self.world.blocks), copies=None)]),
+                Mounts(
+                    [
+                        Mount(
+                            uuid="zzzzz-nyw5e-000000000000000",
+                            volume=_Volume(self.world.blocks),
+                            copies=None,
+                        )
+                    ]
+                ),
                 self.world.config,
                 clock=lambda: clock.moment.timestamp(),
                 check_token=self.world.app.check_token,
@@ -151,17 +167,29 @@ async def perform(world: World, container: Record, play: Play) -> None:
     path = f"containers/{container['uuid']}"
     supervisor = await world.lock(container["uuid"])
     await world.ok("PUT", path, {"state": "Running"}, token=supervisor)
-    logs = {"stdout.txt": stamped(play.stdout), "stderr.txt": stamped(play.stderr), "crunch-run.txt": _STAMP + b"hi\n"}
+    logs = {
+        "stdout.txt": stamped(play.stdout),
+        "stderr.txt": stamped(play.stderr),
+        "crunch-run.txt": _STAMP + b"hi\n",
+    }
     for name, text in logs.items():
         live = f"{path}/live/{name}"
-        await world.ok("POST", live, params={"offset": 0}, raw=text[: len(text) // 2], token=supervisor)
-    log = await world.collection({name: text for name, text in logs.items() if text}, is_trashed=True)
+        await world.ok(
+            "POST", live, params={"offset": 0}, raw=text[: len(text) // 2], token=supervisor
+        )
+    log = await world.collection(
+        {name: text for name, text in logs.items() if text}, is_trashed=True
+    )
     final: Record = {"state": "Cancelled", "log": log["portable_data_hash"]}
     if play.error:
         final["runtime_status"] = {"error": play.error, "failure": play.failure}
     else:
         output = await world.collection(play.files, is_trashed=True)
-        ended = {"state": "Complete", "exit_code": play.exit_code, "output": output["portable_data_hash"]}
+        ended = {
+            "state": "Complete",
+            "exit_code": play.exit_code,
+            "output": output["portable_data_hash"],
+        }
         ended["runtime_status"] = {"error": play.complaint} if play.complaint else {}
         final = {**final, **ended}
     await world.ok("PUT", path, final, token=supervisor)

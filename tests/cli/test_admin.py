@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from lading.cli.main import cli
-from lading.store.sqlite import SqliteDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
-from lading.wiring import dispatching
+from lading.wiring import further_dispatcher
 from lading.wiring.directory import DataDirectory
-from lading.wiring.dispatching import Membership
+from lading.wiring.further_dispatcher import Membership
 from tests.postgres import PostgresServer
 
 
@@ -29,7 +29,9 @@ async def test_backup_and_restore(tmp_path: Path) -> None:
     done = run("backup", tmp_path / "b", "--data", directory.root)
     assert done == f"lading: {tmp_path}/b has 0 blocks, 0 B; it holds secrets: keep it safe\n"
     assert "verified" in run("restore", tmp_path / "b", "--data", tmp_path / "r")
-    assert json.loads(run("backup", tmp_path / "c", "--data", directory.root, "--json"))["blocks"] == 0
+    assert (
+        json.loads(run("backup", tmp_path / "c", "--data", directory.root, "--json"))["blocks"] == 0
+    )
     async with database.writing() as tx:
         await tx.execute("INSERT INTO collections VALUES (?)", (f". {'a' * 32}+1 0:1:f\n",))
     await database.close()
@@ -50,9 +52,12 @@ def test_a_dispatcher_is_admitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert not for_arvados
         return Membership(api="https://h:1", token=f"v2/uuid/{file.name}")
 
-    monkeypatch.setattr(dispatching, "invite", invite)
+    monkeypatch.setattr(further_dispatcher, "invite", invite)
     said = run("dispatcher-token", tmp_path / "join", "--data", tmp_path)
-    assert said == f"lading: {tmp_path}/join admits one dispatcher to https://h:1; it holds a secret: keep it safe\n"
+    assert (
+        said == f"lading: {tmp_path}/join admits one dispatcher to https://h:1; "
+        "it holds a secret: keep it safe\n"
+    )
     assert json.loads(run("dispatcher-token", tmp_path / "join", "--json")) == {
         "file": f"{tmp_path}/join",
         "token_uuid": "uuid",
@@ -67,7 +72,9 @@ def test_the_records_move_to_postgresql(tmp_path: Path, postgres: PostgresServer
     directory.database.touch()
     assert "name the new database first" in run_error("move-records", "--data", directory.root)
     connection = dict(asyncio.run(postgres.fresh()))
-    (directory.root / "config.yml").write_text(json.dumps({"PostgreSQL": {"Connection": connection}}))
+    (directory.root / "config.yml").write_text(
+        json.dumps({"PostgreSQL": {"Connection": connection}})
+    )
     done = CliRunner().invoke(cli, ["admin", "move-records", "--data", str(directory.root)])
     assert (done.exit_code, done.stdout.split()) == (0, ["RECORDS", "MOVED"])
     assert done.stderr.endswith("db.sqlite.moved is what was there before\n")

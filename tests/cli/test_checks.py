@@ -47,7 +47,9 @@ def _find(machine: Machine, name: str) -> Check:
 
 def test_a_machine_that_has_everything(machine: Machine) -> None:
     checks = examine(machine)
-    assert [check for check in checks if check.verdict is not Verdict.OK and check.name != "disk"] == []
+    assert [
+        check for check in checks if check.verdict is not Verdict.OK and check.name != "disk"
+    ] == []
     assert can_run(checks)
 
 
@@ -61,7 +63,9 @@ def test_what_could_not_be_removed_is_told(machine: Machine) -> None:
 
 def test_whether_root_in_a_container_is_nobody(machine: Machine) -> None:
     assert "nobody" in _find(machine, "user ids").found
-    found = _find(replace(machine, user_ids_fault=lambda path: f"no room at {path.name}"), "user ids")
+    found = _find(
+        replace(machine, user_ids_fault=lambda path: f"no room at {path.name}"), "user ids"
+    )
     assert (found.verdict, found.found) == (
         Verdict.WARNING,
         "root in a container is root of this machine: no room at lading",
@@ -106,7 +110,11 @@ def test_either_engine_is_enough(machine: Machine) -> None:
     [
         ("proc/filesystems", "overlay", "modprobe overlay"),
         ("proc/self/ns/pid", "namespaces", "boot a kernel with namespaces"),
-        ("proc/sys/user/max_user_namespaces", "user namespaces", "sysctl user.max_user_namespaces=15000"),
+        (
+            "proc/sys/user/max_user_namespaces",
+            "user namespaces",
+            "sysctl user.max_user_namespaces=15000",
+        ),
         ("sys/fs/cgroup/cgroup.controllers", "cgroups", "mount -t cgroup2 none /sys/fs/cgroup"),
         ("dev/fuse", "fuse", "modprobe fuse"),
         ("var/run/docker.sock", "docker", "systemctl start docker"),
@@ -184,5 +192,8 @@ def test_the_network_of_containers(machine: Machine) -> None:
     assert (bare.verdict, bare.mend) == (Verdict.WARNING, "apt install nftables slirp4netns")
     (machine.root / "usr/sbin").mkdir(parents=True)
     (machine.root / "usr/sbin/nft").touch()
-    assert _find(replace(machine, which=lambda name: None), "container network").mend == "apt install slirp4netns"
+    assert (
+        _find(replace(machine, which=lambda name: None), "container network").mend
+        == "apt install slirp4netns"
+    )
     assert "user id 5" in _find(replace(machine, user=5), "container network").found

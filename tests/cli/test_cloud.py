@@ -28,13 +28,31 @@ def run(path: Path, text: str, *arguments: str) -> Result:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("Containers: {CloudVMs: {Driver: moon}}" + TYPES, "CloudVMs.Driver: 'moon' is no installed driver; there are"),
-        ("Containers: {CloudVMs: {Driver: fake, SSHPort: x}}" + TYPES, "SSHPort: 'x'; it must be a number from 1"),
-        ("Containers: {CloudVMs: {Driver: fake}}", "InstanceTypes: there are none; name at least one"),
+        (
+            "Containers: {CloudVMs: {Driver: moon}}" + TYPES,
+            "CloudVMs.Driver: 'moon' is no installed driver; there are",
+        ),
+        (
+            "Containers: {CloudVMs: {Driver: fake, SSHPort: x}}" + TYPES,
+            "SSHPort: 'x'; it must be a number from 1",
+        ),
+        (
+            "Containers: {CloudVMs: {Driver: fake}}",
+            "InstanceTypes: there are none; name at least one",
+        ),
         ("Containers: {CloudVMs: {Drive: fake}}" + TYPES, "Drive"),
-        ("Containers: {DispatchPrivateKey: 'file:///none', CloudVMs: {Driver: fake}}" + TYPES, "is no private key"),
-        ("Containers: {CloudVMs: {Driver: moon}}" + TYPES, "there are ec2, fake, libcloud, loopback"),
-        ("Containers: {CloudVMs: {Driver: libcloud}}" + TYPES, "Provider: None; it must be one of azure, google"),
+        (
+            "Containers: {DispatchPrivateKey: 'file:///none', CloudVMs: {Driver: fake}}" + TYPES,
+            "is no private key",
+        ),
+        (
+            "Containers: {CloudVMs: {Driver: moon}}" + TYPES,
+            "there are ec2, fake, libcloud, loopback",
+        ),
+        (
+            "Containers: {CloudVMs: {Driver: libcloud}}" + TYPES,
+            "Provider: None; it must be one of azure, google",
+        ),
     ],
 )
 def test_a_configuration_that_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -51,7 +69,9 @@ def test_the_product_offers_no_fake() -> None:
 
 
 def test_a_type_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    done = run(tmp_path / "c.yml", "Containers: {CloudVMs: {Driver: fake}}" + TYPES, "--type", "huge")
+    done = run(
+        tmp_path / "c.yml", "Containers: {CloudVMs: {Driver: fake}}" + TYPES, "--type", "huge"
+    )
     assert "--type huge: there is no such instance type; there are small" in done.output
 
 
@@ -71,7 +91,9 @@ def test_a_cloud_that_cannot_be_reached_is_said(tmp_path: Path) -> None:
 
 def test_wrong_credentials_are_said(tmp_path: Path) -> None:
     with running("openstack", tmp_path) as cloud:
-        told = json.dumps({"Driver": "libcloud", "DriverParameters": cloud.parameters | {"Password": "wrong"}})
+        told = json.dumps(
+            {"Driver": "libcloud", "DriverParameters": cloud.parameters | {"Password": "wrong"}}
+        )
         done = run(tmp_path / "c.yml", f"Containers: {{CloudVMs: {told}}}" + TYPES)
     assert "OpenStack: 401" in done.output
     assert "wrong" not in done.output.replace("what is wrong", "")

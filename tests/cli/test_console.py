@@ -13,7 +13,8 @@ from lading.testing.hpc import Rig
 ROOT = Path(__file__).parents[2]
 ENTRY = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["lading"]
 BARE = (
-    "import sys; sys.path.append({src!r}); sys.argv[0] = 'lading'; from {module} import {name}; sys.exit({name}())"
+    "import sys; sys.path.append({src!r}); sys.argv[0] = 'lading'; "
+    "from {module} import {name}; sys.exit({name}())"
 ).format(src=str(ROOT / "src"), module=ENTRY.partition(":")[0], name=ENTRY.partition(":")[2])
 """What the console script does, for a Python without site-packages (-S)."""
 
@@ -43,8 +44,18 @@ def test_the_help_of_the_daemon_is_the_same_everywhere() -> None:
     bare, full = (_lading("hpc", "daemon", "--help", bare=one) for one in (True, False))
     assert (bare.returncode, bare.stdout) == (0, full.stdout)
     assert "usage: lading hpc daemon" in bare.stdout
-    through = [sys.executable, "-c", "from lading.cli.main import main; main()", "hpc", "daemon", "--help"]
-    assert subprocess.run(through, capture_output=True, text=True, timeout=60, check=True).stdout == bare.stdout
+    through = [
+        sys.executable,
+        "-c",
+        "from lading.cli.main import main; main()",
+        "hpc",
+        "daemon",
+        "--help",
+    ]
+    assert (
+        subprocess.run(through, capture_output=True, text=True, timeout=60, check=True).stdout
+        == bare.stdout
+    )
 
 
 def test_everything_else_goes_to_the_command_line() -> None:

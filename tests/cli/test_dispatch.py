@@ -1,4 +1,6 @@
-"""lading dispatch hands over to the wiring; the dispatching itself is tested there and in tests/system."""
+"""lading dispatch hands over to the wiring; the dispatching itself is tested there and in
+tests/system.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lading.cli.main import cli
-from lading.wiring import dispatching
-from lading.wiring.dispatching import Membership, Ready
+from lading.wiring import further_dispatcher
+from lading.wiring.further_dispatcher import Membership, Ready
 
 TOKEN = "v2/zzzzz-gj3su-000000000000000/secret"
 
@@ -21,13 +23,18 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[Membership]:
     found: list[Membership] = []
 
     def main(
-        membership: Membership, *, fleet: str, data: Path, config: Path | None, on_ready: Callable[[Ready], None]
+        membership: Membership,
+        *,
+        fleet: str,
+        data: Path,
+        config: Path | None,
+        on_ready: Callable[[Ready], None],
     ) -> int:
         found.append(membership)
         on_ready(Ready(api=membership.api, fleet=fleet, data=data))
         return 0
 
-    monkeypatch.setattr(dispatching, "main", main)
+    monkeypatch.setattr(further_dispatcher, "main", main)
     return found
 
 
@@ -36,7 +43,9 @@ def run(*arguments: object) -> Result:
 
 
 def test_by_file_of_admission(told: list[Membership], tmp_path: Path) -> None:
-    (tmp_path / "join").write_text(json.dumps({"api": "https://h:1", "token": TOKEN, "certificate": "PEM"}))
+    (tmp_path / "join").write_text(
+        json.dumps({"api": "https://h:1", "token": TOKEN, "certificate": "PEM"})
+    )
     done = run("--join", tmp_path / "join", "--data", tmp_path, "--fleet", "slurm")
     assert done.stdout == f"lading: dispatching to slurm for https://h:1 from {tmp_path}\n"
     assert told == [Membership(api="https://h:1", token=TOKEN, certificate="PEM")]
@@ -56,7 +65,11 @@ def test_by_address_and_token(told: list[Membership], tmp_path: Path) -> None:
 
 def test_the_server_has_to_be_named_once(told: list[Membership], tmp_path: Path) -> None:
     (tmp_path / "join").write_text("{}")
-    for arguments in ((), ("--api", "https://h:1"), ("--join", tmp_path / "join", "--api", "https://h:1")):
+    for arguments in (
+        (),
+        ("--api", "https://h:1"),
+        ("--join", tmp_path / "join", "--api", "https://h:1"),
+    ):
         done = run("--data", tmp_path, *arguments)
         assert done.exit_code == 2
         assert done.stderr.startswith("lading: ")

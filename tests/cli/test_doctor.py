@@ -16,10 +16,18 @@ from lading.cli.main import cli
 def _examine(monkeypatch: pytest.MonkeyPatch, crun: Verdict) -> None:
     names = ("python", "root", "overlay", "namespaces")
     fine = [Check(name=name, verdict=Verdict.OK, found="yes") for name in names]
-    other = Check(name="docker", verdict=Verdict.WARNING, found="no socket", mend="apt install docker.io")
+    other = Check(
+        name="docker", verdict=Verdict.WARNING, found="no socket", mend="apt install docker.io"
+    )
 
     def examine(_machine: Machine) -> list[Check]:
-        return [*fine, other, Check(name="crun", verdict=crun, found="x", mend="" if crun is Verdict.OK else "mend it")]
+        return [
+            *fine,
+            other,
+            Check(
+                name="crun", verdict=crun, found="x", mend="" if crun is Verdict.OK else "mend it"
+            ),
+        ]
 
     monkeypatch.setattr(module, "examine", examine)
 
@@ -39,4 +47,9 @@ def test_an_unfit_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "This machine cannot run containers yet." in done.stdout
     answer = json.loads(CliRunner().invoke(cli, ["doctor", "--json"]).stdout)
     assert answer["can_run"] is False
-    assert answer["checks"][-1] == {"name": "crun", "verdict": "missing", "found": "x", "mend": "mend it"}
+    assert answer["checks"][-1] == {
+        "name": "crun",
+        "verdict": "missing",
+        "found": "x",
+        "mend": "mend it",
+    }

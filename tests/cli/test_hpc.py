@@ -16,10 +16,14 @@ from tests.cli.site import Play, Site
 
 def _lading(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {
-        name: value for name, value in os.environ.items() if name not in ("TLS_PUBLIC_CERT", "AUTHORIZATION")
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("TLS_PUBLIC_CERT", "AUTHORIZATION")
     }
     command = [sys.executable, "-m", "lading", "hpc", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=environment, check=False
+    )
 
 
 def test_the_daemon_is_reached_and_says_what_is_missing() -> None:

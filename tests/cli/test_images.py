@@ -12,8 +12,8 @@ import pytest
 
 from lading.client.api import ApiClient, Record
 from lading.client.transport import HttpTransport
-from lading.core import filetree, manifest
-from lading.core.filetree import bare
+from lading.core.data import filetree, manifest
+from lading.core.data.filetree import bare
 from lading.testing.serving import serving
 from tests.cli.site import Site
 from tests.client.images.fake_registry import FakeRegistry
@@ -23,7 +23,9 @@ _LARGE = tar_of({"bin/": None, "bin/large": random.Random(1).randbytes(2 << 20)}
 
 
 @pytest.fixture
-def registry(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FakeRegistry, str]]:
+def registry(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[FakeRegistry, str]]:
     """A registry and its host."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("REGISTRY_AUTH_FILE", str(tmp_path / "auth.json"))
@@ -42,7 +44,9 @@ def test_an_archive_is_added_once_and_listed(site: Site, here: Path) -> None:
     assert (again["is_new"], again["names"]) == (False, ["tools:1", "tools:latest"])
     lines = site.lading("image", "ls").stdout.splitlines()
     assert lines[0].split() == ["NAME", "IMAGE", "SIZE", "ADDED", "COLLECTION"]
-    assert [line.split()[:2] for line in lines[1:]] == [[name, again["digest"][7:19]] for name in again["names"]]
+    assert [line.split()[:2] for line in lines[1:]] == [
+        [name, again["digest"][7:19]] for name in again["names"]
+    ]
     (one,) = json.loads(site.lading("image", "ls", "--json").stdout)
     assert (one["digest"], one["names"]) == (added.stdout.strip(), again["names"])
 
@@ -73,9 +77,17 @@ def test_an_image_without_a_name_is_listed_too(site: Site, here: Path) -> None:
 
 def test_mistakes_are_named(site: Site, here: Path) -> None:
     assert "one SOURCE at a time" in site.lading("image", "add", "sh", "awk", code=2).stderr
-    assert "--name a b: not a name" in site.lading("image", "add", "x", "--name", "a b", code=1).stderr
-    assert "nosuch: no such file or directory, and" in site.lading("image", "add", "nosuch", code=1).stderr
-    assert "--from-host nosuch: is not on PATH" in site.lading("image", "add", "--from-host", "nosuch", code=1).stderr
+    assert (
+        "--name a b: not a name" in site.lading("image", "add", "x", "--name", "a b", code=1).stderr
+    )
+    assert (
+        "nosuch: no such file or directory, and"
+        in site.lading("image", "add", "nosuch", code=1).stderr
+    )
+    assert (
+        "--from-host nosuch: is not on PATH"
+        in site.lading("image", "add", "--from-host", "nosuch", code=1).stderr
+    )
 
 
 def test_no_image_yet(tmp_path: Path) -> None:
@@ -89,17 +101,24 @@ def test_an_image_is_pulled_once_and_pinned(site: Site, registry: tuple[FakeRegi
     pinned = f"{host}/a/tools@{digest(fake.push('a/tools', '1', *LAYERS, author='pull'))}"
     pulled = site.lading("image", "pull", f"{host}/a/tools:1", "--name", "tools:pulled")
     assert pulled.stdout.startswith("sha256:")
-    assert f"fetched {sum(map(len, LAYERS)) // 1024}.0 KiB; this very content is {pinned}" in pulled.stderr
+    assert (
+        f"fetched {sum(map(len, LAYERS)) // 1024}.0 KiB; this very content is {pinned}"
+        in pulled.stderr
+    )
     again = json.loads(site.lading("image", "pull", "--json", pinned).stdout)
     assert (again["is_new"], again["fetched"], again["pinned"]) == (False, 0, pinned)
     assert again["names"] == sorted([f"{host}/a/tools:1", pinned, "tools:pulled"])
     for name in (pinned, "tools:pulled", f"{host}/a/tools:1"):
         request = site.lading("run", "--detach", "--image", name, "--", "true").stdout.strip()
         container = site.call(_container(site, request))
-        assert container["container_image"] == again["pdh"], "a container is bound to content, whatever was asked for"
+        assert container["container_image"] == again["pdh"], (
+            "a container is bound to content, whatever was asked for"
+        )
 
 
-def test_a_tag_that_moves_leaves_what_is_pinned(site: Site, registry: tuple[FakeRegistry, str]) -> None:
+def test_a_tag_that_moves_leaves_what_is_pinned(
+    site: Site, registry: tuple[FakeRegistry, str]
+) -> None:
     fake, host = registry
     before = digest(fake.push("b", "1", LAYERS[0], author="before"))
     first = site.lading("image", "pull", f"{host}/b:1").stdout
@@ -108,29 +127,46 @@ def test_a_tag_that_moves_leaves_what_is_pinned(site: Site, registry: tuple[Fake
     assert f"{host}/b:1 was another image before" in moved.stderr
     assert moved.stdout != first
     listed = {
-        name: one["digest"] for one in json.loads(site.lading("image", "ls", "--json").stdout) for name in one["names"]
+        name: one["digest"]
+        for one in json.loads(site.lading("image", "ls", "--json").stdout)
+        for name in one["names"]
     }
     assert listed[f"{host}/b@{before}"] == first.strip()
     assert listed[f"{host}/b:1"] == moved.stdout.strip()
 
 
-def test_layers_of_several_images_are_stored_and_fetched_once(site: Site, registry: tuple[FakeRegistry, str]) -> None:
+def test_layers_of_several_images_are_stored_and_fetched_once(
+    site: Site, registry: tuple[FakeRegistry, str]
+) -> None:
     fake, host = registry
     fake.push("c", "1", LAYERS[0], _LARGE)
     fake.push("c", "2", _LARGE, LAYERS[1])
-    pulled = [json.loads(site.lading("image", "pull", "--json", f"{host}/c:{tag}").stdout) for tag in (1, 2)]
+    pulled = [
+        json.loads(site.lading("image", "pull", "--json", f"{host}/c:{tag}").stdout)
+        for tag in (1, 2)
+    ]
     assert [one["fetched"] for one in pulled] == [len(LAYERS[0]) + len(_LARGE), len(LAYERS[1])]
     texts = [site.call(_manifest(site, one["pdh"])) for one in pulled]
     blocks = [{bare(locator) for locator in manifest.locators(text)} for text in texts]
     (shared,) = blocks[0] & blocks[1]
-    assert int(shared.partition("+")[2]) > len(_LARGE), "the layer, with what stands before it in the archive"
-    assert [filetree.total_size(filetree.from_manifest(text)) for text in texts] == [one["size"] for one in pulled]
+    assert int(shared.partition("+")[2]) > len(_LARGE), (
+        "the layer, with what stands before it in the archive"
+    )
+    assert [filetree.total_size(filetree.from_manifest(text)) for text in texts] == [
+        one["size"] for one in pulled
+    ]
 
 
 def test_mistakes_of_a_pull_are_named(site: Site, registry: tuple[FakeRegistry, str]) -> None:
     fake, host = registry
-    assert "'tools:1' is no image of a registry: write HOST" in site.lading("image", "pull", "tools:1", code=1).stderr
-    assert f"{host}/d:1: {host} has no image" in site.lading("image", "pull", f"{host}/d:1", code=1).stderr
+    assert (
+        "'tools:1' is no image of a registry: write HOST"
+        in site.lading("image", "pull", "tools:1", code=1).stderr
+    )
+    assert (
+        f"{host}/d:1: {host} has no image"
+        in site.lading("image", "pull", f"{host}/d:1", code=1).stderr
+    )
     fake.push("d", "1", LAYERS[0])
     fake.blobs[digest(LAYERS[0])] = b"x" * len(LAYERS[0])
     failed = site.lading("image", "pull", f"{host}/d:1", code=1).stderr
@@ -142,10 +178,14 @@ def test_mistakes_of_a_pull_are_named(site: Site, registry: tuple[FakeRegistry, 
 async def _container(site: Site, request: str) -> Record:
     async with HttpTransport(unix_socket=site.socket) as transport:
         api = ApiClient(transport, site.world.admin)
-        return await api.get("containers", (await api.get("container_requests", request))["container_uuid"])
+        return await api.get(
+            "containers", (await api.get("container_requests", request))["container_uuid"]
+        )
 
 
 async def _manifest(site: Site, pdh: str) -> str:
     async with HttpTransport(unix_socket=site.socket) as transport:
-        text: str = (await ApiClient(transport, site.world.admin).get("collections", pdh))["manifest_text"]
+        text: str = (await ApiClient(transport, site.world.admin).get("collections", pdh))[
+            "manifest_text"
+        ]
     return text

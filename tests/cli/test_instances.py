@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from lading.cli.main import cli
-from lading.dispatch.cloud.management import managing
+from lading.dispatch.fleets.cloud.management import managing
 from lading.wiring.directory import DataDirectory
-from tests.dispatch.cloud.scene import fleet_with_a_vm
+from tests.dispatch.fleets.cloud.scene import fleet_with_a_vm
 
 
 def run(*arguments: object) -> Result:
@@ -24,9 +24,23 @@ async def test_vms_are_listed_and_changed(tmp_path: Path) -> None:
     async with fleet_with_a_vm() as (fleet, _), managing(fleet, "127.0.0.1:0", "hush") as url:
         way = ("--url", url, "--token-file", tmp_path / "token")
         listed = await asyncio.to_thread(run, "list", *way)
-        assert listed.output.splitlines()[0].split()[:4] == ["INSTANCE", "ADDRESS", "STATE", "BEHAVIOR"]
-        assert listed.output.splitlines()[1].split()[:5] == ["i-1", "10.0.0.1", "idle", "run", "type1"]
-        assert json.loads((await asyncio.to_thread(run, "list", "--json", *way)).output)[0]["instance"] == "i-1"
+        assert listed.output.splitlines()[0].split()[:4] == [
+            "INSTANCE",
+            "ADDRESS",
+            "STATE",
+            "BEHAVIOR",
+        ]
+        assert listed.output.splitlines()[1].split()[:5] == [
+            "i-1",
+            "10.0.0.1",
+            "idle",
+            "run",
+            "type1",
+        ]
+        assert (
+            json.loads((await asyncio.to_thread(run, "list", "--json", *way)).output)[0]["instance"]
+            == "i-1"
+        )
         done = await asyncio.to_thread(run, "hold", "i-1", "i-2", *way)
         assert done.exit_code == 1
         assert "lading: i-1: hold" in done.output
@@ -42,6 +56,11 @@ def test_the_interface_has_to_be_known(tmp_path: Path, monkeypatch: pytest.Monke
     directory.secrets(entropy=bytes(range(256)) * 4)
     assert "ManagementAddress is empty" in run("list", "--data", tmp_path).output
     monkeypatch.setenv("LADING_DATA", str(tmp_path))
-    assert f"{tmp_path}/config.yml: Containers.CloudVMs.ManagementAddress is empty" in run("list").output
-    (tmp_path / "config.yml").write_text("Containers: {CloudVMs: {ManagementAddress: '127.0.0.1:1'}}")
+    assert (
+        f"{tmp_path}/config.yml: Containers.CloudVMs.ManagementAddress is empty"
+        in run("list").output
+    )
+    (tmp_path / "config.yml").write_text(
+        "Containers: {CloudVMs: {ManagementAddress: '127.0.0.1:1'}}"
+    )
     assert "cannot be reached" in run("list", "--data", tmp_path).output

@@ -26,7 +26,10 @@ def test_help_names_every_command_with_its_own_first_sentence() -> None:
 
 
 def test_help_imports_little() -> None:
-    code = "import sys, lading.cli.main as m\ntry:\n m.cli.main(['--help'])\nexcept SystemExit: print(*sys.modules)"
+    code = (
+        "import sys, lading.cli.main as m\n"
+        "try:\n m.cli.main(['--help'])\nexcept SystemExit: print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"aiohttp", "rich", "msgspec", "yaml", "asyncio", "cryptography", "ssl"}
     assert heavy.isdisjoint(done.stdout.splitlines()[-1].split())
@@ -35,7 +38,10 @@ def test_help_imports_little() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["logs"], "lading: no such command 'logs'; did you mean request logs? (see 'lading --help')"),
+        (
+            ["logs"],
+            "lading: no such command 'logs'; did you mean request logs? (see 'lading --help')",
+        ),
         (["imag"], "lading: no such command 'imag'; did you mean image? (see 'lading --help')"),
         (["xyzzy"], "lading: no such command 'xyzzy' (see 'lading --help')"),
         (["--xyzzy"], "lading: No such option"),
@@ -81,7 +87,9 @@ def test_faults_of_ours_are_not_hidden() -> None:
 
 def test_a_reader_that_left_is_no_error() -> None:
     code = "import lading.cli.main as m\nm.cli.main(['--help'])"
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

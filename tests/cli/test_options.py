@@ -9,7 +9,7 @@ import click
 import pytest
 
 from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZE, SIZES
-from lading.cli.submission import Input
+from lading.cli.running.submission import Input
 from lading.core.timestamps import parse_time
 
 
@@ -37,7 +37,9 @@ from lading.core.timestamps import parse_time
         (MOMENT, "2026-12-24 18:00+01:00", "2026-12-24T17:00:00.000000000Z"),
     ],
 )
-def test_values(kind: click.ParamType[Any], text: object, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values(
+    kind: click.ParamType[Any], text: object, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LADING_TEST", "here")
     assert kind.convert(text, None, None) == value
 
@@ -45,9 +47,9 @@ def test_values(kind: click.ParamType[Any], text: object, value: object, monkeyp
 @pytest.mark.parametrize(
     ("kind", "text"),
     [
-        (SIZE, "x"), (DURATION, "x"), (ASSIGNMENT, "=x"), (INPUT, "x"), (NUMBERS, "0"), (NUMBERS, "-1"),
-        (NUMBERS, "a-b"), (SIZES, "2GiB-1GiB"), (PROPERTY, "=x"), (PROPERTY, "x"), (MOMENT, "25:00"),
-        (MOMENT, "2026-13-01"), (MOMENT, ""), (MOMENT, "999999999999d"),
+        (SIZE, "x"), (DURATION, "x"), (ASSIGNMENT, "=x"), (INPUT, "x"), (NUMBERS, "0"),
+        (NUMBERS, "-1"), (NUMBERS, "a-b"), (SIZES, "2GiB-1GiB"), (PROPERTY, "=x"), (PROPERTY, "x"),
+        (MOMENT, "25:00"), (MOMENT, "2026-13-01"), (MOMENT, ""), (MOMENT, "999999999999d"),
     ],
 )  # fmt: skip
 def test_what_is_no_value(kind: click.ParamType[Any], text: str) -> None:

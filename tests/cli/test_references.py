@@ -47,12 +47,17 @@ def test_requests_and_containers_stand_for_their_output(site: Site) -> None:
     image = site.call(site.world.ensure_image())
     assert "no request was made yet" in site.lading("cat", "last/x", code=1).stderr
     waiting = site.lading("run", "--detach", "--image", image, "--", "wait").stdout.strip()
-    assert f"{waiting}: has no output yet; see 'lading request why'" in site.lading("ls", waiting, code=1).stderr
+    assert (
+        f"{waiting}: has no output yet; see 'lading request why'"
+        in site.lading("ls", waiting, code=1).stderr
+    )
     (one,) = site.call(site._queued())
     assert "has no output; its state is Queued" in site.lading("ls", one["uuid"], code=1).stderr
     site.command("run", "--image", image, "--", "make", plays=[Play(files={"x": b"made"})])
     assert site.lading("cat", "last/x").stdout == "made"
-    done = site.call(site.world.ok("GET", "containers", params={"filters": [["state", "=", "Complete"]]}))
+    done = site.call(
+        site.world.ok("GET", "containers", params={"filters": [["state", "=", "Complete"]]})
+    )
     assert site.lading("cat", f"{done['items'][0]['uuid']}/x").stdout == "made"
 
 
@@ -60,6 +65,11 @@ def test_an_end_that_several_have(site: Site) -> None:
     image = site.call(site.world.ensure_image())
     for number in range(40):
         site.call(site.world.submit(str(number), state="Uncommitted", container_image=image))
-    ends = [one["uuid"][-1] for one in site.call(site.world.ok("GET", "container_requests"))["items"]]
+    ends = [
+        one["uuid"][-1] for one in site.call(site.world.ok("GET", "container_requests"))["items"]
+    ]
     common = max(ends, key=ends.count)
-    assert "several requests have a uuid that ends so" in site.lading("request", "show", common, code=1).stderr
+    assert (
+        "several requests have a uuid that ends so"
+        in site.lading("request", "show", common, code=1).stderr
+    )

@@ -18,7 +18,9 @@ def test_options_stand_under_their_headings() -> None:
         """Do it."""
 
     text = CliRunner().invoke(command, ["--help"]).output
-    order = [text.index(word) for word in ("First:", "--one", "Second:", "--two", "Options:", "--help")]
+    order = [
+        text.index(word) for word in ("First:", "--one", "Second:", "--two", "Options:", "--help")
+    ]
     assert order == sorted(order)
     assert "--three" not in text
     assert CliRunner().invoke(command, ["--one", "x", "y"]).exit_code == 0

@@ -11,7 +11,9 @@ from lading.cli.main import cli
 from lading.cli.session import connect
 
 
-def test_without_a_server_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_server_it_is_said_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("ARVADOS_API_HOST", "ARVADOS_API_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -33,11 +33,20 @@ def test_a_token_that_only_reads(site: Site) -> None:
 
 def test_a_token_for_somebody_else_with_scopes(site: Site) -> None:
     user = site.lading("user", "create", "bert").stdout.strip()
-    arguments = ("--scope", "GET /arvados/v1/collections/", "--scope", "post container_requests", "--upload")
+    arguments = (
+        "--scope",
+        "GET /arvados/v1/collections/",
+        "--scope",
+        "post container_requests",
+        "--upload",
+    )
     made = json.loads(site.lading("token", "create", "--for", "bert", *arguments, "--json").stdout)
     assert made["owner_uuid"] == user
     assert made["token"].startswith(f"v2/{made['uuid']}/")
-    assert made["scopes"][-2:] == ["GET /arvados/v1/collections/", "POST /arvados/v1/container_requests"]
+    assert made["scopes"][-2:] == [
+        "GET /arvados/v1/collections/",
+        "POST /arvados/v1/container_requests",
+    ]
     assert "POST /arvados/v1/collections" in made["scopes"]
     assert made["expires_at"] is None
     (listed,) = json.loads(site.lading("token", "list", "--for", "bert", "--json").stdout)
@@ -51,11 +60,18 @@ def test_a_token_for_somebody_else_with_scopes(site: Site) -> None:
 def test_a_token_for_one_collection(site: Site, here: Path) -> None:
     (here / "f").write_text("x")
     one, other = (
-        json.loads(site.lading("put", "--json", "--name", name, "f").stdout)["uuid"] for name in ("read", "not read")
+        json.loads(site.lading("put", "--json", "--name", name, "f").stdout)["uuid"]
+        for name in ("read", "not read")
     )
     secret = site.lading("token", "create", "--collection", one).stdout.strip()
-    assert [_status(site, "GET", f"collections/{uuid}", secret) for uuid in (one, other)] == [200, 403]
-    assert "leave the path out" in site.lading("token", "create", "--collection", f"{one}/f", code=1).stderr
+    assert [_status(site, "GET", f"collections/{uuid}", secret) for uuid in (one, other)] == [
+        200,
+        403,
+    ]
+    assert (
+        "leave the path out"
+        in site.lading("token", "create", "--collection", f"{one}/f", code=1).stderr
+    )
 
 
 def test_the_token_in_use(site: Site) -> None:
@@ -72,7 +88,9 @@ def test_ended_tokens_are_left_out(site: Site) -> None:
     site.call(site.world.ok("PUT", path, {"expires_at": "2020-01-01T00:00:00Z"}))
     assert made["uuid"] not in site.lading("token", "list").stdout
     assert made["uuid"] in site.lading("token", "list", "--expired").stdout
-    assert json.loads(site.lading("token", "revoke", made["uuid"], "--json").stdout) == {"revoked": [made["uuid"]]}
+    assert json.loads(site.lading("token", "revoke", made["uuid"], "--json").stdout) == {
+        "revoked": [made["uuid"]]
+    }
 
 
 @pytest.mark.parametrize(

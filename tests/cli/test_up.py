@@ -15,7 +15,9 @@ from lading.wiring import up
 from lading.wiring.up import Ready
 
 
-def _serve(data: Path, listen: str, *, also: tuple[str, ...], on_ready: Callable[[Ready], None]) -> int:
+def _serve(
+    data: Path, listen: str, *, also: tuple[str, ...], on_ready: Callable[[Ready], None]
+) -> int:
     assert also == ()
     on_ready(Ready(address=listen, data=data, seconds=0.7))
     return 3
@@ -26,7 +28,8 @@ def test_one_line_when_it_is_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     done = CliRunner().invoke(cli, ["up", "--data", str(tmp_path)])
     assert done.exit_code == 3
     assert done.stdout == (
-        f"lading: serving https://127.0.0.1:9440/ from {tmp_path}, ready in 0.7 s; clients: . {tmp_path}/env\n"
+        f"lading: serving https://127.0.0.1:9440/ from {tmp_path}, "
+        f"ready in 0.7 s; clients: . {tmp_path}/env\n"
     )
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     answer = json.loads(CliRunner().invoke(cli, ["up", "--json", "--listen", "[::1]:1"]).stdout)

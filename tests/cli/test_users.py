@@ -15,15 +15,22 @@ def _show(site: Site, who: str) -> dict[str, object]:
 
 
 def test_a_user_from_the_first_day_to_the_last(site: Site) -> None:
-    done = site.lading("user", "create", "grace", "--email", "grace@example.org", "--first-name", "Grace")
+    done = site.lading(
+        "user", "create", "grace", "--email", "grace@example.org", "--first-name", "Grace"
+    )
     uuid = done.stdout.strip()
     assert "lading token create --for grace" in done.stderr
     shown = _show(site, "grace")
     assert (shown["uuid"], shown["email"], shown["is_active"], shown["is_admin"]) == (
         uuid, "grace@example.org", True, False,
     )  # fmt: skip
-    assert site.lading("user", "show", "grace@example.org").stdout.splitlines()[0].split() == ["uuid", uuid]
-    site.lading("user", "change", "grace", "--last-name", "H", "--admin", "--email", "g@example.org")
+    assert site.lading("user", "show", "grace@example.org").stdout.splitlines()[0].split() == [
+        "uuid",
+        uuid,
+    ]
+    site.lading(
+        "user", "change", "grace", "--last-name", "H", "--admin", "--email", "g@example.org"
+    )
     text = site.lading("user", "show", uuid).stdout
     assert "Grace H" in text
     assert "admin" in text
@@ -35,7 +42,9 @@ def test_a_user_from_the_first_day_to_the_last(site: Site) -> None:
     assert site.call(site.world.request("GET", "collections", token=secret)).status == 403
     rows = [line.split() for line in site.lading("user", "list", "--inactive").stdout.splitlines()]
     assert ["grace2", "g@example.org", "inactive", uuid] in rows
-    assert json.loads(site.lading("user", "activate", "grace2", "--json").stdout)["is_active"] is True
+    assert (
+        json.loads(site.lading("user", "activate", "grace2", "--json").stdout)["is_active"] is True
+    )
     assert site.call(site.world.request("GET", "collections", token=secret)).status == 200
     assert "have ended" in site.lading("user", "deactivate", "grace2", "--revoke").stderr
     assert site.call(site.world.request("GET", "collections", token=secret)).status == 401
@@ -56,7 +65,9 @@ def test_lists_and_oneself(site: Site) -> None:
     assert myself["is_admin"] is True
     listed = json.loads(site.lading("user", "list", "--json").stdout)
     assert myself["uuid"] in [one["uuid"] for one in listed]
-    assert [one["username"] or "" for one in listed] == sorted(one["username"] or "" for one in listed)
+    assert [one["username"] or "" for one in listed] == sorted(
+        one["username"] or "" for one in listed
+    )
     assert site.lading("user", "list").stdout.split()[:4] == ["NAME", "EMAIL", "STATE", "UUID"]
 
 

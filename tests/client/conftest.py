@@ -15,7 +15,9 @@ from lading.wiring.certificate import ensure_certificate
 
 @pytest.fixture
 async def serve() -> AsyncGenerator[Callable[..., Awaitable[ListeningServer]]]:
-    """Serves an application for the rest of the test, on a loopback port or as the options of uvicorn say."""
+    """Serves an application for the rest of the test, on a loopback port or as the options of
+    uvicorn say.
+    """
     async with AsyncExitStack() as stack:
 
         async def start(app: ASGIApp, **options: Any) -> ListeningServer:

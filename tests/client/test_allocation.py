@@ -35,7 +35,9 @@ def test_the_flag_is_set_beside_others(
     assert (found.flags, found.calls) == (0xA0000, calls)
 
 
-def test_where_there_is_no_such_flag_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_such_flag_nothing_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> bytes:
         raise OSError(25, "Inappropriate ioctl for device")
 

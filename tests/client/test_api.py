@@ -11,7 +11,15 @@ import pytest
 from lading.client.api import ApiClient, encode_params, error_of
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import Response
-from lading.core.errors import Forbidden, Full, Invalid, LadingError, NotFound, RequestError, Unavailable
+from lading.core.errors import (
+    Forbidden,
+    Full,
+    Invalid,
+    LadingError,
+    NotFound,
+    RequestError,
+    Unavailable,
+)
 from lading.testing.asgi import AsgiTransport, FlakyTransport
 from lading.testing.containers import FakeContainers
 
@@ -29,12 +37,25 @@ class Server:
         self.pauses: list[float] = []
 
     async def request(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | bytearray = b"", timeout: float = 0
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        timeout: float = 0,
     ) -> Response:
         split = urlsplit(path)
         query = {name: values[0] for name, values in parse_qs(split.query).items()}
         self.seen.append(
-            {"method": method, "path": split.path, "query": query, "headers": dict(headers), "body": body, "url": path}
+            {
+                "method": method,
+                "path": split.path,
+                "query": query,
+                "headers": dict(headers),
+                "body": body,
+                "url": path,
+            }
         )
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         status, content = answer(self.seen[-1]) if callable(answer) else answer
@@ -70,10 +91,13 @@ async def test_a_plain_get_has_no_query() -> None:
 async def test_list() -> None:
     server = Server(_json({"items": [{"uuid": UUID}]}))
     filters = [["uuid", "in", [UUID]]]
-    assert await server.client().list("containers", filters=filters, limit=5, include_trash=True) == [{"uuid": UUID}]
+    assert await server.client().list(
+        "containers", filters=filters, limit=5, include_trash=True
+    ) == [{"uuid": UUID}]
     query = server.seen[0]["query"]
     assert query == {
-        "filters": f'[["uuid","in",["{UUID}"]]]', "limit": "5", "count": "none", "include_trash": "true"
+        "filters": f'[["uuid","in",["{UUID}"]]]', "limit": "5", "count": "none",
+        "include_trash": "true"
     }  # fmt: skip
 
 
@@ -84,12 +108,16 @@ async def test_a_long_query_goes_as_a_form() -> None:
     assert (seen["method"], seen["query"]) == ("POST", {})
     assert seen["headers"]["X-Http-Method-Override"] == "GET"
     assert seen["headers"]["Content-Type"] == "application/x-www-form-urlencoded"
-    assert json.loads(parse_qs(seen["body"].decode())["filters"][0]) == [["uuid", "in", [UUID] * 100]]
+    assert json.loads(parse_qs(seen["body"].decode())["filters"][0]) == [
+        ["uuid", "in", [UUID] * 100]
+    ]
 
 
 async def test_pages_follow_the_last_uuid_to_an_empty_page() -> None:
     server = Server(
-        _json({"items": [{"uuid": "a"}, {"uuid": "b"}]}), _json({"items": [{"uuid": "c"}]}), _json({"items": []})
+        _json({"items": [{"uuid": "a"}, {"uuid": "b"}]}),
+        _json({"items": [{"uuid": "c"}]}),
+        _json({"items": []}),
     )
     pages = server.client().pages("links", filters=[["name", "=", "x"]], select=["name"], size=2)
     assert [[row["uuid"] for row in page] async for page in pages] == [["a", "b"], ["c"]]
@@ -124,8 +152,18 @@ async def test_pages_without_a_selection() -> None:
             {"container": {"priority": 2**59 + 1}},
         ),
         (lambda api: api.delete("collections", UUID), "DELETE", f"collections/{UUID}", None),
-        (lambda api: api.action("containers", UUID, "lock"), "POST", f"containers/{UUID}/lock", None),
-        (lambda api: api.action("users", None, "current", method="GET"), "GET", "users/current", None),
+        (
+            lambda api: api.action("containers", UUID, "lock"),
+            "POST",
+            f"containers/{UUID}/lock",
+            None,
+        ),
+        (
+            lambda api: api.action("users", None, "current", method="GET"),
+            "GET",
+            "users/current",
+            None,
+        ),
         (
             lambda api: api.action("dispatch", None, "statuses", body={"items": {}}),
             "POST",
@@ -134,7 +172,9 @@ async def test_pages_without_a_selection() -> None:
         ),
     ],
 )
-async def test_writes(call: Callable[[ApiClient], Any], method: str, path: str, body: object) -> None:
+async def test_writes(
+    call: Callable[[ApiClient], Any], method: str, path: str, body: object
+) -> None:
     server = Server(_json({"uuid": UUID}))
     assert await call(server.client()) == {"uuid": UUID}
     seen = server.seen[0]
@@ -149,7 +189,11 @@ async def test_raw_bytes_both_ways_and_a_path_of_its_own() -> None:
     )
     assert (answer.status, answer.body) == (206, b"\xff\x00")
     seen = server.seen[0]
-    assert (seen["url"], seen["body"], seen["headers"]["Range"]) == ("/live/x?offset=5", b"\xfe", "bytes=1-")
+    assert (seen["url"], seen["body"], seen["headers"]["Range"]) == (
+        "/live/x?offset=5",
+        b"\xfe",
+        "bytes=1-",
+    )
 
 
 async def test_an_empty_answer_is_none() -> None:
@@ -186,7 +230,9 @@ async def test_lost_messages_are_tried_again() -> None:
 
 async def test_no_retry_raises_at_once() -> None:
     server = Server((503, b""))
-    with pytest.raises(Unavailable, match=r"GET /arvados/v1/containers/\S+: the server answered 503"):
+    with pytest.raises(
+        Unavailable, match=r"GET /arvados/v1/containers/\S+: the server answered 503"
+    ):
         await server.client(NO_RETRY).get("containers", UUID)
 
 
@@ -196,7 +242,9 @@ async def test_an_answer_that_is_no_record_is_unavailable(answer: bytes) -> None
         await Server((200, answer)).client().get("containers", UUID)
 
 
-@pytest.mark.parametrize("body", [b"[]", b'{"errors": 5}', b'{"message": "x"}', b"plain\n text", b"\xff"])
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"errors": 5}', b'{"message": "x"}', b"plain\n text", b"\xff"]
+)
 def test_errors_of_any_shape_are_one_line(body: bytes) -> None:
     message = error_of(Response(404, {}, body), "GET /x").message
     assert message
@@ -204,10 +252,15 @@ def test_errors_of_any_shape_are_one_line(body: bytes) -> None:
 
 
 def test_parameters_are_text_or_json() -> None:
-    assert encode_params({"a": "x y", "b": [1, "é"], "c": True, "d": None}) == "a=x+y&b=%5B1%2C%22%C3%A9%22%5D&c=true"
+    assert (
+        encode_params({"a": "x y", "b": [1, "é"], "c": True, "d": None})
+        == "a=x+y&b=%5B1%2C%22%C3%A9%22%5D&c=true"
+    )
 
 
-@pytest.mark.parametrize(("plural", "singular"), [("collections", "collection"), ("repositories", "repository")])
+@pytest.mark.parametrize(
+    ("plural", "singular"), [("collections", "collection"), ("repositories", "repository")]
+)
 async def test_attributes_go_below_the_name_of_the_type(plural: str, singular: str) -> None:
     server = Server(_json({"uuid": UUID}))
     await server.client().create(plural, {"name": "x"})

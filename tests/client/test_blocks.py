@@ -12,9 +12,9 @@ from lading.client import blocks
 from lading.client.blocks import BlockCache, BlockClient, Keeping, hash_block
 from lading.client.retry import NO_RETRY
 from lading.client.transport import Response, StreamedResponse
-from lading.core import locator
+from lading.core.data import locator
+from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Corrupt, Full, Invalid, Malformed, NotFound, TooLarge, Unavailable
-from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.testing.asgi import FlakyTransport
 from lading.testing.blocks import BlockStore
 from lading.testing.volume import MemoryVolume
@@ -84,7 +84,13 @@ class Liar:
         self._body = body
 
     async def request(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: bytes | bytearray = b"", timeout: float = 0
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | bytearray = b"",
+        timeout: float = 0,
     ) -> Response:
         return Response(200, {}, self._body)
 
@@ -188,7 +194,9 @@ async def test_what_is_saved_was_verified(tmp_path: Path) -> None:
         """Answers with other bytes than it was asked for."""
 
         @asynccontextmanager
-        async def stream(self, method: str, path: str, **more: object) -> AsyncGenerator[StreamedResponse]:
+        async def stream(
+            self, method: str, path: str, **more: object
+        ) -> AsyncGenerator[StreamedResponse]:
             async def chunks() -> AsyncGenerator[bytes]:
                 yield b"bar" if path.startswith("/acbd") else b"b"
 
@@ -203,11 +211,16 @@ async def test_what_is_saved_was_verified(tmp_path: Path) -> None:
 
 
 async def test_a_block_that_cannot_be_saved_says_why(store: BlockStore, tmp_path: Path) -> None:
-    with (tmp_path / "block").open("wb") as file, pytest.raises(Malformed, match="no permission signature"):
+    with (
+        (tmp_path / "block").open("wb") as file,
+        pytest.raises(Malformed, match="no permission signature"),
+    ):
         await store.client.save(f"{FOO}+3", file.fileno())
 
 
-async def test_a_part_of_a_file_is_put_without_holding_it(store: BlockStore, tmp_path: Path) -> None:
+async def test_a_part_of_a_file_is_put_without_holding_it(
+    store: BlockStore, tmp_path: Path
+) -> None:
     (tmp_path / "f").write_bytes(bytes(range(256)) * 12_000)
     client = store.over(FlakyTransport(store.transport, seed=3, loss=0.3))
     with (tmp_path / "f").open("rb") as file:
@@ -254,4 +267,6 @@ async def test_a_file_system_that_cannot_say_what_is_in_memory(
     monkeypatch.setattr(os, "preadv", refuse)
     (tmp_path / "f").write_bytes(b"x" * 10)
     with (tmp_path / "f").open("rb") as file:
-        assert await store.client.get(await store.client.put_part(file.fileno(), 0, 10)) == b"x" * 10
+        assert (
+            await store.client.get(await store.client.put_part(file.fileno(), 0, 10)) == b"x" * 10
+        )

@@ -11,11 +11,11 @@ import pytest
 
 from lading.client.blocks import BlockClient, hash_block, hash_part
 from lading.client.collections import CollectionWriter, download, download_file, read_file
-from lading.client.folders import SMALL
-from lading.core import filetree, manifest
+from lading.client.small_files import SMALL
+from lading.core.data import filetree, manifest
+from lading.core.data.filetree import File, Segment, Tree
+from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, TooLarge
-from lading.core.filetree import File, Segment, Tree
-from lading.core.locator import EMPTY_BLOCK, MAX_BLOCK
 from lading.testing.asgi import FlakyTransport
 from lading.testing.blocks import BlockStore, upload
 from lading.testing.volume import MemoryVolume
@@ -48,7 +48,9 @@ def _fill(root: Path, seed: int) -> dict[str, bytes]:
     for number in range(60):
         folder = chance.choice(["", "d/", "d/e/", "über uns/", "colon:/"])
         path = f"{folder}{number} file"
-        made[path] = chance.randbytes(chance.choice(sizes) if number < 20 else chance.randrange(100))
+        made[path] = chance.randbytes(
+            chance.choice(sizes) if number < 20 else chance.randrange(100)
+        )
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(made[path])
     (root / "d" / "empty").mkdir(parents=True)
@@ -56,19 +58,25 @@ def _fill(root: Path, seed: int) -> dict[str, bytes]:
 
 
 def _read(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()
+    }
 
 
 async def test_a_directory_there_and_back(blocks: BlockClient, tmp_path: Path) -> None:
     made = _fill(tmp_path / "in", 1)
     steps: list[tuple[int, int]] = []
-    text = await upload(blocks, {"": tmp_path / "in"}, progress=lambda done, total: steps.append((done, total)))
+    text = await upload(
+        blocks, {"": tmp_path / "in"}, progress=lambda done, total: steps.append((done, total))
+    )
     total = sum(map(len, made.values()))
     assert steps[-1] == (total, total)
     assert manifest.counts(text) == (len(made), total)
     steps.clear()
     tree = filetree.from_manifest(text)
-    await download(blocks, tree, tmp_path / "out", progress=lambda done, total: steps.append((done, total)))
+    await download(
+        blocks, tree, tmp_path / "out", progress=lambda done, total: steps.append((done, total))
+    )
     assert _read(tmp_path / "out") == made
     assert (tmp_path / "out" / "d" / "empty").is_dir()
     assert steps[-1] == (total, total)
@@ -85,12 +93,16 @@ async def test_equal_directories_give_equal_manifests_whatever_is_lost(tmp_path:
     assert len(hashes) == 1
 
 
-async def test_small_files_share_a_block_and_a_large_one_has_its_own(blocks: BlockClient, tmp_path: Path) -> None:
+async def test_small_files_share_a_block_and_a_large_one_has_its_own(
+    blocks: BlockClient, tmp_path: Path
+) -> None:
     (tmp_path / "big").write_bytes(b"b" * (MAX_BLOCK + 5))
     for name in "acd":
         (tmp_path / name).write_bytes(name.encode())
     tree = filetree.from_manifest(await upload(blocks, {"": tmp_path}))
-    sizes = {path: [segment.length for segment in file.segments] for path, file in filetree.files(tree)}
+    sizes = {
+        path: [segment.length for segment in file.segments] for path, file in filetree.files(tree)
+    }
     assert sizes == {"a": [1], "big": [MAX_BLOCK, 5], "c": [1], "d": [1]}
     c, d, big = (filetree.get(tree, name) for name in ("c", "d", "big"))
     assert isinstance(c, File)
@@ -124,7 +136,11 @@ async def test_large_bytes_are_cut(blocks: BlockClient) -> None:
     async with CollectionWriter(blocks) as writer:
         await writer.add_bytes("big", bytes(2 * MAX_BLOCK + 1))
         tree = await writer.finish_tree()
-    assert [segment.length for segment in dict(filetree.files(tree))["big"].segments] == [MAX_BLOCK, MAX_BLOCK, 1]
+    assert [segment.length for segment in dict(filetree.files(tree))["big"].segments] == [
+        MAX_BLOCK,
+        MAX_BLOCK,
+        1,
+    ]
 
 
 async def test_what_is_stored_is_added_by_reference(blocks: BlockClient) -> None:
@@ -137,7 +153,16 @@ async def test_what_is_stored_is_added_by_reference(blocks: BlockClient) -> None
         writer.add_directory("d")
         await writer.add_bytes("d/new", b"")
         tree = await writer.finish_tree()
-    assert [path for path, _ in filetree.walk(tree)] == ["d", "d/copy", "d/f", "d/foo", "d/new", "e", "f", "foo"]
+    assert [path for path, _ in filetree.walk(tree)] == [
+        "d",
+        "d/copy",
+        "d/f",
+        "d/foo",
+        "d/new",
+        "e",
+        "f",
+        "foo",
+    ]
     assert filetree.get(tree, "d/copy") == filetree.get(known, "foo")
 
 
@@ -156,7 +181,11 @@ async def test_the_files_of_a_folder_are_as_if_added_one_by_one(
     store: BlockStore, tmp_path: Path, directory: int, pack: int
 ) -> None:
     chance, made = random.Random(7), {}
-    sizes = [0, 1, 29, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL, 2 * MIB, 0, SMALL, 7] + [100] * 100 + [SMALL] * 9
+    sizes = (
+        [0, 1, 29, SMALL - 1, SMALL, SMALL + 1, 3 * SMALL, 2 * MIB, 0, SMALL, 7]
+        + [100] * 100
+        + [SMALL] * 9
+    )
     for number, size in enumerate(sizes):
         made[f"{number:03}"] = chance.randbytes(size)
         (tmp_path / f"{number:03}").write_bytes(made[f"{number:03}"])
@@ -184,7 +213,9 @@ async def test_a_folder_after_a_large_one_has_its_own_block(
         assert len(manifest.locators(await writer.finish())) == 2
 
 
-async def test_empty_files_alone_need_no_block(blocks: BlockClient, tmp_path: Path, directory: int) -> None:
+async def test_empty_files_alone_need_no_block(
+    blocks: BlockClient, tmp_path: Path, directory: int
+) -> None:
     (tmp_path / "a").touch()
     async with CollectionWriter(blocks) as writer:
         await writer.add_folder("", directory, ["a"])
@@ -192,7 +223,8 @@ async def test_empty_files_alone_need_no_block(blocks: BlockClient, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("path", "names"), [("a/", ["x"]), ("..", ["x"]), ("", ["x/y"]), ("a", [".."]), ("a", ["x", "x"]), ("f", ["x"])]
+    ("path", "names"),
+    [("a/", ["x"]), ("..", ["x"]), ("", ["x/y"]), ("a", [".."]), ("a", ["x", "x"]), ("f", ["x"])],
 )
 async def test_folders_that_cannot_be_added(
     blocks: BlockClient, tmp_path: Path, directory: int, path: str, names: list[str]
@@ -243,7 +275,9 @@ async def test_nothing_is_the_empty_manifest(blocks: BlockClient, tmp_path: Path
     assert await upload(blocks, {"": tmp_path}) == ""
 
 
-async def test_download_replaces_files_and_leaves_others(blocks: BlockClient, tmp_path: Path) -> None:
+async def test_download_replaces_files_and_leaves_others(
+    blocks: BlockClient, tmp_path: Path
+) -> None:
     async with CollectionWriter(blocks) as writer:
         await writer.add_bytes("f", b"new")
         tree = await writer.finish_tree()
@@ -264,7 +298,9 @@ async def test_download_stays_inside_its_target(blocks: BlockClient, tmp_path: P
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-async def test_a_broken_download_leaves_no_part_of_a_file(store: BlockStore, tmp_path: Path) -> None:
+async def test_a_broken_download_leaves_no_part_of_a_file(
+    store: BlockStore, tmp_path: Path
+) -> None:
     async with CollectionWriter(store.client) as writer:
         await writer.add_bytes("big", os.urandom(40 * MIB))
         first = await writer.finish_tree()
@@ -299,7 +335,9 @@ async def test_many_small_files_are_written_in_batches(blocks: BlockClient, tmp_
     assert _read(tmp_path) == {name: b"foobarf" if int(name) % 2 else b"" for name in tree.entries}
 
 
-async def test_a_large_file_is_sent_in_parts_and_a_device_is_read(blocks: BlockClient, tmp_path: Path) -> None:
+async def test_a_large_file_is_sent_in_parts_and_a_device_is_read(
+    blocks: BlockClient, tmp_path: Path
+) -> None:
     (tmp_path / "f").write_bytes(b"x" * 5000)
     seen: list[int] = []
     async with CollectionWriter(blocks, pack=4000) as writer:
@@ -313,7 +351,9 @@ async def test_a_large_file_is_sent_in_parts_and_a_device_is_read(blocks: BlockC
     assert len({file.segments[0].locator for name, file in tree.items() if name != "null"}) == 3
 
 
-async def test_files_on_their_way_are_closed_when_left_early(blocks: BlockClient, tmp_path: Path) -> None:
+async def test_files_on_their_way_are_closed_when_left_early(
+    blocks: BlockClient, tmp_path: Path
+) -> None:
     (tmp_path / "f").write_bytes(b"x" * 5000)
     before = len(list(Path("/proc/self/fd").iterdir()))
     async with CollectionWriter(blocks, pack=4000) as writer:

@@ -9,9 +9,9 @@ import pytest
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
 from lading.client.downloads import fetch
-from lading.client.journal import Journal
+from lading.client.upload_journal import Journal
+from lading.core.data.filetree import Tree
 from lading.core.errors import Conflict
-from lading.core.filetree import Tree
 from lading.testing.blocks import BlockStore
 
 LARGE = bytes(1 << 20)

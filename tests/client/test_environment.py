@@ -27,12 +27,17 @@ def _find(home: Path, **environ: str) -> Server:
 
 def test_the_environment_comes_first(tmp_path: Path) -> None:
     _settings(tmp_path, "ARVADOS_API_HOST=other\nARVADOS_API_TOKEN=no\n")
-    found = _find(tmp_path, ARVADOS_API_HOST="host:1", ARVADOS_API_TOKEN="t", ARVADOS_API_HOST_INSECURE="1")
+    found = _find(
+        tmp_path, ARVADOS_API_HOST="host:1", ARVADOS_API_TOKEN="t", ARVADOS_API_HOST_INSECURE="1"
+    )
     assert found == Server(address="host:1", token="t", insecure=True)
 
 
 def test_then_the_settings_file(tmp_path: Path) -> None:
-    _settings(tmp_path, "# comment\nARVADOS_API_HOST = 'host:2'\nARVADOS_API_TOKEN=t # why\nnonsense\n#X=1\n")
+    _settings(
+        tmp_path,
+        "# comment\nARVADOS_API_HOST = 'host:2'\nARVADOS_API_TOKEN=t # why\nnonsense\n#X=1\n",
+    )
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "env").write_text("export ARVADOS_API_HOST=no\n")
     assert _find(tmp_path) == Server(address="host:2", token="t")
@@ -40,7 +45,11 @@ def test_then_the_settings_file(tmp_path: Path) -> None:
 
 def test_then_the_server_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    lines = "export ARVADOS_API_HOST=127.0.0.1:9440\nexport ARVADOS_API_TOKEN=t\nexport ARVADOS_API_HOST_INSECURE=1\n"
+    lines = (
+        "export ARVADOS_API_HOST=127.0.0.1:9440\n"
+        "export ARVADOS_API_TOKEN=t\n"
+        "export ARVADOS_API_HOST_INSECURE=1\n"
+    )
     (tmp_path / "data" / "env").write_text(lines)
     assert _find(tmp_path) == Server(address="127.0.0.1:9440", token="t", insecure=True)
 
@@ -63,14 +72,19 @@ def test_no_server_says_what_to_do(tmp_path: Path) -> None:
         _find(tmp_path)
 
 
-@pytest.mark.parametrize("host", ["host:port", "http://host", "host/path", "user@host", "a b", "::1"])
+@pytest.mark.parametrize(
+    "host", ["host:port", "http://host", "host/path", "user@host", "a b", "::1"]
+)
 def test_what_is_no_host_is_said_so(tmp_path: Path, host: str) -> None:
     with pytest.raises(Invalid, match="not a host; write HOST or HOST:PORT"):
         _find(tmp_path, ARVADOS_API_HOST=host, ARVADOS_API_TOKEN="t")
 
 
 def test_an_address_of_version_six(tmp_path: Path) -> None:
-    assert _find(tmp_path, ARVADOS_API_HOST="[::1]:9440", ARVADOS_API_TOKEN="t").address == "[::1]:9440"
+    assert (
+        _find(tmp_path, ARVADOS_API_HOST="[::1]:9440", ARVADOS_API_TOKEN="t").address
+        == "[::1]:9440"
+    )
 
 
 @pytest.mark.parametrize("content", [b"ARVADOS_API_HOST='x", b"\xff\xfe"])
@@ -89,7 +103,9 @@ async def test_the_transport_leads_there(tmp_path: Path) -> None:
         assert transport.address == "https://host:1"
 
 
-def test_the_server_that_lends_is_the_one_that_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_that_lends_is_the_one_that_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours, other = tmp_path / "ours", tmp_path / "other"
     for place, address in ((ours, "127.0.0.1:1"), (other, "127.0.0.1:2")):
         place.mkdir()

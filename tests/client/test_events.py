@@ -20,7 +20,9 @@ CREATED = (
 
 
 class Speaker:
-    """Says its lines on each connection, then hangs up, or stays when the connection has no more lines."""
+    """Says its lines on each connection, then hangs up, or stays when the connection has no more
+    lines.
+    """
 
     def __init__(self, *connections: list[str] | None) -> None:
         self._connections = list(connections)
@@ -47,9 +49,13 @@ class Speaker:
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
 
-    async def take(self, count: int, *, flaky: bool = False, silence: float = 5.0) -> list[Event | Reconnected]:
+    async def take(
+        self, count: int, *, flaky: bool = False, silence: float = 5.0
+    ) -> list[Event | Reconnected]:
         transport = FlakyTransport(AsgiTransport(self), seed=1) if flaky else AsgiTransport(self)
-        stream = events(ApiClient(transport, "secret"), sleep=self.sleep, chance=lambda: 0.0, silence=silence)
+        stream = events(
+            ApiClient(transport, "secret"), sleep=self.sleep, chance=lambda: 0.0, silence=silence
+        )
         found: list[Event | Reconnected] = []
         async with aclosing(stream), asyncio.timeout(180):
             async for item in stream:
@@ -76,7 +82,9 @@ async def test_events_after_the_first_connection() -> None:
 
 async def test_only_some_kinds_are_asked_for() -> None:
     speaker = Speaker([SUBSCRIBED])
-    async with aclosing(events(ApiClient(AsgiTransport(speaker), "secret"), kinds=("arvados#container",))) as stream:
+    async with aclosing(
+        events(ApiClient(AsgiTransport(speaker), "secret"), kinds=("arvados#container",))
+    ) as stream:
         assert await anext(stream) == Reconnected()
     assert '["object_uuid","is_a",["arvados#container"]]' in speaker.heard[0]
 
@@ -106,7 +114,8 @@ async def test_nonsense_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "kind"), [(lambda: Speaker(None), Forbidden), (lambda: Speaker(['{"status":400}']), Invalid)]
+    ("make", "kind"),
+    [(lambda: Speaker(None), Forbidden), (lambda: Speaker(['{"status":400}']), Invalid)],
 )
 async def test_a_refusal_ends_it(make: Callable[[], Speaker], kind: type[Exception]) -> None:
     with pytest.raises(kind):

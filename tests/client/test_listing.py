@@ -77,7 +77,9 @@ def test_directories_10_000_deep_are_refused_in_few_words(tmp_path: Path) -> Non
             further = os.open("d", os.O_RDONLY, dir_fd=below)
             os.close(below)
             below = further
-        with pytest.raises(Invalid, match="more than 200 directories deep; store it in parts") as caught:
+        with pytest.raises(
+            Invalid, match="more than 200 directories deep; store it in parts"
+        ) as caught:
             list_sources({"": tmp_path / "d"})
         assert len(caught.value.message) < 500
     finally:
@@ -119,7 +121,10 @@ def test_files_that_are_named_come_before_directories(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name)
     listing = list_sources({"b": tmp_path / "b", "c": tmp_path / "a", "d/e": tmp_path / "c"})
     ((place, _), *_) = listing.placed()
-    assert [one.source for one in listing.found(place, 0, 2)] == [str(tmp_path / "a"), str(tmp_path / "b/in")]
+    assert [one.source for one in listing.found(place, 0, 2)] == [
+        str(tmp_path / "a"),
+        str(tmp_path / "b/in"),
+    ]
     assert _paths(listing) == ["c", "b/in", "d/e"]
 
 
@@ -143,13 +148,19 @@ def test_directories_whose_files_are_empty_are_told(tmp_path: Path) -> None:
         assert [folder.has_data for folder in listing.folders()] == [True, False, True]
 
 
-def test_many_files_of_one_directory_are_listed_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_of_one_directory_are_listed_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(listing_module, "_AT_ONCE", 3)
     for number in range(8):
         (tmp_path / f"{number}").write_text("x" * number)
     with list_sources({"": tmp_path}) as listing:
         folders = list(listing.placed())
-        assert [(one.first, one.begin, one.end) for _, one in folders] == [(0, 0, 8), (3, 0, 8), (6, 0, 8)]
+        assert [(one.first, one.begin, one.end) for _, one in folders] == [
+            (0, 0, 8),
+            (3, 0, 8),
+            (6, 0, 8),
+        ]
         assert [one.size for one in listing.found(folders[1][0], 4, 8)] == [4, 5, 6, 7]
 
 

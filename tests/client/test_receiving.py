@@ -51,7 +51,9 @@ async def receiver(server: Server) -> AsyncGenerator[Receiver]:
     made.close()
 
 
-def answer(body: bytes, *, status: str = "200 OK", more: str = "", length: int | None = None) -> bytes:
+def answer(
+    body: bytes, *, status: str = "200 OK", more: str = "", length: int | None = None
+) -> bytes:
     size = len(body) if length is None else length
     return f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n{more}\r\n".encode() + body
 
@@ -63,7 +65,9 @@ async def _get(receiver: Receiver, *, timeout: float = 10.0) -> bytes:
         await asyncio.sleep(0)
         found.extend(piece)
 
-    await receiver.receive("/block", headers={"Authorization": "Bearer x"}, sink=sink, timeout=timeout)
+    await receiver.receive(
+        "/block", headers={"Authorization": "Bearer x"}, sink=sink, timeout=timeout
+    )
     return bytes(found)
 
 
@@ -72,10 +76,14 @@ async def test_bodies_come_whole_over_one_connection(server: Server, receiver: R
     server.answers = [answer(body) for body in bodies]
     assert [await _get(receiver) for _ in bodies] == bodies
     assert server.connections == 1
-    assert server.asked[0] == b"GET /block HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer x\r\n\r\n"
+    assert (
+        server.asked[0] == b"GET /block HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer x\r\n\r\n"
+    )
 
 
-async def test_a_reader_who_is_slow_holds_the_connection_back(server: Server, receiver: Receiver) -> None:
+async def test_a_reader_who_is_slow_holds_the_connection_back(
+    server: Server, receiver: Receiver
+) -> None:
     server.answers, found, gate = [answer(DATA)], bytearray(), asyncio.Event()
 
     async def sink(piece: memoryview) -> None:
@@ -100,7 +108,9 @@ async def test_a_reader_who_is_slow_holds_the_connection_back(server: Server, re
         b"HTTP/1.1 200 OK\r\nX: " + b"x" * (1 << 16),
     ],
 )
-async def test_other_answers_are_for_the_usual_way(server: Server, receiver: Receiver, unusual: bytes) -> None:
+async def test_other_answers_are_for_the_usual_way(
+    server: Server, receiver: Receiver, unusual: bytes
+) -> None:
     server.answers = [unusual, answer(b"data")]
     with pytest.raises(Unusual):
         await _get(receiver)
@@ -115,7 +125,9 @@ async def test_a_body_that_ends_too_soon_is_not_whole(server: Server, receiver: 
     assert isinstance(caught.value.fault, TimeoutError)
 
 
-async def test_more_than_was_announced_spoils_the_connection(server: Server, receiver: Receiver) -> None:
+async def test_more_than_was_announced_spoils_the_connection(
+    server: Server, receiver: Receiver
+) -> None:
     server.answers = [answer(DATA[:100], length=50), answer(b"data")]
     with pytest.raises(Broken, match="more came"):
         await _get(receiver)
@@ -123,14 +135,18 @@ async def test_more_than_was_announced_spoils_the_connection(server: Server, rec
     assert server.connections == 2
 
 
-async def test_a_connection_that_was_closed_meanwhile_is_made_anew(server: Server, receiver: Receiver) -> None:
+async def test_a_connection_that_was_closed_meanwhile_is_made_anew(
+    server: Server, receiver: Receiver
+) -> None:
     server.answers = [answer(b"one"), None, answer(b"two")]
     assert await _get(receiver) == b"one"
     assert await _get(receiver) == b"two"
     assert server.connections == 2
 
 
-async def test_a_server_that_closes_is_not_asked_again_there(server: Server, receiver: Receiver) -> None:
+async def test_a_server_that_closes_is_not_asked_again_there(
+    server: Server, receiver: Receiver
+) -> None:
     server.answers = [answer(b"one", more="Connection: close\r\n"), answer(b"two")]
     assert await _get(receiver) == b"one"
     assert await _get(receiver) == b"two"

@@ -55,7 +55,9 @@ async def test_the_last_error_is_raised_after_all_attempts() -> None:
 async def test_no_attempt_begins_after_the_time_is_up() -> None:
     attempts = Attempts([Unavailable("no")] * 100)
     with pytest.raises(Unavailable):
-        await attempts.retries(RetryPolicy(attempts=100, base=1, cap=1, give_up_after=10)).run(attempts)
+        await attempts.retries(RetryPolicy(attempts=100, base=1, cap=1, give_up_after=10)).run(
+            attempts
+        )
     assert (attempts.calls, attempts.now) == (11, 10)
 
 
@@ -66,7 +68,9 @@ async def test_no_retry_is_one_attempt() -> None:
     assert attempts.calls == 1
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 409, 410, 413, 422, 423, 500, 502, 503, 504, 507])
+@pytest.mark.parametrize(
+    "status", [400, 401, 403, 404, 405, 408, 409, 410, 413, 422, 423, 500, 502, 503, 504, 507]
+)
 async def test_what_is_tried_again(status: int) -> None:
     attempts = Attempts([from_status(status, "no")])
     policy = RetryPolicy(attempts=2)

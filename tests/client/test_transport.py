@@ -18,7 +18,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
-from lading.client.fileparts import FilePart
+from lading.client.file_parts import FilePart
 from lading.client.transport import HttpTransport, Transport
 from lading.core.errors import Forbidden, Invalid, Unavailable
 from lading.testing.asgi import AsgiTransport, FlakyTransport
@@ -30,7 +30,11 @@ Serve = Callable[..., Awaitable[ListeningServer]]
 async def _echo(request: Request) -> Answer:
     body = await request.body()
     length = request.headers.get("content-length", "none")
-    return Answer(body, 201, {"X-Method": request.method, "X-Query": str(request.query_params), "X-Length": length})
+    return Answer(
+        body,
+        201,
+        {"X-Method": request.method, "X-Query": str(request.query_params), "X-Length": length},
+    )
 
 
 async def _count(request: Request) -> Answer:
@@ -39,7 +43,9 @@ async def _count(request: Request) -> Answer:
 
 
 async def _refuse(request: Request) -> Answer:
-    return Answer("no room", 507, {"Connection": "close"} if "close" in request.query_params else {})
+    return Answer(
+        "no room", 507, {"Connection": "close"} if "close" in request.query_params else {}
+    )
 
 
 async def _slow(request: Request) -> Answer:
@@ -120,8 +126,13 @@ async def test_a_large_body_goes_with_its_length(transport: Transport) -> None:
 
 
 async def test_requests_in_parallel(transport: Transport) -> None:
-    asked = [transport.request("PUT", "/echo/", headers={}, body=str(number).encode()) for number in range(50)]
-    assert [answer.body for answer in await asyncio.gather(*asked)] == [str(number).encode() for number in range(50)]
+    asked = [
+        transport.request("PUT", "/echo/", headers={}, body=str(number).encode())
+        for number in range(50)
+    ]
+    assert [answer.body for answer in await asyncio.gather(*asked)] == [
+        str(number).encode() for number in range(50)
+    ]
 
 
 async def test_a_body_may_come_in_pieces(transport: Transport) -> None:
@@ -146,14 +157,19 @@ async def test_a_part_of_a_file(transport: Transport, tmp_path: Path) -> None:
 
 async def test_a_part_that_is_not_there_is_said(transport: Transport, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(bytes(1000))
-    with (tmp_path / "file").open("rb") as file, pytest.raises((Unavailable, Invalid), match="1000 bytes are left"):
+    with (
+        (tmp_path / "file").open("rb") as file,
+        pytest.raises((Unavailable, Invalid), match="1000 bytes are left"),
+    ):
         part, headers = FilePart(file.fileno(), 0, 2000), {"Content-Length": "2000"}
         async with transport.stream("PUT", "/echo/", headers=headers, body=part):
             pass
 
 
 @pytest.mark.parametrize("query", ["", "?close=1"])
-async def test_a_part_that_is_refused_before_it_was_read(transport: Transport, tmp_path: Path, query: str) -> None:
+async def test_a_part_that_is_refused_before_it_was_read(
+    transport: Transport, tmp_path: Path, query: str
+) -> None:
     with (tmp_path / "file").open("w+b") as file:
         file.truncate(64 << 20)
         part, headers = FilePart(file.fileno(), 0, 64 << 20), {"Content-Length": str(64 << 20)}
@@ -188,12 +204,18 @@ async def test_websocket(transport: Transport) -> None:
 
 
 async def test_a_ping_over_a_connection_that_is_gone_is_unavailable() -> None:
-    """What came before the connection broke is read after a pause of this machine; the pong cannot be sent."""
+    """What came before the connection broke is read after a pause of this machine; the pong cannot
+    be sent.
+    """
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        key = next(line for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key:"))
-        digest = hashlib.sha1(key.split(b": ")[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest()
+        key = next(
+            line for line in head.split(b"\r\n") if line.lower().startswith(b"sec-websocket-key:")
+        )
+        digest = hashlib.sha1(
+            key.split(b": ")[1] + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+        ).digest()
         accept = base64.b64encode(digest)
         writer.write(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -242,7 +264,9 @@ async def test_no_server_is_unavailable(made: HttpTransport, why: str) -> None:
                 pass
 
 
-async def test_a_certificate_of_nobody_we_know_is_unavailable(serve: Serve, certificate: tuple[Path, Path]) -> None:
+async def test_a_certificate_of_nobody_we_know_is_unavailable(
+    serve: Serve, certificate: tuple[Path, Path]
+) -> None:
     server = await serve(APP, ssl_certfile=certificate[0], ssl_keyfile=certificate[1])
     async with HttpTransport(f"https://127.0.0.1:{server.port}") as transport:
         with pytest.raises(Unavailable, match="certificate"):
@@ -275,7 +299,8 @@ def test_importing_the_client_brings_little() -> None:
     code = (
         "import sys, lading.client.api;"
         "print(*{name.partition('.')[0] for name in sys.modules} & "
-        "{'starlette', 'uvicorn', 'click', 'rich', 'yaml', 'aiodocker', 'cryptography', 'websockets'})"
+        "{'starlette', 'uvicorn', 'click', 'rich', 'yaml', "
+        "'aiodocker', 'cryptography', 'websockets'})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""

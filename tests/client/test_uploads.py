@@ -14,9 +14,9 @@ import pytest
 from lading.client import uploads
 from lading.client.blocks import BlockClient
 from lading.client.collections import CollectionWriter
-from lading.client.journal import Journal
+from lading.client.upload_journal import Journal
 from lading.client.uploads import Upload
-from lading.core import filetree, manifest
+from lading.core.data import filetree, manifest
 from lading.core.errors import Full, Invalid
 from lading.testing.blocks import BlockStore
 from lading.testing.volume import MemoryVolume
@@ -117,7 +117,10 @@ async def test_files_that_have_not_changed_are_not_read_again(tmp_path: Path) ->
 async def test_files_that_were_just_written_are_read_again(tmp_path: Path) -> None:
     sources = _fill(tmp_path / "in")
     now = (tmp_path / "in" / "0").stat().st_mtime_ns
-    with Journal(tmp_path / "j") as kept, Upload(sources, journal=kept, clock=lambda: now) as upload:
+    with (
+        Journal(tmp_path / "j") as kept,
+        Upload(sources, journal=kept, clock=lambda: now) as upload,
+    ):
         await upload.look()
         await upload.hash()
         assert kept.blocks == {}
@@ -154,18 +157,24 @@ async def test_files_that_change_or_vanish_while_they_are_read(
     with Upload(sources, pack=100) as upload:
         await upload.look()
         _change(tmp_path / "in" / name, content)
-        with pytest.raises(Invalid, match=f"{name}: (changed while it was read|cannot be read: No such file)"):
+        with pytest.raises(
+            Invalid, match=f"{name}: (changed while it was read|cannot be read: No such file)"
+        ):
             await upload.hash()
 
 
 @pytest.mark.parametrize("content", [b"x", b"y" * 40, b"z" * 250, None])
-async def test_files_that_change_after_they_were_hashed(tmp_path: Path, content: bytes | None) -> None:
+async def test_files_that_change_after_they_were_hashed(
+    tmp_path: Path, content: bytes | None
+) -> None:
     sources = _fill(tmp_path / "in")
     with Upload(sources, pack=100) as upload:
         await upload.look()
         await upload.hash()
         _change(tmp_path / "in" / "large", content)
-        with pytest.raises(Invalid, match=r"large: (changed while it was read|cannot be read: No such file)"):
+        with pytest.raises(
+            Invalid, match=r"large: (changed while it was read|cannot be read: No such file)"
+        ):
             await upload.send(BlockStore().client)
 
 
@@ -212,7 +221,9 @@ def _change(path: Path, content: bytes | None) -> None:
         os.utime(path, (1, 1))
 
 
-async def test_many_files_take_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_files_take_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(uploads, "_KEPT", 0)
     count = 2000
     for number in range(count):
@@ -236,7 +247,9 @@ async def test_many_files_take_little_memory(tmp_path: Path, monkeypatch: pytest
     assert most < 400_000, most
 
 
-async def test_packed_blocks_have_little_room_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_packed_blocks_have_little_room_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(uploads, "_ROOM", 150)
     sources, blocks = _fill(tmp_path / "in", 20), _Weighing(BlockStore().client)
     with Upload(sources, pack=100) as upload:

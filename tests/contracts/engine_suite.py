@@ -17,9 +17,20 @@ import pytest
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor import linux
-from lading.supervisor.cgroup import find_hierarchy
-from lading.supervisor.counters import Folders, find_folders
-from lading.supervisor.engines import Bind, Device, Engine, EngineSettings, Exec, Execution, Exit, Reach, Size, Spec
+from lading.supervisor.engines import (
+    Bind,
+    Device,
+    Engine,
+    EngineSettings,
+    Exec,
+    Execution,
+    Exit,
+    Reach,
+    Size,
+    Spec,
+)
+from lading.supervisor.limits.cgroup import find_hierarchy
+from lading.supervisor.limits.counters import Folders, find_folders
 from lading.supervisor.machine import mount_table
 from lading.testing.devices import make_devices
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
@@ -45,7 +56,9 @@ class Kit:
         run = self.directory / CONTAINER
         run.mkdir(exist_ok=True)
         return EngineSettings(
-            container_uuid=CONTAINER, run_directory=str(run), cache_directory=str(self.directory / "cache")
+            container_uuid=CONTAINER,
+            run_directory=str(run),
+            cache_directory=str(self.directory / "cache"),
         )
 
     async def run(self, script: str, **more: Any) -> tuple[Exit, str, str]:
@@ -59,8 +72,12 @@ class Kit:
         try:
             await engine.prepare(self.image)
             with out.open("wb") as stdout, err.open("wb") as stderr:
-                await engine.create(Spec(command=command, stdout=stdout.fileno(), stderr=stderr.fileno(), **more))
-            ended = await asyncio.wait_for(engine.run(stop=self.stop, stop_grace=self.grace), PATIENCE)
+                await engine.create(
+                    Spec(command=command, stdout=stdout.fileno(), stderr=stderr.fileno(), **more)
+                )
+            ended = await asyncio.wait_for(
+                engine.run(stop=self.stop, stop_grace=self.grace), PATIENCE
+            )
         finally:
             await engine.remove()
         return ended, out.read_text(), err.read_text()
@@ -82,7 +99,11 @@ class Kit:
             await engine.prepare(self.image)
             with Bell(Path(made.source) / "bell") as bell:
                 await engine.create(
-                    Spec(command=("sh", "-c", "echo > /made/bell; exec sleep 60"), binds=(made,), **more)
+                    Spec(
+                        command=("sh", "-c", "echo > /made/bell; exec sleep 60"),
+                        binds=(made,),
+                        **more,
+                    )
                 )
                 task = asyncio.create_task(engine.run(stop=self.stop, stop_grace=0.1))
                 await bell.rung()
@@ -150,7 +171,9 @@ class EngineSuite:
         assert (out, err) == ("one\n", "two\n")
 
     async def test_a_large_output_arrives_whole(self, kit: Kit) -> None:
-        _, out, _ = await kit.run("i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); done")
+        _, out, _ = await kit.run(
+            "i=0; while [ $i -lt 20000 ]; do echo 0123456789; i=$((i+1)); done"
+        )
         assert len(out) == 220_000
 
     async def test_its_output_has_ended_when_the_command_has(self, kit: Kit) -> None:
@@ -160,12 +183,15 @@ class EngineSuite:
         try:
             await engine.prepare(kit.image)
             try:
-                await engine.create(Spec(command=("sh", "-c", "echo a; echo b >&2"), stdout=writing, stderr=writing))
+                await engine.create(
+                    Spec(command=("sh", "-c", "echo a; echo b >&2"), stdout=writing, stderr=writing)
+                )
             finally:
                 os.close(writing)
             await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE)
             await engine.kill()
-            # A reader that hears no end waits for seconds; one that must not wait gets BlockingIOError.
+            # A reader that hears no end waits for seconds; one that must not wait gets
+            # BlockingIOError.
             said = b""
             while piece := os.read(reading, 64):
                 said += piece
@@ -204,16 +230,26 @@ class EngineSuite:
     async def test_nothing_runs_before_it_is_told_to(self, kit: Kit) -> None:
         engine = kit.make(kit.settings)
         await engine.prepare(kit.image)
-        await engine.create(Spec(command=("sh", "-c", "echo x > /made/file"), binds=(kit.bind("/made"),)))
+        await engine.create(
+            Spec(command=("sh", "-c", "echo x > /made/file"), binds=(kit.bind("/made"),))
+        )
         await engine.remove()
         assert not (kit.directory / "made" / "file").exists()
 
     async def test_a_command_that_heeds_term_ends_by_itself(self, kit: Kit) -> None:
-        assert await kit.run_and_stop("trap 'exit 9' TERM; echo > /made/bell; while :; do sleep 0.01; done") == 9
+        assert (
+            await kit.run_and_stop(
+                "trap 'exit 9' TERM; echo > /made/bell; while :; do sleep 0.01; done"
+            )
+            == 9
+        )
 
     async def test_a_command_that_does_not_is_killed(self, kit: Kit) -> None:
         kit.grace = 0.1
-        assert await kit.run_and_stop("trap '' TERM; echo > /made/bell; while :; do sleep 0.01; done") == 137
+        assert (
+            await kit.run_and_stop("trap '' TERM; echo > /made/bell; while :; do sleep 0.01; done")
+            == 137
+        )
 
     async def test_a_command_beside_the_containers_own(self, kit: Kit) -> None:
         async with kit.running(environment=(("NAME", "value"),)) as engine:
@@ -242,9 +278,14 @@ class EngineSuite:
         assert "PATH=" in out
 
     async def test_a_terminal_has_a_size_and_is_interrupted(self, kit: Kit) -> None:
-        script = "trap 'echo interrupted; exit 3' INT; [ -t 0 ] && [ -t 1 ] && echo ready; while :; do sleep 0.1; done"
+        script = (
+            "trap 'echo interrupted; exit 3' INT; [ -t 0 ] && [ -t 1 ] && echo ready; "
+            "while :; do sleep 0.1; done"
+        )
         async with kit.running() as engine:
-            execution = await engine.execute(Exec(command=("sh", "-c", script), terminal=Size(101, 33)))
+            execution = await engine.execute(
+                Exec(command=("sh", "-c", script), terminal=Size(101, 33))
+            )
             await until(execution, "ready")
             await execution.resize(Size(90, 20))
             await execution.write(b"\x03")
@@ -261,7 +302,9 @@ class EngineSuite:
     async def test_a_command_that_is_not_there_fails(self, kit: Kit) -> None:
         async with kit.running() as engine:
             try:
-                code, out, err = await heard(await engine.execute(Exec(command=("no-such-program",))))
+                code, out, err = await heard(
+                    await engine.execute(Exec(command=("no-such-program",)))
+                )
             except ExecutionError as error:
                 code, out, err = 1, "", error.message
         assert code != 0
@@ -272,7 +315,9 @@ class EngineSuite:
         try:
             await engine.prepare(kit.image)
             script = "echo left > /made/file; exit 5"
-            await engine.create(Spec(command=("sh", "-c", script), binds=(made,), environment=(("NAME", "value"),)))
+            await engine.create(
+                Spec(command=("sh", "-c", script), binds=(made,), environment=(("NAME", "value"),))
+            )
             ended = await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
             assert ended.code == 5
             await engine.hold()
@@ -311,7 +356,9 @@ class EngineSuite:
             await engine.hold()
             first = engine.first
             assert first is not None
-            session = await engine.execute(Exec(command=("sh", "-c", "trap '' HUP TERM; echo up; exec sleep 600")))
+            session = await engine.execute(
+                Exec(command=("sh", "-c", "trap '' HUP TERM; echo up; exec sleep 600"))
+            )
             await until(session, "up")
             await engine.kill()
             assert not linux.is_running(first)
@@ -336,7 +383,15 @@ class EngineSuite:
 def layered_image() -> tuple[str, bytes]:
     """Two layers: a removed file, a directory made anew, a file replaced."""
     _, archive = tiny_image()
-    low = {"d": None, "d/gone": b"x", "d/kept": b"x", "e": None, "e/old": b"x", "f": None, "f/same": b"lower\n"}
+    low = {
+        "d": None,
+        "d/gone": b"x",
+        "d/kept": b"x",
+        "e": None,
+        "e/old": b"x",
+        "f": None,
+        "f/same": b"lower\n",
+    }
     high = {
         "d": None,
         "d/.wh.gone": b"",
@@ -374,7 +429,10 @@ def read_limits(folders: Folders) -> dict[str, int]:
         "cpu": ("cpu", "cpu.cfs_quota_us" if first else "cpu.max"),
         "pids": ("pids", "pids.max"),
     }
-    texts = {name: (folders.paths[controller] / file).read_text() for name, (controller, file) in files.items()}
+    texts = {
+        name: (folders.paths[controller] / file).read_text()
+        for name, (controller, file) in files.items()
+    }
     return {name: int(text.split()[0]) for name, text in texts.items()}
 
 
@@ -382,9 +440,12 @@ class IsolatingEngineSuite(EngineSuite):
     """What engines promise besides that really keep the command in a container."""
 
     @pytest.mark.parametrize(
-        ("cwd", "directory"), [("", "/usr/share"), (".", "/usr/share"), ("deep", "/usr/share/deep"), ("/tmp", "/tmp")]
+        ("cwd", "directory"),
+        [("", "/usr/share"), (".", "/usr/share"), ("deep", "/usr/share/deep"), ("/tmp", "/tmp")],
     )
-    async def test_what_the_record_leaves_out_is_the_image_s(self, kit: Kit, cwd: str, directory: str) -> None:
+    async def test_what_the_record_leaves_out_is_the_image_s(
+        self, kit: Kit, cwd: str, directory: str
+    ) -> None:
         settings = {
             "Entrypoint": ["sh", "-c"],
             "Cmd": ["pwd; echo $FROM $BOTH"],
@@ -393,11 +454,16 @@ class IsolatingEngineSuite(EngineSuite):
         }
         kit.image = ArchiveImage(*tiny_image(settings=settings))
         more = {"environment": (("BOTH", "record"),), "cwd": cwd}
-        assert (await kit.run_command((), **more))[:2] == (Exit(code=0), f"{directory}\nimage record\n")
+        assert (await kit.run_command((), **more))[:2] == (
+            Exit(code=0),
+            f"{directory}\nimage record\n",
+        )
         assert (await kit.run_command(("echo hers",), **more))[1] == "hers\n"
 
     async def test_a_command_that_neither_names_is_refused(self, kit: Kit) -> None:
-        with pytest.raises(ExecutionError, match="neither CMD nor ENTRYPOINT; name a command") as caught:
+        with pytest.raises(
+            ExecutionError, match="neither CMD nor ENTRYPOINT; name a command"
+        ) as caught:
             await kit.run_command(())
         assert caught.value.failure is Failure.USER
 
@@ -405,7 +471,9 @@ class IsolatingEngineSuite(EngineSuite):
         if kit.make(kit.settings).sees_private_mounts:
             pytest.skip("the caller makes them for this engine")
         memory = replace(kit.bind("/fast"), memory=1 << 20)
-        ended, out, _ = await kit.run("echo x > /fast/file; cat /fast/file /proc/mounts", binds=(memory,))
+        ended, out, _ = await kit.run(
+            "echo x > /fast/file; cat /fast/file /proc/mounts", binds=(memory,)
+        )
         assert out.startswith("x\n")
         assert [line.split()[2] for line in out.splitlines() if " /fast " in line] == ["tmpfs"]
         assert (ended.code, list((kit.directory / "fast").iterdir())) == (0, [])
@@ -414,7 +482,9 @@ class IsolatingEngineSuite(EngineSuite):
         engine = kit.make(kit.settings)
         await engine.prepare(kit.image)
         made = kit.bind("/made")
-        await engine.create(Spec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,)))
+        await engine.create(
+            Spec(command=("sh", "-c", "echo > /made/bell; sleep 1000"), binds=(made,))
+        )
         with Bell(Path(made.source) / "bell") as bell:
             task = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
             await bell.rung()
@@ -424,14 +494,20 @@ class IsolatingEngineSuite(EngineSuite):
         await engine.remove()
 
     async def test_a_read_only_bind_cannot_be_written(self, kit: Kit) -> None:
-        ended, _, _ = await kit.run("echo x > /kept/file", binds=(kit.bind("/kept", readonly=True),))
+        ended, _, _ = await kit.run(
+            "echo x > /kept/file", binds=(kit.bind("/kept", readonly=True),)
+        )
         assert ended.code != 0
         assert list((kit.directory / "kept").iterdir()) == []
 
     async def test_nested_binds_and_files(self, kit: Kit) -> None:
         outer, inner = kit.bind("/outer"), kit.bind("/inner", readonly=True)
         (kit.directory / "inner" / "file").write_text("deep\n")
-        nested = (outer, replace(inner, target="/outer/in"), Bind(f"{inner.source}/file", "/etc/some/file", True))
+        nested = (
+            outer,
+            replace(inner, target="/outer/in"),
+            Bind(f"{inner.source}/file", "/etc/some/file", True),
+        )
         _, out, _ = await kit.run("cat /outer/in/file /etc/some/file", binds=nested)
         assert out == "deep\ndeep\n"
 
@@ -456,7 +532,9 @@ class IsolatingEngineSuite(EngineSuite):
         engine = kit.make(kit.settings)
         try:
             await engine.prepare(kit.image)
-            await engine.create(Spec(command=("sh", "-c", "exit 5"), network=True, reach=Reach(api=("a:1",))))
+            await engine.create(
+                Spec(command=("sh", "-c", "exit 5"), network=True, reach=Reach(api=("a:1",)))
+            )
             await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=0.1), PATIENCE)
             await engine.hold()
             order = Exec(command=("cat", "/proc/net/tcp"))
@@ -479,11 +557,15 @@ class IsolatingEngineSuite(EngineSuite):
         assert "new" not in out
 
     async def test_using_up_the_ram_is_told(self, kit: Kit) -> None:
-        ended, _, _ = await kit.run("exec dd if=/dev/zero of=/dev/null bs=200M count=1", ram=32 << 20, vcpus=1)
+        ended, _, _ = await kit.run(
+            "exec dd if=/dev/zero of=/dev/null bs=200M count=1", ram=32 << 20, vcpus=1
+        )
         assert ended == Exit(code=137, out_of_memory=True)
 
     async def test_the_user_and_directory_of_the_image(self, kit: Kit) -> None:
-        kit.image = ArchiveImage(*tiny_image(settings={"User": "nobody", "WorkingDir": "/tmp", "Env": ["A=b"]}))
+        kit.image = ArchiveImage(
+            *tiny_image(settings={"User": "nobody", "WorkingDir": "/tmp", "Env": ["A=b"]})
+        )
         _, out, _ = await kit.run("echo $A; pwd; echo x > file && cat file; cat /proc/self/status")
         assert out.startswith("b\n/tmp\nx\n")
         assert "Uid:\t65534\t65534" in out
@@ -497,12 +579,16 @@ class IsolatingEngineSuite(EngineSuite):
         assert (ended, len(out), err.splitlines()[-1]) == (Exit(code=4), 100 << 20, "end")
 
     async def test_what_lingers_ends_with_the_command(self, kit: Kit) -> None:
-        ended, out, _ = await kit.run("sleep 987.654 & (sleep 987.654; echo late) & echo done; exit 5")
+        ended, out, _ = await kit.run(
+            "sleep 987.654 & (sleep 987.654; echo late) & echo done; exit 5"
+        )
         assert (ended, out) == (Exit(code=5), "done\n")
         assert [one for one in command_lines() if b"987.654" in one] == []
 
     @pytest.mark.parametrize(("signal", "code"), [("KILL", 137), ("TERM", 143), ("SEGV", 139)])
-    async def test_the_end_by_a_signal_is_told_as_a_shell_does(self, kit: Kit, signal: str, code: int) -> None:
+    async def test_the_end_by_a_signal_is_told_as_a_shell_does(
+        self, kit: Kit, signal: str, code: int
+    ) -> None:
         ended, _, _ = await kit.run(f"sh -c 'kill -{signal} $$'; exit $?")
         assert ended == Exit(code=code)
 
@@ -510,9 +596,15 @@ class IsolatingEngineSuite(EngineSuite):
         engine, hierarchy = kit.make(kit.settings), find_hierarchy(mount_table())
         made = kit.bind("/made")
         await engine.prepare(kit.image)
-        command = ("sh", "-c", "trap 'exit 0' TERM; echo > /made/bell; while :; do sleep 0.01; done")
+        command = (
+            "sh",
+            "-c",
+            "trap 'exit 0' TERM; echo > /made/bell; while :; do sleep 0.01; done",
+        )
         with Bell(Path(made.source) / "bell") as bell:
-            await engine.create(Spec(command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99))
+            await engine.create(
+                Spec(command=command, binds=(made,), ram=64 << 20, vcpus=2, processes=99)
+            )
             running = asyncio.create_task(engine.run(stop=kit.stop, stop_grace=kit.grace))
             await bell.rung()
             while engine.pid is None:
@@ -527,9 +619,12 @@ class IsolatingEngineSuite(EngineSuite):
 
     async def test_devices_are_there_for_who_was_given_them(self, kit: Kit) -> None:
         tree = make_devices(kit.directory / "tree", rocm=2)
-        devices = tuple(Device(f"{tree}/dev/{name}", f"/dev/{name}") for name in ("kfd", "dri/renderD129"))
+        devices = tuple(
+            Device(f"{tree}/dev/{name}", f"/dev/{name}") for name in ("kfd", "dri/renderD129")
+        )
         _, out, _ = await kit.run(
-            "ls /dev/dri; echo x > /dev/kfd && cat /dev/dri/renderD129 && echo used", devices=devices
+            "ls /dev/dri; echo x > /dev/kfd && cat /dev/dri/renderD129 && echo used",
+            devices=devices,
         )
         assert out.split() == ["renderD129", "used"]
 

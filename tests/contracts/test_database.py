@@ -1,4 +1,6 @@
-"""What every database must do: isolation, all or nothing, durability, the filter language. One suite for all."""
+"""What every database must do: isolation, all or nothing, durability, the filter language. One
+suite for all.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,22 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Conflict, Invalid
-from lading.core.filters import check_filters, check_order, check_query
-from lading.core.records import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
-from lading.core.schema import JSON, Record
+from lading.core.records.filters import check_filters, check_order, check_query
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, LOGS, REQUESTS
+from lading.core.records.schema import JSON, Record
 from lading.store import records
 from lading.store.database import Database, Interrupted
-from lading.store.sqlite import SqliteDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 from tests.databases import a_database
 
 BIG = 1000 * (1 << 50) - 1
 ROWS: list[Record] = [
-    {"name": "alpha", "properties": {"k": "v", "n": 5, "list": ["a", 1], "t": True, "z": None}, "version": 1},
+    {
+        "name": "alpha",
+        "properties": {"k": "v", "n": 5, "list": ["a", 1], "t": True, "z": None},
+        "version": 1,
+    },
     {"name": "Beta", "properties": {"k": "w", "n": 7.5, "o": {"x": 1}}, "version": 2},
     {"name": None, "properties": {}, "version": 3, "storage_classes_desired": ["default", "fast"]},
 ]
@@ -40,9 +46,18 @@ async def fill(database: Database) -> None:
     async with database.writing() as tx:
         for number, row in enumerate(ROWS):
             uuid = f"zzzzz-4zz18-00000000000000{number}"
-            common = {"uuid": uuid, "current_version_uuid": uuid, "owner_uuid": "zzzzz-tpzed-000000000000000"}
-            times = {"created_at": f"2026-01-0{number + 1}T00:00:00.000000000Z", "modified_at": f"m{number}"}
-            await records.insert(tx, COLLECTIONS, {**row, **common, **times, "portable_data_hash": f"{number}+0"})
+            common = {
+                "uuid": uuid,
+                "current_version_uuid": uuid,
+                "owner_uuid": "zzzzz-tpzed-000000000000000",
+            }
+            times = {
+                "created_at": f"2026-01-0{number + 1}T00:00:00.000000000Z",
+                "modified_at": f"m{number}",
+            }
+            await records.insert(
+                tx, COLLECTIONS, {**row, **common, **times, "portable_data_hash": f"{number}+0"}
+            )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +136,9 @@ async def test_requests_are_found_by_their_container(database: Database) -> None
         await records.insert(tx, CONTAINERS, {"uuid": "c", "state": "Running", "priority": BIG})
         await records.insert(tx, REQUESTS, {"uuid": "r", "container_uuid": "c"})
         where = check_filters([["container.state", "=", "Running"]], REQUESTS)
-        assert [row["uuid"] for row in await records.find(tx, database.dialect, REQUESTS, where)] == ["r"]
+        assert [
+            row["uuid"] for row in await records.find(tx, database.dialect, REQUESTS, where)
+        ] == ["r"]
         found = await records.get(tx, CONTAINERS, "c")
     assert found is not None
     assert found["priority"] == BIG
@@ -130,9 +147,13 @@ async def test_requests_are_found_by_their_container(database: Database) -> None
 async def test_order_page_and_distinct(database: Database) -> None:
     await fill(database)
     page = check_query(
-        {"order": ["version desc"], "limit": 1, "offset": 1, "select": ["name"]}, COLLECTIONS, max_limit=9
+        {"order": ["version desc"], "limit": 1, "offset": 1, "select": ["name"]},
+        COLLECTIONS,
+        max_limit=9,
     )
-    names = check_query({"select": ["owner_uuid"], "distinct": True, "order": "version"}, COLLECTIONS, max_limit=9)
+    names = check_query(
+        {"select": ["owner_uuid"], "distinct": True, "order": "version"}, COLLECTIONS, max_limit=9
+    )
     async with database.reading() as tx:
         assert await records.search(tx, database.dialect, COLLECTIONS, page) == [{"name": "Beta"}]
         assert len(await records.search(tx, database.dialect, COLLECTIONS, names)) == 1
@@ -155,7 +176,9 @@ async def test_nulls_come_first(database: Database) -> None:
         {"file_size_total": 1 << 70},
     ],
 )
-async def test_what_cannot_be_stored_is_the_callers_fault(database: Database, changes: Record) -> None:
+async def test_what_cannot_be_stored_is_the_callers_fault(
+    database: Database, changes: Record
+) -> None:
     await fill(database)
     uuid = "zzzzz-4zz18-000000000000000"
     with pytest.raises(Invalid):
@@ -167,15 +190,29 @@ async def test_what_cannot_be_stored_is_the_callers_fault(database: Database, ch
 
 
 async def test_texts_and_numbers_come_back_exactly(database: Database) -> None:
-    properties = {"z": 1, "a": 0.1, "big": BIG, "text": "Gr\u00fc\u00dfe \U0001f600 ' ? \\", "list": [], "none": None}
+    properties = {
+        "z": 1,
+        "a": 0.1,
+        "big": BIG,
+        "text": "Gr\u00fc\u00dfe \U0001f600 ' ? \\",
+        "list": [],
+        "none": None,
+    }
     async with database.writing() as tx:
-        await records.insert(tx, COLLECTIONS, {"uuid": "u", "name": "a ? 'b'", "properties": properties})
+        await records.insert(
+            tx, COLLECTIONS, {"uuid": "u", "name": "a ? 'b'", "properties": properties}
+        )
     async with database.reading() as tx:
         found = await records.get(tx, COLLECTIONS, "u")
-        where = check_filters([["properties.a", "=", 0.1], ["properties.big", ">=", BIG]], COLLECTIONS)
+        where = check_filters(
+            [["properties.a", "=", 0.1], ["properties.big", ">=", BIG]], COLLECTIONS
+        )
         assert len(await records.find(tx, database.dialect, COLLECTIONS, where)) == 1
     assert found is not None
-    assert (found["name"], list(found["properties"].items())) == ("a ? 'b'", list(properties.items()))
+    assert (found["name"], list(found["properties"].items())) == (
+        "a ? 'b'",
+        list(properties.items()),
+    )
 
 
 async def test_one_that_was_cancelled_leaves_nothing(database: Database) -> None:
@@ -223,7 +260,9 @@ async def test_compare_and_set(database: Database) -> None:
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {"uuid": "c", "state": "Queued"})
         unheld = {"state": "Queued", "locked_by_uuid": None}
-        assert await records.update(tx, CONTAINERS, "c", {"state": "Locked", "locked_by_uuid": "t"}, expected=unheld)
+        assert await records.update(
+            tx, CONTAINERS, "c", {"state": "Locked", "locked_by_uuid": "t"}, expected=unheld
+        )
         assert not await records.update(tx, CONTAINERS, "c", {"state": "Locked"}, expected=unheld)
         assert await records.delete(tx, CONTAINERS, "c")
         assert not await records.delete(tx, CONTAINERS, "c")
@@ -233,7 +272,9 @@ async def test_uniqueness(database: Database) -> None:
     row = {"owner_uuid": "o", "name": "n", "portable_data_hash": "x"}
     async with database.writing() as tx:
         await records.insert(tx, COLLECTIONS, {**row, "uuid": "a", "current_version_uuid": "a"})
-        await records.insert(tx, COLLECTIONS, {**row, "uuid": "b", "current_version_uuid": "b", "is_trashed": True})
+        await records.insert(
+            tx, COLLECTIONS, {**row, "uuid": "b", "current_version_uuid": "b", "is_trashed": True}
+        )
     with pytest.raises(Invalid, match="duplicate key"):
         async with database.writing() as tx:
             await records.insert(tx, COLLECTIONS, {**row, "uuid": "c", "current_version_uuid": "c"})
@@ -259,15 +300,17 @@ async def test_writers_take_turns(database: Database) -> None:
 
     await asyncio.gather(*(add() for _ in range(20)))
     async with database.reading() as tx:
-        assert [row["lock_count"] for row in await records.among(tx, CONTAINERS, "uuid", ["c"])] == [20]
+        assert [
+            row["lock_count"] for row in await records.among(tx, CONTAINERS, "uuid", ["c"])
+        ] == [20]
 
 
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from lading.core.records import LINKS
+from lading.core.records.record_types import LINKS
 from lading.store import records, schema
-from lading.store.sqlite import SqliteDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 
 async def main():
@@ -283,7 +326,9 @@ asyncio.run(main())
 
 
 async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
-    process = subprocess.Popen([sys.executable, "-c", CHILD, tmp_path / "db"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", CHILD, tmp_path / "db"], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     acknowledged = [process.stdout.readline() for _ in range(50)]
     os.kill(process.pid, signal.SIGKILL)
@@ -292,12 +337,18 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     process.wait()
     database = SqliteDatabase(tmp_path / "db", seal=make_seal())
     async with database.reading() as tx:
-        rows = await records.matching(tx, LINKS, owner_uuid="") + await records.find(tx, database.dialect, LINKS, ())
+        rows = await records.matching(tx, LINKS, owner_uuid="") + await records.find(
+            tx, database.dialect, LINKS, ()
+        )
     await database.close()
-    assert {int(line) for line in acknowledged if line.endswith("\n")} <= {int(row["uuid"]) for row in rows}
+    assert {int(line) for line in acknowledged if line.endswith("\n")} <= {
+        int(row["uuid"]) for row in rows
+    }
 
 
-async def test_one_that_fails_is_undone_alone_or_the_others_are_told_to_try_again(database: Database) -> None:
+async def test_one_that_fails_is_undone_alone_or_the_others_are_told_to_try_again(
+    database: Database,
+) -> None:
     async def add(uuid: str, *, fail: bool) -> str:
         while True:
             try:

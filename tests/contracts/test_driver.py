@@ -1,4 +1,4 @@
-"""What every driver promises (`lading.dispatch.cloud.driver`), the fake included."""
+"""What every driver promises (`lading.dispatch.fleets.cloud.drivers.driver`), the fake included."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from lading.core.instances import InstanceType
-from lading.core.sizing import GIB, Resources
-from lading.dispatch.cloud.driver import Driver, DriverSite, Instance, Spec
-from lading.dispatch.cloud.ec2 import open_ec2
-from lading.dispatch.cloud.loopback import open_loopback
+from lading.core.resources import GIB, Resources
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, Instance, Spec
+from lading.dispatch.fleets.cloud.drivers.ec2 import open_ec2
+from lading.dispatch.fleets.cloud.drivers.loopback import open_loopback
 from lading.testing.cloud import open_fake
 from tests.clouds import CLOUDS, driving, running
 from tests.ec2 import ec2_endpoint
@@ -28,7 +28,9 @@ KEY = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().
 
 @asynccontextmanager
 async def fake(tmp_path: Path, set_id: str) -> AsyncIterator[Driver]:
-    async with open_fake(DriverSite(parameters={}, tag=TAG, set_id=set_id, directory=tmp_path)) as driver:
+    async with open_fake(
+        DriverSite(parameters={}, tag=TAG, set_id=set_id, directory=tmp_path)
+    ) as driver:
         driver.quick()
         yield driver
 
@@ -50,7 +52,12 @@ async def loopback(tmp_path: Path, set_id: str) -> AsyncIterator[Driver]:
 
 @asynccontextmanager
 async def ec2(tmp_path: Path, set_id: str) -> AsyncIterator[Driver]:
-    parameters = {"Region": "us-east-1", "Endpoint": ec2_endpoint(), "AccessKeyID": "test", "SecretAccessKey": "test"}
+    parameters = {
+        "Region": "us-east-1",
+        "Endpoint": ec2_endpoint(),
+        "AccessKeyID": "test",
+        "SecretAccessKey": "test",
+    }
     site = DriverSite(parameters=parameters, tag=TAG, set_id=set_id, directory=tmp_path)
     async with open_ec2(site) as driver:
         yield driver
@@ -70,7 +77,9 @@ def through_libcloud(name: str) -> Callable[[Path, str], AbstractAsyncContextMan
 
 MakeSpec = Callable[..., Spec]
 IMAGES = {name: cloud.image for name, cloud in CLOUDS.items()}
-DRIVERS = {"fake": fake, "loopback": loopback, "ec2": ec2} | {name: through_libcloud(name) for name in CLOUDS}
+DRIVERS = {"fake": fake, "loopback": loopback, "ec2": ec2} | {
+    name: through_libcloud(name) for name in CLOUDS
+}
 
 
 @pytest.fixture(params=list(DRIVERS))
@@ -103,7 +112,9 @@ async def test_nothing_is_there_at_first(driver: Driver) -> None:
     assert await driver.list() == []
 
 
-async def test_a_vm_is_listed_with_its_tags_type_and_address(driver: Driver, spec: MakeSpec) -> None:
+async def test_a_vm_is_listed_with_its_tags_type_and_address(
+    driver: Driver, spec: MakeSpec
+) -> None:
     made = await driver.create(spec(Colour="blue"))
     (one,) = await listed(driver)
     assert one.id == made.id
@@ -120,7 +131,9 @@ async def test_vms_of_others_are_not_listed(driver: Driver, spec: MakeSpec) -> N
     await driver.destroy(other.id)
 
 
-async def test_several_have_names_and_addresses_of_their_own(driver: Driver, spec: MakeSpec) -> None:
+async def test_several_have_names_and_addresses_of_their_own(
+    driver: Driver, spec: MakeSpec
+) -> None:
     made = await asyncio.gather(*(driver.create(spec()) for _ in range(3)))
     found = await listed(driver)
     assert {one.id for one in made} == {one.id for one in found}
@@ -129,12 +142,16 @@ async def test_several_have_names_and_addresses_of_their_own(driver: Driver, spe
 
 async def test_tags_can_be_changed(driver: Driver, spec: MakeSpec) -> None:
     made = await driver.create(spec())
-    await driver.tag(made.id, {TAG: "one", "ArvadosInstanceSecret": "abc", "ArvadosIdleBehavior": "hold"})
+    await driver.tag(
+        made.id, {TAG: "one", "ArvadosInstanceSecret": "abc", "ArvadosIdleBehavior": "hold"}
+    )
     (one,) = await driver.list()
     assert one.tags["ArvadosIdleBehavior"] == "hold"
 
 
-async def test_what_is_destroyed_is_not_listed_and_may_be_destroyed_again(driver: Driver, spec: MakeSpec) -> None:
+async def test_what_is_destroyed_is_not_listed_and_may_be_destroyed_again(
+    driver: Driver, spec: MakeSpec
+) -> None:
     made = await driver.create(spec())
     await driver.destroy(made.id)
     await driver.destroy(made.id)

@@ -1,4 +1,6 @@
-"""The stub keeps to what every engine promises; the real ones are tried in tests/system/test_engines.py."""
+"""The stub keeps to what every engine promises; the real ones are tried in
+tests/system/test_engines.py.
+"""
 
 from __future__ import annotations
 

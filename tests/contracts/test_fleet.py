@@ -12,17 +12,17 @@ from signal import Signals
 import pytest
 
 from lading.core.errors import Conflict
-from lading.core.sizing import GIB, Resources
-from lading.dispatch.cloud.fleet import CloudFleet
+from lading.core.resources import GIB, Resources
 from lading.dispatch.fleet import Assignment, Fleet, FleetView
-from lading.dispatch.local import LocalFleet, LocalSettings
-from lading.dispatch.slurm import SlurmFleet, SlurmSettings
-from lading.dispatch.slurm_commands import Slurm
-from lading.dispatch.slurm_script import Site
+from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
+from lading.dispatch.fleets.local import LocalFleet, LocalSettings
+from lading.dispatch.fleets.slurm.job_script import Site
+from lading.dispatch.fleets.slurm.slurm_commands import Slurm
+from lading.dispatch.fleets.slurm.slurm_fleet import SlurmFleet, SlurmSettings
 from lading.testing.cloud import FakeCloud, Troubles
-from lading.testing.cloud_drama import SETTINGS as CLOUD
 from lading.testing.fleet import FakeFleet
-from lading.testing.slurm_programs import FakeSlurm
+from tests.simulation.cloud_scenario import SETTINGS as CLOUD
+from tests.simulation.slurm_programs import FakeSlurm
 
 ONE, TWO = "zzzzz-dz642-000000000000001", "zzzzz-dz642-000000000000002"
 
@@ -52,7 +52,9 @@ async def local(run: Path) -> AsyncIterator[Fleet]:
 async def slurm(_: Path) -> AsyncIterator[Fleet]:
     programs = FakeSlurm()
     site = Site(directory="/node", command=("supervisor",), template={})
-    quick = SlurmSettings(token="zzzzz-gj3su-000000000000000", site=site, poll_period=0.001, sinfo_period=0.001)
+    quick = SlurmSettings(
+        token="zzzzz-gj3su-000000000000000", site=site, poll_period=0.001, sinfo_period=0.001
+    )
     async with SlurmFleet(quick, Slurm(programs, timeout=1.0)) as fleet:
         yield fleet
 

@@ -13,10 +13,10 @@ import pytest
 
 from lading.blobs.app import make_app
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.remote import RemoteVolume
 from lading.blobs.s3 import S3Volume
 from lading.blobs.volume import Volume
+from lading.blobs.volume_set import Mount, Mounts
 from lading.config import Config
 from lading.core.errors import Conflict, Corrupt, NotFound
 from lading.testing.asgi import AsgiTransport
@@ -42,7 +42,9 @@ async def _any_token(_: str, /, *, writing: bool) -> None:
 def _served(volume: Volume) -> RemoteVolume:
     """A volume as another server reaches it."""
     uuid, config = "zzzzz-nyw5e-000000000000000", Config(SystemRootToken="root")
-    app = make_app(Mounts([Mount(uuid=uuid, volume=volume)]), config, clock=time.time, check_token=_any_token)
+    app = make_app(
+        Mounts([Mount(uuid=uuid, volume=volume)]), config, clock=time.time, check_token=_any_token
+    )
     return RemoteVolume(uuid, AsgiTransport(app), "root")
 
 
@@ -57,9 +59,15 @@ async def kept(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         volume, rot = _served(directory), lambda hash: _rot_file(tmp_path / "blocks", hash)
     elif request.param == "s3":
         bucket = make_bucket()
-        volume, rot = S3Volume(bucket.parameters), lambda hash: bucket.write(f"{hash[:3]}/{hash}", b"!!!")
+        volume, rot = (
+            S3Volume(bucket.parameters),
+            lambda hash: bucket.write(f"{hash[:3]}/{hash}", b"!!!"),
+        )
     else:
-        volume, rot = DirectoryVolume(tmp_path / "blocks"), lambda hash: _rot_file(tmp_path / "blocks", hash)
+        volume, rot = (
+            DirectoryVolume(tmp_path / "blocks"),
+            lambda hash: _rot_file(tmp_path / "blocks", hash),
+        )
     yield volume, rot
     await volume.close()
 
@@ -193,7 +201,9 @@ async def test_a_block_in_the_bin_can_be_put_anew(volume: Volume) -> None:
     assert len([one async for one in volume.discarded()]) == 1
 
 
-async def test_a_quarantined_block_is_said_to_be_damaged_until_it_is_put_again(kept: tuple[Volume, Rot]) -> None:
+async def test_a_quarantined_block_is_said_to_be_damaged_until_it_is_put_again(
+    kept: tuple[Volume, Rot],
+) -> None:
     volume, rot = kept
     await volume.put(_hash(b"foo"), b"foo")
     rot(_hash(b"foo"))

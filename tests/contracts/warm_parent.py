@@ -1,7 +1,9 @@
-"""A warm parent of the tests: speaks the protocol of `lading.supervisor.zygote`, runs processes that only wait.
+"""A warm parent of the tests: speaks the protocol of `lading.supervisor.process.forkserver`, runs
+processes that only wait.
 
-Its processes end by TERM, leaving their run directory behind, or by USR1, clearing it away as a tidy supervisor does.
-`--behave` and the assignment's field `behave` make it break its word in one way.
+Its processes end by TERM, leaving their run directory behind, or by USR1, clearing it away as a
+tidy supervisor does. `--behave` and the assignment's field `behave` make it break its word in one
+way.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ def main() -> None:
             handle(sock, request, options)
 
 
-def answer(sock: socket.socket, request: dict[str, Any], *, fds: tuple[int, ...] = (), **fields: Any) -> None:
+def answer(
+    sock: socket.socket, request: dict[str, Any], *, fds: tuple[int, ...] = (), **fields: Any
+) -> None:
     socket.send_fds(sock, [json.dumps({"id": request["id"], **fields}).encode()], fds)
     for descriptor in fds:
         os.close(descriptor)
@@ -113,7 +117,15 @@ def listing(sock: socket.socket, request: dict[str, Any], options: argparse.Name
     for uuid in live:
         pid = int((options.run / uuid / "lock").read_text())
         fds = (os.pidfd_open(pid),)
-        answer(sock, request, op="listed", live=[{"uuid": uuid, "pid": pid}], dead=[], more=True, fds=fds)
+        answer(
+            sock,
+            request,
+            op="listed",
+            live=[{"uuid": uuid, "pid": pid}],
+            dead=[],
+            more=True,
+            fds=fds,
+        )
     answer(sock, request, op="listed", live=[], dead=dead, more=False)
 
 

@@ -14,8 +14,9 @@ from lading.core.differences import differing
     [
         (1, 1, []),
         (1, 1.5, ["f differs (1 is asked for, it has 1.5)"]),
-        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3, 4]}}, ["f.a.b[1] differs (2 is asked for, it has 3)",
-                                                        "f.a.b[2] differs (nothing is asked for, it has 4)"]),
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3, 4]}},
+         ["f.a.b[1] differs (2 is asked for, it has 3)",
+          "f.a.b[2] differs (nothing is asked for, it has 4)"]),
         ([1], [], ["f[0] differs (1 is asked for, it has nothing)"]),
         ({"a": 1}, {}, ["f.a differs (1 is asked for, it has nothing)"]),
         ("x" * 99, "y", [f'f differs ("{"x" * 56}... is asked for, it has "y")']),

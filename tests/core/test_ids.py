@@ -19,10 +19,15 @@ def test_made_uuids_are_uuids(entropy: bytes) -> None:
 
 def test_later_uuids_sort_behind_earlier_ones() -> None:
     moments = (0, 2, 1_700_000_000_000, 1_700_000_000_002, 5_000_000_000_000)
-    made = [ids.make_ordered_uuid("zzzzz", ids.Infix.REQUEST, b"\xff" * 8, milliseconds=one) for one in moments]
+    made = [
+        ids.make_ordered_uuid("zzzzz", ids.Infix.REQUEST, b"\xff" * 8, milliseconds=one)
+        for one in moments
+    ]
     assert all(ids.is_uuid(one, ids.Infix.REQUEST) for one in made)
     assert made == sorted(made)
-    other = ids.make_ordered_uuid("zzzzz", ids.Infix.REQUEST, bytes(8), milliseconds=1_700_000_000_001)
+    other = ids.make_ordered_uuid(
+        "zzzzz", ids.Infix.REQUEST, bytes(8), milliseconds=1_700_000_000_001
+    )
     assert other[:20] == made[2][:20]
     assert other != made[2]
 

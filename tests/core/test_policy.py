@@ -8,7 +8,12 @@ from lading.core.policy import NO_LIMIT, RETRY_LIMITS, Policy
 
 def test_every_failure_class_has_a_limit_and_commands_are_not_retried() -> None:
     assert set(RETRY_LIMITS) == set(Failure)
-    assert RETRY_LIMITS[Failure.USER] == RETRY_LIMITS[Failure.OOM] == RETRY_LIMITS[Failure.TIMEOUT] == 0
+    assert (
+        RETRY_LIMITS[Failure.USER]
+        == RETRY_LIMITS[Failure.OOM]
+        == RETRY_LIMITS[Failure.TIMEOUT]
+        == 0
+    )
     assert RETRY_LIMITS[Failure.PREEMPTED] == NO_LIMIT
 
 

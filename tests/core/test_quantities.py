@@ -6,12 +6,16 @@ from lading.core.errors import Invalid
 from lading.core.quantities import parse_duration, parse_size
 
 
-@pytest.mark.parametrize(("text", "size"), [(5, 5), ("5", 5), ("1.5KiB", 1536), ("2GB", 2 * 10**9), ("1 MiB", 1 << 20)])
+@pytest.mark.parametrize(
+    ("text", "size"), [(5, 5), ("5", 5), ("1.5KiB", 1536), ("2GB", 2 * 10**9), ("1 MiB", 1 << 20)]
+)
 def test_sizes(text: str | int, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize(("text", "seconds"), [(5, 5), ("336h", 1209600), ("1m30s", 90), ("250ms", 0.25), (0.5, 0.5)])
+@pytest.mark.parametrize(
+    ("text", "seconds"), [(5, 5), ("336h", 1209600), ("1m30s", 90), ("250ms", 0.25), (0.5, 0.5)]
+)
 def test_durations(text: str | float, seconds: float) -> None:
     assert parse_duration(text) == seconds
 

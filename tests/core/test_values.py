@@ -6,7 +6,7 @@ import pytest
 
 from lading.core import values
 from lading.core.errors import Invalid
-from lading.core.jsonvalue import Json
+from lading.core.json_values import Json
 
 
 def test_what_error_messages_show_of_a_clients_text() -> None:
@@ -26,7 +26,11 @@ GOOD: list[tuple[values.Check, Json, Json]] = [
     (values.nonempty_strings, ["a"], ["a"]),
     (values.moment, "2026-01-02 03:04:05", "2026-01-02T03:04:05.000000000Z"),
     (values.pdh, "d41d8cd98f00b204e9800998ecf8427e+0", "d41d8cd98f00b204e9800998ecf8427e+0"),
-    (values.runtime_status, {"error": "x", "failure": "oom", "any": 1}, {"error": "x", "failure": "oom", "any": 1}),
+    (
+        values.runtime_status,
+        {"error": "x", "failure": "oom", "any": 1},
+        {"error": "x", "failure": "oom", "any": 1},
+    ),
     (values.environment, {"A": "b"}, {"A": "b"}),
 ]
 BAD: list[tuple[values.Check, Json, str]] = [

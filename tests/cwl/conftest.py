@@ -1,4 +1,6 @@
-"""One server for all runs of the cases, with the image of their tools and that of submitted workflows."""
+"""One server for all runs of the cases, with the image of their tools and that of submitted
+workflows.
+"""
 
 from __future__ import annotations
 

@@ -29,14 +29,17 @@ PROGRAMS = (
     "wc",
     "xargs",
 )
-# arvados-cwl-runner looks at its containers every 12 seconds and waits the rest of the time: many fit on a processor.
+# arvados-cwl-runner looks at its containers every 12 seconds and waits the rest of the time: many
+# fit on a processor.
 PARALLEL = 16
 _TIMEOUT = 1500
 
 
 @dataclass(frozen=True)
 class Way:
-    """A program that runs CWL documents, with its options. `parallel` cases go on at the same time."""
+    """A program that runs CWL documents, with its options. `parallel` cases go on at the same
+    time.
+    """
 
     name: str
     program: str
@@ -45,8 +48,15 @@ class Way:
 
 
 # The image holds programs of this machine, so cwltool runs the same ones without a container.
-CWLTOOL = Way("cwltool", "cwltool", ("--no-container", "--enable-ext", "--relax-path-checks"), os.cpu_count() or 2)
-LOCAL = Way("local", "arvados-cwl-runner", ("--local", "--compute-checksum", "--disable-reuse"), PARALLEL)
+CWLTOOL = Way(
+    "cwltool",
+    "cwltool",
+    ("--no-container", "--enable-ext", "--relax-path-checks"),
+    os.cpu_count() or 2,
+)
+LOCAL = Way(
+    "local", "arvados-cwl-runner", ("--local", "--compute-checksum", "--disable-reuse"), PARALLEL
+)
 SUBMIT = Way("submit", "arvados-cwl-runner", ("--submit", "--compute-checksum"), PARALLEL)
 
 
@@ -55,7 +65,9 @@ def add_image(cluster: Cluster) -> None:
     cluster.lading("image", "add", "--name", IMAGE, "--from-host", *PROGRAMS)
 
 
-def run_cases(way: Way, folder: Path, *, environment: dict[str, str], names: Collection[str]) -> dict[str, str]:
+def run_cases(
+    way: Way, folder: Path, *, environment: dict[str, str], names: Collection[str]
+) -> dict[str, str]:
     """Run the cases of these names; for each its fault, "" for none. Works below `folder`."""
     programs = client_environment()
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,8 +75,14 @@ def run_cases(way: Way, folder: Path, *, environment: dict[str, str], names: Col
     results = folder / "results.xml"
     command = [str(programs / "cwltest"), "--test", str(folder / "table.yml"), "--junit-verbose"]
     command += ["--tool", str(programs / way.program), "-j", str(way.parallel), "--timeout", "300"]
-    kept = {name: value for name, value in environment.items() if not name.startswith(("COV", "PYTHON"))}
-    own = {"HOME": str(folder), "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONDONTWRITEBYTECODE": "1"}
+    kept = {
+        name: value for name, value in environment.items() if not name.startswith(("COV", "PYTHON"))
+    }
+    own = {
+        "HOME": str(folder),
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     with (folder / "log").open("wb") as log:
         subprocess.run(
             [*command, "--junit-xml", str(results), "--", *way.options],
@@ -82,7 +100,11 @@ def read_results(path: Path) -> dict[str, str]:
     """For each case of a JUnit file its fault, "" for none."""
     found = {}
     for case in ElementTree.parse(path).iter("testcase"):
-        fault = next((one for name in ("failure", "skipped") if (one := case.find(name)) is not None), None)
+        fault = next(
+            (one for name in ("failure", "skipped") if (one := case.find(name)) is not None), None
+        )
         heard = (case.findtext("system-err") or "")[-4000:]
-        found[str(case.get("file"))] = "" if fault is None else f"{''.join(fault.itertext())}\n{heard}"
+        found[str(case.get("file"))] = (
+            "" if fault is None else f"{''.join(fault.itertext())}\n{heard}"
+        )
     return found

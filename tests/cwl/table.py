@@ -1,8 +1,8 @@
 """The table of cases, `cases.yml`, made into what `cwltest` reads.
 
-In our table a file is `{file: NAME, text: CONTENT}` and a directory `{folder: NAME, listing: [...]}`, so that a reader
-sees what is expected; `cwltest` gets sizes and checksums. NAME is the basename: where several files of one name come
-into one collection, their places in it differ.
+In our table a file is `{file: NAME, text: CONTENT}` and a directory `{folder: NAME, listing:
+[...]}`, so that a reader sees what is expected; `cwltest` gets sizes and checksums. NAME is the
+basename: where several files of one name come into one collection, their places in it differ.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ def write_table(path: Path, names: Collection[str]) -> None:
 
 def _translate(case: Case) -> Case:
     tool = HERE / case["tool"]
-    doc = next(line.removeprefix("doc: ") for line in tool.read_text().splitlines() if line.startswith("doc: "))
+    doc = next(
+        line.removeprefix("doc: ")
+        for line in tool.read_text().splitlines()
+        if line.startswith("doc: ")
+    )
     translated = {**case, "doc": doc, "tool": str(tool)}
     if "job" in case:
         translated["job"] = str(HERE / case["job"])
@@ -50,7 +54,11 @@ def _expected(value: Any) -> Any:
             found |= {"basename": name} if name != "Any" else {}
             return found | {key: _expected(one) for key, one in more.items()}
         case {"folder": str(name), "listing": list(listing)}:
-            return {"class": "Directory", "basename": name, "listing": [_expected(one) for one in listing]}
+            return {
+                "class": "Directory",
+                "basename": name,
+                "listing": [_expected(one) for one in listing],
+            }
         case dict():
             return {key: _expected(one) for key, one in value.items()}
         case list():

@@ -1,6 +1,7 @@
 """Every case by every way: `make cwl`.
 
-Where all ways give what the table says, each result of `arvados-cwl-runner` equals that of `cwltool`.
+Where all ways give what the table says, each result of `arvados-cwl-runner` equals that of
+`cwltool`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ class Runs:
         if name not in self._found:
             way, tag = WAYS[name]
             names = {one["id"] for one in read_cases(tag=tag)}
-            # Also cwltool's: `cwltest` loads what arvados-cwl-runner adds to it, which asks for a server at once.
+            # Also cwltool's: `cwltest` loads what arvados-cwl-runner adds to it, which asks for a
+            # server at once.
             environment = self._cluster.environment
-            self._found[name] = run_cases(way, self._folder / name, environment=environment, names=names)
+            self._found[name] = run_cases(
+                way, self._folder / name, environment=environment, names=names
+            )
         return self._found[name].get(case, "was not run")
 
 

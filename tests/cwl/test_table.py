@@ -13,12 +13,16 @@ from tests.cwl.table import HERE, read_cases, write_table
 def test_every_file_of_a_case_is_there() -> None:
     used = {HERE / case[key] for case in read_cases() for key in ("tool", "job") if key in case}
     assert {path for path in used if not path.exists()} == set()
-    tools = {path.name for path in (HERE / "cases").glob("*.cwl") if not path.name.startswith("tool-")}
+    tools = {
+        path.name for path in (HERE / "cases").glob("*.cwl") if not path.name.startswith("tool-")
+    }
     assert tools == {Path(case["tool"]).name for case in read_cases()}
 
 
 def test_a_case_either_fails_or_has_an_output() -> None:
-    assert [case["id"] for case in read_cases() if case.get("should_fail", False) == ("output" in case)] == []
+    assert [
+        case["id"] for case in read_cases() if case.get("should_fail", False) == ("output" in case)
+    ] == []
     assert len({case["id"] for case in read_cases()}) == len(read_cases())
 
 
@@ -38,7 +42,8 @@ def test_faults_of_a_run_are_read(tmp_path: Path) -> None:
     (tmp_path / "results.xml").write_text(
         "<testsuites><testsuite><testcase name='a' file='one'/><testcase name='b' file='two'>"
         "<failure message='m'>expected this</failure><system-err>heard that</system-err></testcase>"
-        "<testcase name='c' file='three'><skipped>unsupported</skipped></testcase></testsuite></testsuites>"
+        "<testcase name='c' file='three'><skipped>unsupported</skipped>"
+        "</testcase></testsuite></testsuites>"
     )
     assert read_results(tmp_path / "results.xml") == {
         "one": "", "two": "expected this\nheard that", "three": "unsupported\n",

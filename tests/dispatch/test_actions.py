@@ -10,14 +10,14 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.container import State
-from lading.core.cost import Price
-from lading.core.decisions import Decision
+from lading.core.containers.container import State
+from lading.core.containers.cost import Price
+from lading.core.containers.decisions import Decision
 from lading.core.errors import Conflict, ExecutionError, Failure, Forbidden, Unavailable
-from lading.core.sizing import Resources
+from lading.core.resources import Resources
 from lading.core.timestamps import format_time
 from lading.dispatch.actions import Actions, LockLost
-from lading.dispatch.diary import Diary
+from lading.dispatch.decision_log import Diary
 from lading.dispatch.fleet import Assignment, Order, Spending
 from lading.dispatch.queue import Queue
 from lading.testing.containers import TOKEN, FakeContainers
@@ -28,7 +28,11 @@ class Desk:
     """Actions in front of a fake server that has one queued container."""
 
     def __init__(self, fleet: FakeFleet | None = None) -> None:
-        self.server, self.fleet, self.queue = FakeContainers(), fleet or FakeFleet(), Queue(token=TOKEN)
+        self.server, self.fleet, self.queue = (
+            FakeContainers(),
+            fleet or FakeFleet(),
+            Queue(token=TOKEN),
+        )
         client = ApiClient(self.server, "secret", retry=NO_RETRY)
         self.diary = Diary(lambda: 0.0)
         self.actions = Actions(client, self.fleet, self.queue, self.diary)
@@ -130,11 +134,17 @@ async def test_what_was_lost_with_its_machine_has_cost_until_then() -> None:
     start = datetime(2026, 1, 2, tzinfo=UTC)
     desk.server.records[desk.uuid]["started_at"] = format_time(start)
     spending = Spending((Price(start, 2.0),), 0.5, start + timedelta(hours=3))
-    desk.fleet.end(desk.uuid, fate="Its instance i-1 is gone.", failure=Failure.NODE, spending=spending)
+    desk.fleet.end(
+        desk.uuid, fate="Its instance i-1 is gone.", failure=Failure.NODE, spending=spending
+    )
     await desk.actions.clean(desk.uuid)
     await desk.actions.cancel(desk.uuid)
     record = desk.server.records[desk.uuid]
-    assert (record["state"], record["cost"], record["finished_at"]) == ("Cancelled", 3.0, format_time(spending.end))
+    assert (record["state"], record["cost"], record["finished_at"]) == (
+        "Cancelled",
+        3.0,
+        format_time(spending.end),
+    )
 
 
 async def test_a_record_is_not_released_while_its_process_lives() -> None:
@@ -150,7 +160,10 @@ async def test_what_fits_nowhere_is_cancelled_with_the_reason() -> None:
     desk = Desk()
     await desk.actions.refuse(desk.uuid, why="Too large.")
     assert desk.known() is State.CANCELLED
-    assert desk.server.records[desk.uuid]["runtime_status"] == {"error": "Too large.", "failure": "user"}
+    assert desk.server.records[desk.uuid]["runtime_status"] == {
+        "error": "Too large.",
+        "failure": "user",
+    }
     assert desk.noted() == [Decision.NOT_RUN]
 
 

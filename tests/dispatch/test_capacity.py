@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.instances import NO_GPU, Gpu
-from lading.core.sizing import GIB, UNLIMITED, Resources
+from lading.core.resources import GIB, UNLIMITED, Resources
+from lading.core.scheduling.instance_types import NO_GPU, Gpu
 from lading.dispatch.capacity import measure, see_gpus
 from lading.testing.devices import make_devices
 
@@ -50,7 +50,9 @@ def test_version_1_limits(root: Path) -> None:
     assert measure(root=root, processors=8) == Resources(2, 2 * GIB, UNLIMITED)
 
 
-@pytest.mark.parametrize(("quota", "vcpus"), [("max 100000", 8), ("50000 100000", 1), ("nonsense", 8)])
+@pytest.mark.parametrize(
+    ("quota", "vcpus"), [("max 100000", 8), ("50000 100000", 1), ("nonsense", 8)]
+)
 def test_quotas(root: Path, quota: str, vcpus: int) -> None:
     write(root, "proc/self/cgroup", "0::/\n")
     write(root, "sys/fs/cgroup/cpu.max", quota)

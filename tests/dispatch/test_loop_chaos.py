@@ -1,4 +1,6 @@
-"""Everything goes wrong at once, by seed: each container still ends, and none ever runs twice at the same time."""
+"""Everything goes wrong at once, by seed: each container still ends, and none ever runs twice at
+the same time.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +8,9 @@ import asyncio
 
 import pytest
 
-from lading.core.container import State
+from lading.core.containers.container import State
 from lading.core.errors import LadingError
-from lading.core.sizing import GIB, Resources
+from lading.core.resources import GIB, Resources
 from lading.dispatch.fleet import Assignment, Process, WorkerView
 from lading.testing.containers import FakeContainers, Faults
 from lading.testing.dispatching import dispatching
@@ -21,7 +23,9 @@ FAULTS = Faults(refuse=0.1, forget=0.1, slow=5)
 
 
 class World:
-    """A fake server and a fleet whose supervisors run containers on it, with faults at each of their steps."""
+    """A fake server and a fleet whose supervisors run containers on it, with faults at each of
+    their steps.
+    """
 
     def __init__(self, seed: int) -> None:
         self.server = FakeContainers(seed=seed, faults=FAULTS, attempts=1000)

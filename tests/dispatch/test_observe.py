@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from lading.core.plan import plan
-from lading.core.reconcile import Action
-from lading.core.sizing import Resources
+from lading.core.resources import Resources
+from lading.core.scheduling.batch_planner import plan
+from lading.core.scheduling.reconcile import Action
 from lading.dispatch import observe
 from lading.dispatch.fleet import FleetView, Process, WorkerView
-from lading.dispatch.ledger import Ledger
 from lading.dispatch.queue import Queue
 from lading.dispatch.settings import Settings
+from lading.dispatch.state import Ledger
 
 WORKER = WorkerView("w", Resources(4, 40))
 
@@ -31,7 +31,13 @@ def ledger() -> Ledger:
 
 def learn(queue: Queue, uuid: str, state: str, **more: Any) -> None:
     constraints = {"vcpus": 1, "ram": 10}
-    item = {"uuid": uuid, "state": state, "priority": 1, "runtime_constraints": constraints, "locked_by_uuid": "mine"}
+    item = {
+        "uuid": uuid,
+        "state": state,
+        "priority": 1,
+        "runtime_constraints": constraints,
+        "locked_by_uuid": "mine",
+    }
     queue.merge([item | more], ticket=queue.ticket(), now=0.0)
 
 
@@ -64,7 +70,9 @@ def test_differences_from_both_sides(queue: Queue, ledger: Ledger) -> None:
     assert found == {"orphan": Action.CANCEL, "dead": Action.CLEAN, "unknown": Action.REREAD}
 
 
-def test_what_an_earlier_dispatcher_locked_is_left_while_a_worker_was_not_asked(queue: Queue, ledger: Ledger) -> None:
+def test_what_an_earlier_dispatcher_locked_is_left_while_a_worker_was_not_asked(
+    queue: Queue, ledger: Ledger
+) -> None:
     learn(queue, "adopted", "Running")
     learn(queue, "started", "Running")
     ledger.adopt(["adopted"])
@@ -96,7 +104,9 @@ def test_a_dead_process_occupies_until_it_is_cleared_away(queue: Queue, ledger: 
     assert set(occupants(queue, view(dead=False), ledger)) == {"dead"}
 
 
-def test_a_complete_container_occupies_nothing_a_cancelled_one_may(queue: Queue, ledger: Ledger) -> None:
+def test_a_complete_container_occupies_nothing_a_cancelled_one_may(
+    queue: Queue, ledger: Ledger
+) -> None:
     learn(queue, "complete", "Complete")
     learn(queue, "cancelled", "Cancelled")
     assert set(occupants(queue, view(complete=True, cancelled=True), ledger)) == {"cancelled"}
@@ -137,7 +147,9 @@ def test_what_is_being_started_counts_with_what_it_is_given(queue: Queue, ledger
     assert ledger.given("a") == Resources()
 
 
-def test_what_another_dispatcher_with_this_token_locked_is_left_alone(queue: Queue, ledger: Ledger) -> None:
+def test_what_another_dispatcher_with_this_token_locked_is_left_alone(
+    queue: Queue, ledger: Ledger
+) -> None:
     learn(queue, "locked", "Locked")
     learn(queue, "running", "Running")
     assert observe.differences(queue, view(), ledger, now=0.0) == []
@@ -158,8 +170,14 @@ def test_what_was_given_back_may_be_locked_by_another_next(queue: Queue, ledger:
 
 def test_what_the_fleet_says_of_a_process_is_its_status(queue: Queue, ledger: Ledger) -> None:
     learn(queue, "a", "Locked")
-    seen = FleetView(known=True, workers=(WORKER,), processes={"a": Process("w", note="Waiting in Slurm as job 7.")})
-    assert observe.statuses(queue, seen, ledger, now=0.0)["a"].sentence == "Waiting in Slurm as job 7."
+    seen = FleetView(
+        known=True,
+        workers=(WORKER,),
+        processes={"a": Process("w", note="Waiting in Slurm as job 7.")},
+    )
+    assert (
+        observe.statuses(queue, seen, ledger, now=0.0)["a"].sentence == "Waiting in Slurm as job 7."
+    )
 
 
 def test_what_is_being_started_counts_against_the_most(queue: Queue, ledger: Ledger) -> None:
@@ -181,13 +199,17 @@ def test_containers_that_run_workflows_are_counted_apart(queue: Queue, ledger: L
 def test_a_batch_system_takes_them_like_all_others(queue: Queue, ledger: Ledger) -> None:
     for uuid, state in (("waiting", "Queued"), ("running", "Running")):
         learn(queue, uuid, state, scheduling_parameters={"supervisor": True})
-    batch = FleetView(known=True, workers=(replace(WORKER, queues=True),), processes={"running": Process("w")})
+    batch = FleetView(
+        known=True, workers=(replace(WORKER, queues=True),), processes={"running": Process("w")}
+    )
     seen = observe.snapshot(queue, batch, ledger, now=0.0)
     assert ([one.uuid for one in seen.queue], seen.supervisors) == (["waiting"], ())
     assert [one.uuid for one in seen.workers[0].occupants] == ["running"]
 
 
-def test_what_has_not_started_is_stopped_as_soon_as_its_record_has_ended(queue: Queue, ledger: Ledger) -> None:
+def test_what_has_not_started_is_stopped_as_soon_as_its_record_has_ended(
+    queue: Queue, ledger: Ledger
+) -> None:
     learn(queue, "waits", "Cancelled")
     learn(queue, "tidies", "Cancelled")
     shown = {"waits": Process("w", waiting=True), "tidies": Process("w")}
@@ -195,21 +217,36 @@ def test_what_has_not_started_is_stopped_as_soon_as_its_record_has_ended(queue: 
     assert observe.differences(queue, seen, ledger, now=0.0) == [("waits", Action.KILL)]
 
 
-@pytest.mark.parametrize(("nodes", "machines", "seen"), [(1, 9, 8), (4, 4, 2), (4, 3, 8), (2, 4, 8)])
+@pytest.mark.parametrize(
+    ("nodes", "machines", "seen"), [(1, 9, 8), (4, 4, 2), (4, 3, 8), (2, 4, 8)]
+)
 def test_a_gang_that_no_machine_holds_is_spread_where_there_are_enough(
     queue: Queue, ledger: Ledger, nodes: int, machines: int, seen: int
 ) -> None:
-    item = {"uuid": "a", "state": "Queued", "priority": 1, "scheduling_parameters": {"nodes": nodes}}
-    queue.merge([item | {"runtime_constraints": {"vcpus": 8 // nodes, "ram": 10}}], ticket=queue.ticket(), now=0.0)
+    item = {
+        "uuid": "a",
+        "state": "Queued",
+        "priority": 1,
+        "scheduling_parameters": {"nodes": nodes},
+    }
+    queue.merge(
+        [item | {"runtime_constraints": {"vcpus": 8 // nodes, "ram": 10}}],
+        ticket=queue.ticket(),
+        now=0.0,
+    )
     kind = WorkerView("kind", Resources(3, 40), queues=True, nodes={"": machines})
-    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0).queue
+    (entry,) = observe.snapshot(
+        queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0
+    ).queue
     assert entry.need.vcpus == seen
 
 
 def test_a_gang_that_a_machine_holds_stays_together(queue: Queue, ledger: Ledger) -> None:
     learn(queue, "a", "Queued", scheduling_parameters={"nodes": 3})
     kind = WorkerView("kind", Resources(4, 40), queues=True, nodes={"": 9})
-    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0).queue
+    (entry,) = observe.snapshot(
+        queue, FleetView(known=True, workers=(kind,)), ledger, now=0.0
+    ).queue
     assert entry.need.vcpus == 3
 
 
@@ -219,22 +256,38 @@ def test_a_gang_that_a_machine_holds_stays_together(queue: Queue, ledger: Ledger
 def test_a_gang_is_judged_by_the_partitions_that_it_names(
     queue: Queue, ledger: Ledger, named: list[str], seen: int
 ) -> None:
-    """Only in `large` is a machine that holds all of it; in `few` there are not enough, and all are in `many`."""
+    """Only in `large` is a machine that holds all of it; in `few` there are not enough, and all are
+    in `many`.
+    """
     gang = {"nodes": 3, "partitions": named}
-    learn(queue, "a", "Queued", runtime_constraints={"vcpus": 2, "ram": 10}, scheduling_parameters=gang)
+    learn(
+        queue,
+        "a",
+        "Queued",
+        runtime_constraints={"vcpus": 2, "ram": 10},
+        scheduling_parameters=gang,
+    )
     counts = {"many": 3, "few": 2, "": 3}
     small = WorkerView("s", Resources(2, 40), frozenset({"many", "few"}), queues=True, nodes=counts)
-    large = WorkerView("l", Resources(8, 80), frozenset({"large"}), queues=True, closed=True, nodes={"large": 1})
-    (entry,) = observe.snapshot(queue, FleetView(known=True, workers=(small, large)), ledger, now=0.0).queue
+    large = WorkerView(
+        "l", Resources(8, 80), frozenset({"large"}), queues=True, closed=True, nodes={"large": 1}
+    )
+    (entry,) = observe.snapshot(
+        queue, FleetView(known=True, workers=(small, large)), ledger, now=0.0
+    ).queue
     assert entry.need.vcpus == seen
 
 
-def test_each_worker_of_a_gang_has_those_of_its_ranks_that_are_there(queue: Queue, ledger: Ledger) -> None:
+def test_each_worker_of_a_gang_has_those_of_its_ranks_that_are_there(
+    queue: Queue, ledger: Ledger
+) -> None:
     for uuid in ("runs", "starts"):
         learn(queue, uuid, "Locked", scheduling_parameters={"nodes": 3})
     ledger.engage("starts", now=0.0, worker="w", others=("v", "v"))
     process = Process("v", others=("w", "w"))
-    seen = FleetView(known=True, workers=(WORKER, WorkerView("v", WORKER.capacity)), processes={"runs": process})
+    seen = FleetView(
+        known=True, workers=(WORKER, WorkerView("v", WORKER.capacity)), processes={"runs": process}
+    )
     found = observe.snapshot(queue, seen, ledger, now=0.0).workers
     assert [[one.uuid for one in worker.occupants] for worker in found] == [
         ["runs", "runs", "starts"],
@@ -245,15 +298,24 @@ def test_each_worker_of_a_gang_has_those_of_its_ranks_that_are_there(queue: Queu
     assert ledger.others("starts") == ()
 
 
-def test_containers_that_were_prepared_take_their_turn_before_new_ones(queue: Queue, ledger: Ledger) -> None:
+def test_containers_that_were_prepared_take_their_turn_before_new_ones(
+    queue: Queue, ledger: Ledger
+) -> None:
     for uuid, priority in (("low", 1), ("high", 2)):
         learn(queue, uuid, "Locked", priority=priority, runtime_constraints={"vcpus": 3, "ram": 10})
     learn(queue, "getting ready", "Locked")
     learn(queue, "new", "Queued")
     asking = {uuid: Process("w", asking=True) for uuid in ("low", "high")}
-    seen = FleetView(known=True, workers=(WORKER,), processes={**asking, "getting ready": Process("w", preparing=True)})
+    seen = FleetView(
+        known=True,
+        workers=(WORKER,),
+        processes={**asking, "getting ready": Process("w", preparing=True)},
+    )
     snapshot = observe.snapshot(queue, seen, ledger, now=0.0)
     assert observe.admitted(snapshot, queue, seen) == ["high"]
     assert plan(snapshot).starts == ()
     said = observe.statuses(queue, seen, ledger, now=0.0)
-    assert said["low"].sentence == "Its image and inputs are ready; it waits for 3 VCPUs and 10 bytes RAM."
+    assert (
+        said["low"].sentence
+        == "Its image and inputs are ready; it waits for 3 VCPUs and 10 bytes RAM."
+    )

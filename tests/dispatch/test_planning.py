@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lading.core import plan as core
-from lading.core.plan import Entry, Plan, Snapshot, Status, Worker
-from lading.core.sizing import Resources
+from lading.core.resources import Resources
+from lading.core.scheduling import batch_planner as core
+from lading.core.scheduling.batch_planner import Entry, Plan, Snapshot, Status, Worker
 from lading.dispatch.planning import Standing, planning_of
 
 ONE = Entry(uuid="u", priority=1, created_at="now", need=Resources(1, 1))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lading.core.container import State
-from lading.core.sizing import Resources
+from lading.core.containers.container import State
+from lading.core.resources import Resources
 from lading.dispatch.queue import Queue
 
 MINE = "zzzzz-gj3su-000000000000001"
@@ -15,7 +15,14 @@ MINE = "zzzzz-gj3su-000000000000001"
 
 def item(uuid: str = "u", state: str = "Queued", **more: Any) -> dict[str, object]:
     constraints = {"vcpus": 1, "ram": 10}
-    return {"uuid": uuid, "state": state, "priority": 5, "created_at": "t", "runtime_constraints": constraints, **more}
+    return {
+        "uuid": uuid,
+        "state": state,
+        "priority": 5,
+        "created_at": "t",
+        "runtime_constraints": constraints,
+        **more,
+    }
 
 
 @pytest.fixture
@@ -89,10 +96,14 @@ def test_an_ended_record_never_comes_back(queue: Queue) -> None:
         ("Complete", "Running", "Running", True),
     ],
 )
-def test_events_move_states_forward_only(queue: Queue, known: str, old: str, new: str, *, enough: bool) -> None:
+def test_events_move_states_forward_only(
+    queue: Queue, known: str, old: str, new: str, *, enough: bool
+) -> None:
     queue.merge([item(state=known)], ticket=queue.ticket(), now=2.0)
     assert queue.advance("u", old=old, new=new) is enough
-    assert state(queue) is (State.RUNNING if (known, new) == ("Locked", "Running") else State(known))
+    assert state(queue) is (
+        State.RUNNING if (known, new) == ("Locked", "Running") else State(known)
+    )
 
 
 def test_events_of_unknown_containers_matter_only_while_they_are_queued(queue: Queue) -> None:
@@ -107,7 +118,9 @@ def test_an_answer_about_the_unknown_is_ignored(queue: Queue) -> None:
 
 
 @pytest.mark.parametrize("constraints", [None, {}, {"vcpus": "many", "ram": 1}])
-def test_what_cannot_be_sized_waits_without_being_planned(queue: Queue, constraints: object) -> None:
+def test_what_cannot_be_sized_waits_without_being_planned(
+    queue: Queue, constraints: object
+) -> None:
     queue.merge([item(runtime_constraints=constraints)], ticket=queue.ticket(), now=2.0)
     assert queue.entries() == ()
     assert "runtime_constraints" in queue.waiting["u"].fault
@@ -143,7 +156,14 @@ def test_a_gang_needs_what_all_its_containers_do(queue: Queue) -> None:
     queue.merge([gang], ticket=queue.ticket(), now=2.0)
     (entry,) = queue.entries()
     assert (entry.need, entry.growth) == (Resources(3, 30), Resources())
-    queue.answer({"uuid": "u", "state": "Locked", "priority": 5, "runtime_constraints": {"vcpus": 1, "ram": 10}})
+    queue.answer(
+        {
+            "uuid": "u",
+            "state": "Locked",
+            "priority": 5,
+            "runtime_constraints": {"vcpus": 1, "ram": 10},
+        }
+    )
     record = queue.get("u")
     assert record is not None
     assert record.need == Resources(3, 30)

@@ -9,9 +9,9 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.retry import NO_RETRY
-from lading.core.container import State
+from lading.core.containers.container import State
 from lading.core.errors import Conflict, Unauthenticated
-from lading.core.sizing import GIB, Resources
+from lading.core.resources import GIB, Resources
 from lading.dispatch.fleet import Assignment, Process, WorkerView
 from lading.dispatch.run import run
 from lading.dispatch.settings import Settings
@@ -67,7 +67,9 @@ async def test_the_end_of_a_process_makes_room_at_once(server: FakeContainers) -
         await server.until(second, State.LOCKED)
 
 
-async def test_a_complete_container_makes_room_before_its_supervisor_ends(server: FakeContainers) -> None:
+async def test_a_complete_container_makes_room_before_its_supervisor_ends(
+    server: FakeContainers,
+) -> None:
     fleet = FakeFleet([SMALL])
     first, second = server.add(), server.add()
     async with dispatching(server, fleet, settings=EVENTS_ONLY):
@@ -78,7 +80,9 @@ async def test_a_complete_container_makes_room_before_its_supervisor_ends(server
         assert fleet.processes[first].alive
 
 
-async def test_a_container_whose_end_was_heard_is_not_asked_for_again(server: FakeContainers) -> None:
+async def test_a_container_whose_end_was_heard_is_not_asked_for_again(
+    server: FakeContainers,
+) -> None:
     fleet = FakeFleet([SMALL])
     async with dispatching(server, fleet, settings=EVENTS_ONLY):
         uuid = server.add()
@@ -135,7 +139,9 @@ async def test_a_crashed_container_is_cleaned_then_cancelled(server: FakeContain
         fleet.end(uuid)
         await server.until(uuid, State.CANCELLED)
         assert fleet.cleaned == [uuid]
-        await server.wait_for(lambda: "cleaned_up_crashed" in [kind for _, kind, _ in server.decisions])
+        await server.wait_for(
+            lambda: "cleaned_up_crashed" in [kind for _, kind, _ in server.decisions]
+        )
     assert server.records[uuid]["runtime_status"]["failure"] == "infrastructure"
     assert (uuid, "cleaned_up_crashed") in [(one, kind) for one, kind, _ in server.decisions]
 
@@ -151,7 +157,9 @@ async def test_a_supervisor_that_ends_before_running_is_tried_again(server: Fake
     assert server.locks[uuid] == 2
 
 
-async def test_a_new_dispatcher_adopts_what_runs_and_clears_up_what_died(server: FakeContainers) -> None:
+async def test_a_new_dispatcher_adopts_what_runs_and_clears_up_what_died(
+    server: FakeContainers,
+) -> None:
     alive, dead, unlocked = server.add(), server.add(), server.add()
     server.hold(alive, State.RUNNING)
     server.hold(dead, State.RUNNING)
@@ -165,7 +173,9 @@ async def test_a_new_dispatcher_adopts_what_runs_and_clears_up_what_died(server:
     assert fleet.processes[alive].alive
 
 
-async def test_nothing_happens_while_the_processes_are_unknown(server: FakeContainers, client: ApiClient) -> None:
+async def test_nothing_happens_while_the_processes_are_unknown(
+    server: FakeContainers, client: ApiClient
+) -> None:
     running = server.add()
     server.hold(running, State.RUNNING)
     fleet = FakeFleet(processes={running: Process("w1")}, known=False)
@@ -199,7 +209,9 @@ async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
 ) -> None:
     fleet, ready = FakeFleet(known=False), list[bool]()
     fleet.trouble = "the cloud does not answer"
-    task = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), on_ready=lambda: ready.append(True)))
+    task = asyncio.create_task(
+        run(client, fleet, QUICK, events=server.events(), on_ready=lambda: ready.append(True))
+    )
     uuid = server.add()
     await server.wait_for(lambda: uuid in server.statuses)
     assert ready == [True]
@@ -210,7 +222,9 @@ async def test_trouble_with_the_provider_does_not_keep_it_from_being_ready(
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_second_dispatcher_with_the_same_token_is_refused(server: FakeContainers, client: ApiClient) -> None:
+async def test_a_second_dispatcher_with_the_same_token_is_refused(
+    server: FakeContainers, client: ApiClient
+) -> None:
     fleet, other, uuid = FakeFleet(), FakeFleet(), server.add()
     first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
     await server.until(uuid, State.LOCKED)
@@ -223,7 +237,9 @@ async def test_a_second_dispatcher_with_the_same_token_is_refused(server: FakeCo
     assert server.holder == ""
 
 
-async def test_one_whose_token_was_taken_over_ends(server: FakeContainers, client: ApiClient) -> None:
+async def test_one_whose_token_was_taken_over_ends(
+    server: FakeContainers, client: ApiClient
+) -> None:
     fleet, uuid = FakeFleet(), server.add()
     first = asyncio.create_task(run(client, fleet, QUICK, events=server.events(), holder="a:/x"))
     await server.until(uuid, State.LOCKED)
@@ -317,14 +333,18 @@ async def test_what_fits_nowhere_is_left_to_others_if_there_may_be_any(
     fleet = FakeFleet([SMALL], work=lambda told: _ended(server, told))
     huge = server.add(vcpus=64)
     async with dispatching(server, fleet, settings=replace(QUICK, only=only, misfit_patience=0.0)):
-        await server.wait_for(lambda: (huge, "decided_not_to_run") in [one[:2] for one in server.decisions])
+        await server.wait_for(
+            lambda: (huge, "decided_not_to_run") in [one[:2] for one in server.decisions]
+        )
         await server.until(huge, state)
         await server.until(server.add(), State.COMPLETE)
         await server.until(huge, state)
     assert server.locks.get(huge, 0) == 0
     assert huge not in fleet.started
     said = server.records[huge].get("runtime_status", {})
-    assert said == {} or ("Too large for this dispatcher" in said["error"] and said["failure"] == "user")
+    assert said == {} or (
+        "Too large for this dispatcher" in said["error"] and said["failure"] == "user"
+    )
     assert bool(said) == only
 
 
@@ -399,6 +419,8 @@ async def test_a_long_queue_is_read_in_windows(server: FakeContainers) -> None:
         server.finish(assignment.uuid, assignment.token)
 
     uuids = [server.add() for _ in range(40)]
-    async with dispatching(server, FakeFleet(work=work), settings=Settings(window=8, poll_interval=3600)):
+    async with dispatching(
+        server, FakeFleet(work=work), settings=Settings(window=8, poll_interval=3600)
+    ):
         for uuid in uuids:
             await server.until(uuid, State.COMPLETE)

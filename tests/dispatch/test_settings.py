@@ -9,4 +9,6 @@ def test_pauses_grow_and_patience_outlasts_an_outage() -> None:
     defaults = Settings()
     assert 0 < defaults.retry_first < defaults.retry_longest
     assert defaults.kill_interval < defaults.kill_patience
-    assert defaults.kill_patience > 600, "a supervisor may go on trying to reach the API for ten minutes"
+    assert defaults.kill_patience > 600, (
+        "a supervisor may go on trying to reach the API for ten minutes"
+    )

@@ -1,4 +1,6 @@
-"""`python -m tests.docs PLACE...`: play pages and print every command whose output is not the one that is shown."""
+"""`python -m tests.docs PLACE...`: play pages and print every command whose output is not the one
+that is shown.
+"""
 
 from __future__ import annotations
 

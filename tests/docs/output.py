@@ -1,8 +1,8 @@
 """Whether a command printed what a page shows, but for what differs from run to run.
 
-Identifiers, hashes, secrets, times, durations, sizes and fractions may be others; `...` and `…` stand for any text;
-white space is not compared. The same identifier in a page is the same one in a run: it is bound when it is first
-printed, and replaced in later commands and outputs.
+Identifiers, hashes, secrets, times, durations, sizes and fractions may be others; `...` and `…`
+stand for any text; white space is not compared. The same identifier in a page is the same one in a
+run: it is bound when it is first printed, and replaced in later commands and outputs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _FREE: Final = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?", r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d", r"\d{4}-\d\d-\d\d \d\d:\d\d"),
     (rf"\b\d+(?:\.\d+)? {_UNIT}(?![\w])", rf"\d+(?:\.\d+)? {_UNIT}"),
-    (rf"\b\d+(?:\.\d+)? {_TIME}(?![\w])(?: \d+ {_TIME}(?![\w]))?", rf"\d+(?:\.\d+)? {_TIME}(?: \d+ {_TIME})?"),
+    (
+        rf"\b\d+(?:\.\d+)? {_TIME}(?![\w])(?: \d+ {_TIME}(?![\w]))?",
+        rf"\d+(?:\.\d+)? {_TIME}(?: \d+ {_TIME})?",
+    ),
     (r"\b\d+ %", r"\d+ %"),
     (r"(?<![\d.])\d+\.\d+(?![\d.])", r"\d+(?:\.\d+)?(?:e-?\d+)?"),
     (r"\.\.\.|…", r".*?"),
@@ -44,7 +47,9 @@ class Bindings:
         self.known: dict[str, str] = {}
 
     def command(self, text: str) -> str:
-        """A command of the page as it is run. Raises ValueError for an identifier that nothing printed."""
+        """A command of the page as it is run. Raises ValueError for an identifier that nothing
+        printed.
+        """
         for shown, name in sorted(self.known.items(), key=lambda one: -len(one[0])):
             text = text.replace(shown, name)
         for kind, shape, _ in _KINDS[1:3]:

@@ -1,9 +1,10 @@
 """Console blocks of the documentation: where they are, what they run, and why some are not run.
 
-A block is fenced as `console`. Lines after a prompt (`$ ` or `# `) are commands, with what belongs to them: lines after
-a backslash, here-documents, open quotes. The other lines are the output of the command before them. A comment directly
-above a block marks it: `<!-- not run: REASON -->`, `<!-- long -->` for a block that takes minutes, `<!-- with NAME -->`
-for one that is played at another site than the rest of the page, `<!-- with NAME, long -->`.
+A block is fenced as `console`. Lines after a prompt (`$ ` or `# `) are commands, with what belongs
+to them: lines after a backslash, here-documents, open quotes. The other lines are the output of the
+command before them. A comment directly above a block marks it: `<!-- not run: REASON -->`, `<!--
+long -->` for a block that takes minutes, `<!-- with NAME -->` for one that is played at another
+site than the rest of the page, `<!-- with NAME, long -->`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 _FENCE: Final = re.compile(r"^(`{3,})([^\n`]*)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 _MARK: Final = re.compile(
-    r"<!--\s*(?:not run:(?P<reason>(?:(?!-->).)*)|(?:with (?P<site>\w+))?,?\s*(?P<long>long)?\s*)-->\s*\Z", re.DOTALL
+    r"<!--\s*(?:not run:(?P<reason>(?:(?!-->).)*)|"
+    r"(?:with (?P<site>\w+))?,?\s*(?P<long>long)?\s*)-->\s*\Z",
+    re.DOTALL,
 )
 _PROMPT: Final = re.compile(r"(?:\$|#) (?=\S)")
 _HERE: Final = re.compile(r"<<-?\s*['\"]?(\w+)")
@@ -27,7 +30,9 @@ _SHELLS: Final = ("sh", "bash", "shell")
 
 @dataclass(frozen=True)
 class Step:
-    """One command and the output that the page shows for it, "" for none; `line` is its line in the page."""
+    """One command and the output that the page shows for it, "" for none; `line` is its line in the
+    page.
+    """
 
     line: int
     command: str
@@ -54,7 +59,9 @@ class Block:
     @property
     def has_commands(self) -> bool:
         """Whether it shows commands at a prompt, or is a shell script."""
-        return self.language in (*_SHELLS, "console") or bool(re.search(r"^\$ \S", self.text, re.MULTILINE))
+        return self.language in (*_SHELLS, "console") or bool(
+            re.search(r"^\$ \S", self.text, re.MULTILINE)
+        )
 
     @property
     def steps(self) -> list[Step]:

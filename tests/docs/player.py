@@ -1,7 +1,7 @@
 """Plays pages: each in a shell of its own, in a fresh home directory and in namespaces of its own.
 
-The network, the processes and the mounts of a page are seen by nothing else, so that every page can use the default
-port and directories, and whatever it started ends with it.
+The network, the processes and the mounts of a page are seen by nothing else, so that every page can
+use the default port and directories, and whatever it started ends with it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,17 @@ _PATIENCE: Final = 120.0
 _LATE: Final = 30.0
 """Seconds for the output of a command that goes on in the background."""
 _PARTING: Final = 30.0
-_ASKING: Final = ("lading request why", "lading request logs --dispatch", "lading instance list", "squeue", "curl ")
+_ASKING: Final = (
+    "lading request why",
+    "lading request logs --dispatch",
+    "lading instance list",
+    "squeue",
+    "curl ",
+)
 """Commands that change nothing: what they show may come a moment after the command before."""
-# Commands are read from descriptor 8, one file each; exit codes go to descriptor 9. The shell is not the first process
-# of its namespace: daemons take a parent with the number 1 for an init that has started them.
+# Commands are read from descriptor 8, one file each; exit codes go to descriptor 9. The shell is
+# not the first process of its namespace: daemons take a parent with the number 1 for an init that
+# has started them.
 _LOOP: Final = f"""
 set +m
 ip link set lo up
@@ -71,7 +78,9 @@ class Player:
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.codes, selectors.EVENT_READ)
             if not waiting.select(timeout):
-                raise Mismatch(f"$ {command}\nhas not ended after {timeout:g} s; it printed:\n{_read(file)}")
+                raise Mismatch(
+                    f"$ {command}\nhas not ended after {timeout:g} s; it printed:\n{_read(file)}"
+                )
         line = b""
         while not line.endswith(b"\n"):
             piece = os.read(self.codes, 16)
@@ -87,7 +96,9 @@ class Player:
             raise Mismatch(f"the preparation ended with {code}:\n{_read(file)}")
 
     def play(self, page: str, step: Step, *, timeout: float = _PATIENCE) -> None:
-        """Run a command of a page. Raises Mismatch when its output is not the one that is shown, or it fails."""
+        """Run a command of a page. Raises Mismatch when its output is not the one that is shown, or
+        it fails.
+        """
         where = f"{page}:{step.line}"
         try:
             command = self.bindings.command(step.command)
@@ -102,7 +113,9 @@ class Player:
         until = time.monotonic() + (_LATE if is_background or is_asking else 0.0)
         while not self.bindings.match(step.output, _read(file)):
             if time.monotonic() >= until:
-                raise Mismatch(f"{where}: $ {command}\nSHOWN:\n{step.output}\nPRINTED ({code}):\n{_read(file)}")
+                raise Mismatch(
+                    f"{where}: $ {command}\nSHOWN:\n{step.output}\nPRINTED ({code}):\n{_read(file)}"
+                )
             time.sleep(0.1)
             if is_asking:
                 code, file = self.run(command, timeout=timeout)
@@ -121,7 +134,9 @@ class Player:
 
 @contextmanager
 def playing(directory: Path, variables: dict[str, str] | None = None) -> Iterator[Player]:
-    """A shell with an empty home directory below `directory`; at the end all ends that it started."""
+    """A shell with an empty home directory below `directory`; at the end all ends that it
+    started.
+    """
     home = directory / "home"
     for path in (home, directory / "commands"):
         path.mkdir()
@@ -136,9 +151,11 @@ def playing(directory: Path, variables: dict[str, str] | None = None) -> Iterato
         **(variables or {}),
     }
     process = subprocess.Popen(
-        ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc",
+        ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork",
+         "--kill-child", "--mount-proc",
          "bash", "-c", 'bash -c "$0"; exit', f"exec 8<&{commands_out} 9>&{codes_in}\n{_LOOP}"],
-        env=environment, pass_fds=(commands_out, codes_in), stdin=subprocess.DEVNULL, start_new_session=True,
+        env=environment, pass_fds=(commands_out, codes_in), stdin=subprocess.DEVNULL,
+        start_new_session=True,
     )  # fmt: skip
     os.close(commands_out)
     os.close(codes_in)
@@ -156,7 +173,8 @@ def playing(directory: Path, variables: dict[str, str] | None = None) -> Iterato
 
 
 _END: Final = f"""
-for uuid in $(lading request list --state Committed --json 2>/dev/null | grep -o '[a-z0-9]*-xvhdp-[a-z0-9]*'); do
+for uuid in $(lading request list --state Committed --json 2>/dev/null |
+        grep -o '[a-z0-9]*-xvhdp-[a-z0-9]*'); do
     lading request cancel "$uuid" || :
 done
 pids=$(jobs -p)
@@ -179,7 +197,9 @@ def _remove_cgroups(clusters: Sequence[str]) -> None:
     for cluster in clusters:
         for path in left_cgroups(cluster):
             groups = [*Path(path).rglob("*"), Path(path)]
-            for group in sorted((one for one in groups if one.is_dir()), key=lambda one: -len(one.parts)):
+            for group in sorted(
+                (one for one in groups if one.is_dir()), key=lambda one: -len(one.parts)
+            ):
                 with contextlib.suppress(OSError):
                     group.rmdir()
 

@@ -1,4 +1,5 @@
-"""`python -m tests.docs.services NAME DIR`: a service beside a page, in the namespaces of its shell, until it is ended.
+"""`python -m tests.docs.services NAME DIR`: a service beside a page, in the namespaces of its
+shell, until it is ended.
 
 It writes `DIR/env`, to be sourced, when it serves.
 """
@@ -16,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from lading.testing.slurm import running_slurm
 from tests.postgres import BINARIES
+from tests.system.slurm_cluster import running_slurm
 
 Variables = Mapping[str, str]
 
@@ -42,9 +43,12 @@ def postgresql(root: Path) -> Iterator[Variables]:
     def as_user(*command: str) -> list[str]:
         return ["su", "postgres", "-s", "/bin/sh", "-c", " ".join(command)]
 
-    subprocess.run(as_user(f"{BINARIES}/initdb", "-A", "scram-sha-256", "--auth-local=peer", "-D", str(data)),
+    subprocess.run(as_user(f"{BINARIES}/initdb", "-A", "scram-sha-256", "--auth-local=peer",
+                           "-D", str(data)),
                    check=True, cwd="/", stdout=subprocess.DEVNULL)  # fmt: skip
-    server = subprocess.Popen(as_user("exec", f"{BINARIES}/postgres", "-D", str(data), "-k", str(sockets)), cwd="/")
+    server = subprocess.Popen(
+        as_user("exec", f"{BINARIES}/postgres", "-D", str(data), "-k", str(sockets)), cwd="/"
+    )
     try:
         while not (sockets / ".s.PGSQL.5432").exists():
             time.sleep(0.05)

@@ -1,4 +1,6 @@
-"""What each page takes for granted: shell commands that run before its first block, and what the machine must have."""
+"""What each page takes for granted: shell commands that run before its first block, and what the
+machine must have.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,19 @@ UP: Final = """
 lading up >up.out 2>&1 &
 until grep -q ready up.out; do kill -0 $! || { cat up.out; return 1; }; sleep 0.05; done
 """
-TOOLS: Final = f"{UP}\nlading image add --name tools:1 --from-host sh sleep cat awk grep sort seq wc ls ps true\n"
+TOOLS: Final = (
+    f"{UP}\n"
+    "lading image add --name tools:1 --from-host sh sleep cat awk grep sort seq wc ls ps true\n"
+)
 PHAGE: Final = f"""
 mkdir -p phage/steps; echo notes >phage/steps/notes.txt
 cp {ROOT}/examples/phage/README.md {ROOT}/examples/phage/*.fa {ROOT}/examples/phage/*.gz phage
 """
 CHECKOUT: Final = f"""
 mkdir checkout; cd checkout
-for one in Makefile scripts requirements pyproject.toml src examples .venv; do ln -s "{ROOT}/$one" .; done
+for one in Makefile scripts requirements pyproject.toml src examples .venv; do
+    ln -s "{ROOT}/$one" .
+done
 """
 COUNTS: Final = "printf 'b\\t1\\na\\t2\\n' >counts.tsv\n"
 
@@ -79,8 +86,15 @@ def docker(directory: Path) -> Iterator[Variables]:
     with running_docker_daemon() as daemon:
         variables = {"DOCKER_HOST": f"unix://{daemon.socket}"}
         (directory / "root").mkdir()
-        archive = subprocess.run(["tar", "-C", directory / "root", "-c", "."], capture_output=True, check=True).stdout
-        subprocess.run(["docker", "import", "-", "debian:12"], env=os.environ | variables, input=archive, check=True)
+        archive = subprocess.run(
+            ["tar", "-C", directory / "root", "-c", "."], capture_output=True, check=True
+        ).stdout
+        subprocess.run(
+            ["docker", "import", "-", "debian:12"],
+            env=os.environ | variables,
+            input=archive,
+            check=True,
+        )
         yield variables
 
 
@@ -89,16 +103,22 @@ SLURM: Final = f"""{service("slurm")}
 mkdir -p hooks
 {
     serve(
-        "Containers: {Dispatcher: slurm, ReserveExtraRAM: 0, SLURM: {PollPeriod: 500ms, NodeDirectory: /home/ann/node,"
-        " HookDirectory: /home/ann/hooks}}"
+        "Containers: {Dispatcher: slurm, ReserveExtraRAM: 0, "
+        "SLURM: {PollPeriod: 500ms, NodeDirectory: /home/ann/node, "
+        "HookDirectory: /home/ann/hooks}}"
     )
 }
 lading image add --name tools:1 --from-host sh sleep seq
 """
 ONE_AT_A_TIME: Final = serve("Local: {MaxContainers: 1}")
-IMAGE: Final = "lading image add --name tools:1 --from-host sh sleep cat awk grep sort seq wc ls ps true"
+IMAGE: Final = (
+    "lading image add --name tools:1 --from-host sh sleep cat awk grep sort seq wc ls ps true"
+)
 SFTP: Final = f"{UP}\n{IMAGE} python3 /usr/lib/openssh/sftp-server\necho 1,2 >results.csv\n{ENTER}"
-SOME: Final = f"mkdir phage; cp {ROOT}/examples/phage/lambda_phage.fa {ROOT}/examples/phage/reads_1.fq.gz phage\n"
+SOME: Final = (
+    "mkdir phage; "
+    f"cp {ROOT}/examples/phage/lambda_phage.fa {ROOT}/examples/phage/reads_1.fq.gz phage\n"
+)
 COLLECTION: Final = """
 mkdir -p data/sub; seq 100 >data/sub/reads.fq; echo "local file" >local.txt
 UUID=$(lading put --json data | grep -o '[a-z0-9]*-4zz18-[a-z0-9]*' | head -n 1)
@@ -142,7 +162,8 @@ until grep -q ready up.out; do kill -0 $! || { cat up.out; return 1; }; sleep 0.
 SITES: Final[Mapping[str, Site]] = {
     "README.md": Site(CHECKOUT, ("crun",)),
     "docs/tour.md": Site(
-        f"{TOOLS}cp {ROOT}/examples/phage/lambda_phage.fa .; mkdir reads; cp {ROOT}/examples/phage/*.gz reads\n",
+        f"{TOOLS}cp {ROOT}/examples/phage/lambda_phage.fa .; "
+        f"mkdir reads; cp {ROOT}/examples/phage/*.gz reads\n",
         ("crun",),
         arvados,
     ),
@@ -151,9 +172,13 @@ SITES: Final[Mapping[str, Site]] = {
     "docs/shell.md": Site(SFTP, ("crun", "ssh", "scp", "curl")),
     "docs/sharing.md": Site(UP + SOME + "lading put phage\n" + ENTER, ("curl",)),
     "docs/data.md": Site(UP + PHAGE),
-    "docs/images.md": Site(service("registry") + UP + SAVED, ("crun", "docker-registry", "bowtie2"), docker),
+    "docs/images.md": Site(
+        service("registry") + UP + SAVED, ("crun", "docker-registry", "bowtie2"), docker
+    ),
     "docs/mount.md": Site(UP + SOME + "lading put phage\n", ("fusermount3",)),
-    "docs/collections.md": Site(UP + ENTER + COLLECTION, ("cadaver", "mount.davfs", "curl", "unzip")),
+    "docs/collections.md": Site(
+        UP + ENTER + COLLECTION, ("cadaver", "mount.davfs", "curl", "unzip")
+    ),
     "docs/backup.md": Site(TOOLS, ("crun",)),
     "docs/arvados.md": Site(CHECKOUT, ("bowtie2", "fusermount3"), arvados),
     "docs/dispatchers.md": Site(TOOLS, ("crun",)),

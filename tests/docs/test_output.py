@@ -28,7 +28,8 @@ def test_what_may_differ(shown: str, printed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed"), [("exit code 0", "exit code 1"), ("a", "a b"), (f"{ONE} {ONE}", f"{ONE} {TWO}")]
+    ("shown", "printed"),
+    [("exit code 0", "exit code 1"), ("a", "a b"), (f"{ONE} {ONE}", f"{ONE} {TWO}")],
 )
 def test_what_may_not(shown: str, printed: str) -> None:
     assert not Bindings().match(shown, printed)

@@ -1,1 +1,3 @@
-"""Generated calls: by the OpenAPI document, and real bodies with something wrong in them. `make fuzz` makes many."""
+"""Generated calls: by the OpenAPI document, and real bodies with something wrong in them. `make
+fuzz` makes many.
+"""

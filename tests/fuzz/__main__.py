@@ -1,8 +1,9 @@
-"""`python -m tests.fuzz [--calls N] [--bodies N] [--manifests N] [--daemon N] [--seed N]`: what is made up at random.
+"""`python -m tests.fuzz [--calls N] [--bodies N] [--manifests N] [--daemon N] [--seed N]`: what is
+made up at random.
 
-Spoiled manifests; generated calls to the daemon of HPC containers, and to an API in this process, on both databases.
-A part whose number is 0 is left out. Each says when it begins, since on a busy machine it is silent for many minutes;
-one that breaks off does not keep the others from running.
+Spoiled manifests; generated calls to the daemon of HPC containers, and to an API in this process,
+on both databases. A part whose number is 0 is left out. Each says when it begins, since on a busy
+machine it is silent for many minutes; one that breaks off does not keep the others from running.
 """
 
 from __future__ import annotations
@@ -30,12 +31,24 @@ from tests.postgres import running_postgres
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run all; print what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz")
-    parser.add_argument("--calls", type=int, default=20_000, help="calls by the OpenAPI document (20000)")
-    parser.add_argument("--bodies", type=int, default=5_000, help="calls with spoiled bodies (5000)")
-    parser.add_argument("--manifests", type=int, default=1_000_000, help="spoiled manifests (1000000)")
-    parser.add_argument("--daemon", type=int, default=10_000, help="calls to the daemon of HPC containers (10000)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats a run (the time)")
-    parser.add_argument("--database", action="append", choices=["sqlite", "postgresql"], help="one of them (both)")
+    parser.add_argument(
+        "--calls", type=int, default=20_000, help="calls by the OpenAPI document (20000)"
+    )
+    parser.add_argument(
+        "--bodies", type=int, default=5_000, help="calls with spoiled bodies (5000)"
+    )
+    parser.add_argument(
+        "--manifests", type=int, default=1_000_000, help="spoiled manifests (1000000)"
+    )
+    parser.add_argument(
+        "--daemon", type=int, default=10_000, help="calls to the daemon of HPC containers (10000)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=int(time.time()), help="repeats a run (the time)"
+    )
+    parser.add_argument(
+        "--database", action="append", choices=["sqlite", "postgresql"], help="one of them (both)"
+    )
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     print(f"seed {options.seed}", flush=True)
@@ -76,7 +89,10 @@ def _try_api(name: str, calls: int, bodies: int, seed: int) -> bool:
     for fault in faults[:50]:
         print(fault)
     statuses = ", ".join(f"{status}: {count}" for status, count in sorted(site.statuses.items()))
-    print(f"{name}: {sum(site.statuses.values())} calls ({statuses}), {len(faults)} faults", flush=True)
+    print(
+        f"{name}: {sum(site.statuses.values())} calls ({statuses}), {len(faults)} faults",
+        flush=True,
+    )
     return bool(faults)
 
 
@@ -105,7 +121,8 @@ def _try_manifests(count: int, seed: int) -> bool:
         print(fault)
     seconds = time.monotonic() - began
     print(
-        f"manifests: {count} spoiled, {taken} taken, the others refused, {len(faults)} faults, {seconds:.0f} s",
+        f"manifests: {count} spoiled, {taken} taken, the others refused, {len(faults)} faults, "
+        f"{seconds:.0f} s",
         flush=True,
     )
     return bool(faults)

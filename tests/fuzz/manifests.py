@@ -1,8 +1,10 @@
-"""Manifests spoiled at random: each is refused in plain words or is a manifest, whatever it is made of.
+"""Manifests spoiled at random: each is refused in plain words or is a manifest, whatever it is made
+of.
 
-What holds of every text: the only error is Malformed, of one short line. What is taken can be rendered, read again and
-rendered to the same; it says the same of itself before and after; as a tree it gives a normalised manifest, which is
-its own normal form; and the work grows with the text. Hostile shapes of growing size are timed for the last.
+What holds of every text: the only error is Malformed, of one short line. What is taken can be
+rendered, read again and rendered to the same; it says the same of itself before and after; as a
+tree it gives a normalised manifest, which is its own normal form; and the work grows with the text.
+Hostile shapes of growing size are timed for the last.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
-from lading.core import filetree, locator, manifest
+from lading.core.data import filetree, locator, manifest
 from lading.core.errors import LadingError, Malformed
 
 _BLOCKS = (
@@ -21,10 +23,11 @@ _BLOCKS = (
     f"0cc175b9c0f1b6a831c399e269772661+67108864+A{'5' * 40}@7fffffff",
 )
 _WORDS = (
-    " ", "  ", "\n", "\n\n", "\r", "\t", "\0", "\x7f", "\x85", "\u2028", "\ufeff", "\ud800", "\U0001f9ec", "é",
-    ".", "..", "./", "/", "//", "/.", "/..", ":", "::", "+", "+A", "@", "\\", "\\0", "\\056", "\\056\\056", "\\057",
-    "\\000", "\\377", "\\303\\251", "\\012", "\\040", "\\134056", "0:0:\\056", "0:0:.", "0:1:a", "0:1:a/b", "0:0:a",
-    "-1:0:a", "0:-1:a", "9" * 18, "9" * 19, "9" * 5000, "0" * 30, "٣", "n" * 256, "d/" * 300, "0:3:foo", *_BLOCKS,
+    " ", "  ", "\n", "\n\n", "\r", "\t", "\0", "\x7f", "\x85", "\u2028", "\ufeff", "\ud800",
+    "\U0001f9ec", "é", ".", "..", "./", "/", "//", "/.", "/..", ":", "::", "+", "+A", "@", "\\",
+    "\\0", "\\056", "\\056\\056", "\\057", "\\000", "\\377", "\\303\\251", "\\012", "\\040",
+    "\\134056", "0:0:\\056", "0:0:.", "0:1:a", "0:1:a/b", "0:0:a", "-1:0:a", "0:-1:a", "9" * 18,
+    "9" * 19, "9" * 5000, "0" * 30, "٣", "n" * 256, "d/" * 300, "0:3:foo", *_BLOCKS,
 )  # fmt: skip
 _SLOW = 2.0
 _LONGEST = 500
@@ -62,7 +65,11 @@ def spoil(text: str, chance: random.Random) -> str:
             case 2:
                 text = text[:at] + chance.choice(_WORDS) + text[end:]
             case 3:
-                text = text[:at] + chr(chance.choice((chance.randrange(128), chance.randrange(0x3000)))) + text[end:]
+                text = (
+                    text[:at]
+                    + chr(chance.choice((chance.randrange(128), chance.randrange(0x3000))))
+                    + text[end:]
+                )
             case 4:
                 text = text[:at] + text[at:end] * chance.randint(2, 5) + text[end:]
             case 5:
@@ -92,7 +99,9 @@ def try_manifests(*, count: int, number: int) -> tuple[list[str], int]:
 
 
 def check(text: str) -> bool:
-    """Whether the text is a manifest. Raises AssertionError when it breaks a rule, and what it should not raise."""
+    """Whether the text is a manifest. Raises AssertionError when it breaks a rule, and what it
+    should not raise.
+    """
     try:
         found = manifest.parse(text)
     except Malformed as refusal:
@@ -105,13 +114,25 @@ def check(text: str) -> bool:
     assert manifest.counts(rendered) == manifest.counts(text), "it counts otherwise once rendered"
     tree = filetree.from_manifest(text)
     normal = filetree.to_manifest(tree)
-    assert filetree.to_manifest(filetree.from_manifest(normal)) == normal, "its normal form has another one"
-    assert not filetree.diff(tree, filetree.from_manifest(normal)), "its normal form has other files"
+    assert filetree.to_manifest(filetree.from_manifest(normal)) == normal, (
+        "its normal form has another one"
+    )
+    assert not filetree.diff(tree, filetree.from_manifest(normal)), (
+        "its normal form has other files"
+    )
     files, size = manifest.counts(text)
-    assert (files, size) == (len(list(filetree.files(tree))), filetree.total_size(tree)), "the tree counts otherwise"
-    signed = manifest.sign(text, lambda one: locator.signed(one, token="t", expiry=1, ttl=2, key="k"))
-    assert manifest.portable_data_hash(signed) == manifest.portable_data_hash(text), "a signature changes its hash"
-    assert manifest.parse(manifest.strip_signatures(signed)) == manifest.parse(manifest.strip_signatures(text))
+    assert (files, size) == (len(list(filetree.files(tree))), filetree.total_size(tree)), (
+        "the tree counts otherwise"
+    )
+    signed = manifest.sign(
+        text, lambda one: locator.signed(one, token="t", expiry=1, ttl=2, key="k")
+    )
+    assert manifest.portable_data_hash(signed) == manifest.portable_data_hash(text), (
+        "a signature changes its hash"
+    )
+    assert manifest.parse(manifest.strip_signatures(signed)) == manifest.parse(
+        manifest.strip_signatures(text)
+    )
     return True
 
 
@@ -151,8 +172,14 @@ def shapes(size: int) -> Iterator[tuple[str, str]]:
         + " ".join(f"0:{3 * (many // 2)}:f{number}" for number in range(many))
         + "\n",
     )
-    yield "many directories", "".join(f"./d{number} {block} 0:3:f\n" for number in range(size // 50))
-    yield "nested directories", "".join(f".{'/d' * (number % 250)} {block} 0:3:f\n" for number in range(size // 300))
+    yield (
+        "many directories",
+        "".join(f"./d{number} {block} 0:3:f\n" for number in range(size // 50)),
+    )
+    yield (
+        "nested directories",
+        "".join(f".{'/d' * (number % 250)} {block} 0:3:f\n" for number in range(size // 300)),
+    )
     yield (
         "files that are directories",
         f". {block} " + " ".join(f"0:3:f{n} 0:3:f{n}/g" for n in range(size // 30)) + "\n",
@@ -165,13 +192,20 @@ def too_slow(*, small: int = 1 << 17, times: int = 8) -> list[str]:
     for (name, few), (_, more) in zip(shapes(small), shapes(small * times), strict=True):
         one, other = (min(_seconds(text) for _ in range(3)) for text in (few, more))
         if other > _SLOW or other > one * times * 3 + 0.1:
-            faults.append(f"{name}: {len(few)} characters take {one:.3f} s, {len(more)} take {other:.3f} s")
+            faults.append(
+                f"{name}: {len(few)} characters take {one:.3f} s, {len(more)} take {other:.3f} s"
+            )
     return faults
 
 
 def _seconds(text: str) -> float:
     began = time.process_time()
-    for work in (manifest.counts, filetree.from_manifest, manifest.strip_signatures, manifest.portable_data_hash):
+    for work in (
+        manifest.counts,
+        filetree.from_manifest,
+        manifest.strip_signatures,
+        manifest.portable_data_hash,
+    ):
         try:
             work(text)
         except LadingError as refusal:

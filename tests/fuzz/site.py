@@ -1,4 +1,5 @@
-"""A populated API in this process, and how a generated request reaches it: one loop, no sockets, every answer checked.
+"""A populated API in this process, and how a generated request reaches it: one loop, no sockets,
+every answer checked.
 
 Records of every kind are there, and their uuids are put where a generator would only invent some.
 """
@@ -36,18 +37,31 @@ class Site:
     def send(self, method: str, url: str, headers: dict[str, str], body: bytes) -> Reply:
         """One call; the path and query as they stand in a request line."""
         parts = urlsplit(url)
-        call = call_asgi(self.world.app, method, unquote(parts.path), query=parts.query, headers=headers, body=body)
+        call = call_asgi(
+            self.world.app,
+            method,
+            unquote(parts.path),
+            query=parts.query,
+            headers=headers,
+            body=body,
+        )
         reply = self.loop.run_until_complete(call)
         self.statuses[reply.status] += 1
         self.remember(parts.path, reply)
         if reply.status == 401 and headers.get("Authorization", "").endswith(self.user):
             # The calls before may have removed the user, or the token.
-            self.user = self.loop.run_until_complete(self.world.user(f"somebody{sum(self.statuses.values())}"))
+            self.user = self.loop.run_until_complete(
+                self.world.user(f"somebody{sum(self.statuses.values())}")
+            )
         return reply
 
     def token(self) -> str:
-        """Mostly the system user's, who may do everything; now and then somebody else's, or none that is valid."""
-        return self.chance.choices([ROOT_TOKEN, self.user, self.world.dispatcher, "nobody's"], [12, 5, 2, 1])[0]
+        """Mostly the system user's, who may do everything; now and then somebody else's, or none
+        that is valid.
+        """
+        return self.chance.choices(
+            [ROOT_TOKEN, self.user, self.world.dispatcher, "nobody's"], [12, 5, 2, 1]
+        )[0]
 
     def uuid(self, plural: str) -> str | None:
         """The uuid of a record that was there, if there is one."""
@@ -99,10 +113,13 @@ async def _populate(site: Site) -> None:
     for number in range(3):
         made = await it.collection({f"{number}.txt": b"x" * number}, name=f"c{number}")
         site.uuids.setdefault("collections", []).append(made["uuid"])
-        await _keep(site, "links", {"link_class": "tag", "name": str(number), "head_uuid": made["uuid"]})
+        await _keep(
+            site, "links", {"link_class": "tag", "name": str(number), "head_uuid": made["uuid"]}
+        )
     await _keep(site, "workflows", {"definition": "name: w\n"})
     await _keep(site, "credentials", {
-        "name": "k", "credential_class": "c", "external_id": "e", "secret": "s", "expires_at": "2040-01-01",
+        "name": "k", "credential_class": "c", "external_id": "e", "secret": "s",
+        "expires_at": "2040-01-01",
     })  # fmt: skip
     for number in range(4):
         made = await it.submit(f"true {number}")

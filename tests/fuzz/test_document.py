@@ -1,4 +1,6 @@
-"""A bounded run of the calls that are generated from the OpenAPI document; `make fuzz` makes 20,000."""
+"""A bounded run of the calls that are generated from the OpenAPI document; `make fuzz` makes
+20,000.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def _quiet() -> Iterator[None]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def server(request: pytest.FixtureRequest) -> PostgresServer | None:
-    found: PostgresServer | None = request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    found: PostgresServer | None = (
+        request.getfixturevalue("postgres") if request.param == "postgresql" else None
+    )
     return found
 
 

@@ -21,7 +21,9 @@ def _lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_a_part_of_0_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.main(["--manifests", "0", "--calls", "0", "--bodies", "0", "--daemon", "12"]) == 0
+    assert (
+        program.main(["--manifests", "0", "--calls", "0", "--bodies", "0", "--daemon", "12"]) == 0
+    )
     _, begins, told = _lines(capsys)
     assert begins == "HPC daemon: begins"
     assert told.endswith(", 0 faults")
@@ -37,4 +39,8 @@ def test_a_part_that_breaks_off_is_a_fault_and_the_next_one_runs(
     monkeypatch.setattr(program, "_try_daemon", lambda calls, seed: False)
     assert program.main(["--manifests", "1", "--calls", "0", "--bodies", "0"]) == 1
     told = _lines(capsys)
-    assert told[-3:] == ["ConnectionResetError: gone", "manifests: broken off", "HPC daemon: begins"]
+    assert told[-3:] == [
+        "ConnectionResetError: gone",
+        "manifests: broken off",
+        "HPC daemon: begins",
+    ]

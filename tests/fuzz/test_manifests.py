@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lading.core import manifest
+from lading.core.data import manifest
 from tests.fuzz import manifests
 
 SEEDS = manifests.seeds(random.Random(1))

@@ -35,7 +35,11 @@ def test_runs_to_stopped_with_its_output_kept(rig: Rig) -> None:
     rig.code("echo hello; echo oops >&2")
     assert rig.start().data == {"message": "code started"}
     seen = rig.reach(codeStatus="Stopped", resultStatus="Stopped")
-    assert (seen["codeExitStatus"], seen["percentComplete"], seen["startedBy"]) == (0, 100.0, "daemon")
+    assert (seen["codeExitStatus"], seen["percentComplete"], seen["startedBy"]) == (
+        0,
+        100.0,
+        "daemon",
+    )
     assert rig.call("GET", "/v1/logs/stdout").body == b"hello\n"
     assert rig.call("GET", "/v1/logs/stderr/").body == b"oops\n"
 
@@ -44,7 +48,11 @@ def test_a_second_start_is_ignored(rig: Rig) -> None:
     rig.code("read x < /dev/null; sleep 60")
     rig.start()
     again = rig.start()
-    assert (again.status, again.said, again.data["message"]) == (200, "fail", "Code already started")
+    assert (again.status, again.said, again.data["message"]) == (
+        200,
+        "fail",
+        "Code already started",
+    )
     assert rig.query()["codeStatus"] == "Running"
 
 
@@ -71,8 +79,14 @@ def test_whose_exit_code_counts(rig: Rig, policy: str, script: str, status: str)
 
 
 def test_threads_and_stops_do_not_disturb_what_is_followed(rig: Rig) -> None:
-    program = "import threading, os; [t.start() or t.join() for t in [threading.Thread(target=os.getpid)] * 1]"
-    rig.code(f"{sys.executable} -c '{program}'; sleep 0.3 & kill -STOP $!; kill -CONT $!; wait; echo done")
+    program = (
+        "import threading, os; "
+        "[t.start() or t.join() for t in [threading.Thread(target=os.getpid)] * 1]"
+    )
+    rig.code(
+        f"{sys.executable} -c '{program}'; "
+        "sleep 0.3 & kill -STOP $!; kill -CONT $!; wait; echo done"
+    )
     rig.start()
     rig.reach(codeStatus="Stopped")
     assert rig.call("GET", "/v1/logs/stdout").body == b"done\n"
@@ -80,7 +94,10 @@ def test_threads_and_stops_do_not_disturb_what_is_followed(rig: Rig) -> None:
 
 def test_kill_ends_every_descendant(rig: Rig) -> None:
     """An earlier daemon's kill ended one process."""
-    rig.code("trap '' TERM; for i in 1 2 3 4 5; do (setsid sh -c 'trap \"\" TERM; echo $$; sleep 60') & done; wait")
+    rig.code(
+        "trap '' TERM; for i in 1 2 3 4 5; do "
+        "(setsid sh -c 'trap \"\" TERM; echo $$; sleep 60') & done; wait"
+    )
     rig.start()
     until(lambda: len(_pids(rig)) == 5)
     assert rig.command("Kill").data == {"message": "code killed"}
@@ -99,9 +116,16 @@ def test_kill_of_nothing_changes_nothing(rig: Rig) -> None:
         (
             0o755,
             None,
-            "Code executable is missing: there is no /code; copy the program there in the image, or set codeName",
+            (
+                "Code executable is missing: there is no /code; "
+                "copy the program there in the image, or set codeName"
+            ),
         ),
-        (0o644, "#!/bin/sh\n", "The code has failed to start: /code is not executable; set its mode to 755"),
+        (
+            0o644,
+            "#!/bin/sh\n",
+            "The code has failed to start: /code is not executable; set its mode to 755",
+        ),
         (
             0o755,
             "#!/no/such/program\n",
@@ -116,7 +140,9 @@ def test_kill_of_nothing_changes_nothing(rig: Rig) -> None:
         ),
     ],
 )
-def test_what_cannot_be_started_is_an_error(rig: Rig, mode: int, content: str | None, reason: str) -> None:
+def test_what_cannot_be_started_is_an_error(
+    rig: Rig, mode: int, content: str | None, reason: str
+) -> None:
     if content is not None:
         (rig.root / "code").write_text(content)
         (rig.root / "code").chmod(mode)
@@ -134,8 +160,8 @@ def test_a_missing_home_directory_is_told(rig: Rig) -> None:
     rig.prepare()
     shutil.rmtree(rig.root / "root")
     assert rig.command("start").data["message"] == (
-        "The code has failed to start: it begins in the home directory /root, which cannot be entered: "
-        "No such file or directory"
+        "The code has failed to start: it begins in the home directory /root, "
+        "which cannot be entered: No such file or directory"
     )
 
 
@@ -157,11 +183,17 @@ def test_nothing_is_started_before_the_cluster_is_set_up(rig: Rig) -> None:
     refused = rig.command("start")
     assert (refused.status, refused.said) == (200, "fail")
     assert refused.data["message"] == (
-        "the code cannot be started without worldRank, worldSize, sshAddresses, sshPrivateKey, sshPublicKey: "
-        "send daemon-configuration"
+        "the code cannot be started without worldRank, worldSize, "
+        "sshAddresses, sshPrivateKey, sshPublicKey: send daemon-configuration"
     )
     keys = make_ssh_keys()
-    rig.configure(worldRank=0, worldSize=2, sshAddresses={}, sshPrivateKey=keys.private, sshPublicKey=keys.public)
+    rig.configure(
+        worldRank=0,
+        worldSize=2,
+        sshAddresses={},
+        sshPrivateKey=keys.private,
+        sshPublicKey=keys.public,
+    )
     assert "without sshAddresses: " in rig.command("start").data["message"]
     assert rig.query()["codeStatus"] == "Waiting"
     rig.configure(worldSize=1)
@@ -225,7 +257,9 @@ def test_code_that_others_start_is_noticed(rig: Rig) -> None:
 
 
 def test_nothing_is_watched_when_the_code_has_ended(rig: Rig) -> None:
-    """An earlier daemon's watcher never ended. This one has a descriptor for each process it awaits."""
+    """An earlier daemon's watcher never ended. This one has a descriptor for each process it
+    awaits.
+    """
 
     def watched() -> list[str]:
         assert rig.process

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lading.core.errors import ExecutionError, Unavailable
-from lading.core.hpc_gang import LOST, FailurePolicy, Launcher
+from lading.core.hpc.gang import LOST, FailurePolicy, Launcher
 from lading.hpc import conductor, network, processes
 from lading.hpc.conductor import COULD_NOT, Conductor, main
 from lading.hpc.ranks import NativeGround, Rank
@@ -41,8 +41,8 @@ class Daemon:
         code = 0 if state == "Stopped" else 7
         logs = {"stdout": len(self.stdout), "stderr": 0}
         return "", {
-            "codeStatus": state, "resultStatus": self.results, "percentComplete": None, "codeExitStatus": code,
-            "reason": "", "logs": logs,
+            "codeStatus": state, "resultStatus": self.results, "percentComplete": None,
+            "codeExitStatus": code, "reason": "", "logs": logs,
         }  # fmt: skip
 
     async def tell(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,9 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
         monkeypatch.setattr(conductor, "Caller", reach)
         bundles = tuple(f"/b/{n}" for n in range(len(daemons)))
-        plan = replace(PLAN, bundles=bundles, launcher=launcher, spool=str(tmp_path), policy=FailurePolicy.ANY)
+        plan = replace(
+            PLAN, bundles=bundles, launcher=launcher, spool=str(tmp_path), policy=FailurePolicy.ANY
+        )
         said: list[str] = []
         texts: dict[str, bytes] = {"stdout": b"", "stderr": b""}
 
@@ -105,12 +107,14 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(processes, "end_with_parent", lambda: None)
     monkeypatch.setattr(Rank, "start", start)
     monkeypatch.setattr(conductor, "PERIOD", 0.001)
-    monkeypatch.setattr("lading.core.hpc_gang.PATIENCE", 0.05)
+    monkeypatch.setattr("lading.core.hpc.gang.PATIENCE", 0.05)
     return make
 
 
 async def test_rank_0_runs_and_the_others_follow(stage: Any) -> None:
-    it = stage(Daemon(["Running", "Stopped"], stdout=b"hello\n"), Daemon(["Waiting", "Running", "Stopped"]))
+    it = stage(
+        Daemon(["Running", "Stopped"], stdout=b"hello\n"), Daemon(["Waiting", "Running", "Stopped"])
+    )
     assert await it.conductor.run(lambda: True) == 0
     assert it.written == {"stdout": b"hello\n", "stderr": b""}
     assert [one.told for one in it.daemons] == [["start", "closed"], ["closed"]]
@@ -122,7 +126,11 @@ async def test_rank_0_runs_and_the_others_follow(stage: Any) -> None:
 
 
 async def test_one_rank_s_failure_ends_all(stage: Any, tmp_path: Path) -> None:
-    it = stage(Daemon(["Running"], stdout=b"a\nb\n"), Daemon(["Error"], stdout=b"half"), launcher=Launcher.ALL)
+    it = stage(
+        Daemon(["Running"], stdout=b"a\nb\n"),
+        Daemon(["Error"], stdout=b"half"),
+        launcher=Launcher.ALL,
+    )
     assert await it.conductor.run(lambda: True) == 7
     assert [one.told for one in it.daemons] == [["start", "kill", "closed"], ["start", "closed"]]
     assert sorted(it.written["stdout"].splitlines()) == [b"[0] a", b"[0] b", b"[1] half"]
@@ -161,7 +169,9 @@ async def test_behind_a_closed_gate_nothing_starts(stage: Any) -> None:
     assert [one.told for one in it.daemons] == [[], []]
 
 
-async def test_if_one_does_not_come_up_none_is_started(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_if_one_does_not_come_up_none_is_started(
+    stage: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(conductor, "_READY_TIME", 0.01)
 
     async def never(path: str) -> dict[str, Any]:
@@ -176,7 +186,9 @@ async def test_if_one_does_not_come_up_none_is_started(stage: Any, monkeypatch: 
     assert [one.told for one in it.daemons] == [[], []]
 
 
-def test_why_nothing_was_run_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_nothing_was_run_is_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse() -> None:
         raise PermissionError(1, "Operation not permitted", "network namespace")
 

@@ -24,6 +24,8 @@ def test_openssh_reads_the_keys(tmp_path: Path) -> None:
     private = tmp_path / "key"
     private.touch(mode=0o600)
     private.write_text(keys.private)
-    public = subprocess.run(["ssh-keygen", "-y", "-f", private], capture_output=True, check=True, text=True).stdout
+    public = subprocess.run(
+        ["ssh-keygen", "-y", "-f", private], capture_output=True, check=True, text=True
+    ).stdout
     assert public.split()[:2] == keys.public.split()[:2]
     assert "PRIVATE" not in repr(keys)

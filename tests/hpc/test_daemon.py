@@ -29,7 +29,9 @@ def test_options_come_from_the_environment() -> None:
     assert read_options([], {**ENVIRONMENT, "HPCAAS_ALLOW_HTTP": "1"}).allow_http
 
 
-@pytest.mark.parametrize("environment", [{}, {**ENVIRONMENT, "AUTHORIZATION": ""}, {**ENVIRONMENT, "HPCAAS_PORT": "x"}])
+@pytest.mark.parametrize(
+    "environment", [{}, {**ENVIRONMENT, "AUTHORIZATION": ""}, {**ENVIRONMENT, "HPCAAS_PORT": "x"}]
+)
 def test_without_secrets_or_port_it_does_not_start(environment: dict[str, str]) -> None:
     with pytest.raises(Invalid):
         read_options([], environment)
@@ -39,7 +41,9 @@ def test_the_home_directory_is_that_of_the_user_or_of_the_environment() -> None:
     assert find_home(0, {"HOME": "/elsewhere"}) == "/root"
     assert find_home(54321, {"HOME": "/elsewhere"}) == "/elsewhere"
     for wrong in ({}, {"HOME": "here"}):
-        with pytest.raises(Invalid, match="user 54321 has no home directory: name one in /etc/passwd or in HOME"):
+        with pytest.raises(
+            Invalid, match="user 54321 has no home directory: name one in /etc/passwd or in HOME"
+        ):
             find_home(54321, wrong)
 
 
@@ -57,8 +61,12 @@ def test_it_imports_the_standard_library_alone() -> None:
     program = "import sys; had = set(sys.modules); import lading.hpc.daemon; "
     program += "names = {name.partition('.')[0] for name in set(sys.modules) - had}; "
     program += "print(*names - set(sys.stdlib_module_names))"
-    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    assert {name for name in found if not name.startswith(("_", "coverage", "$coverage"))} == {"lading"}
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert {name for name in found if not name.startswith(("_", "coverage", "$coverage"))} == {
+        "lading"
+    }
 
 
 def test_settings_and_parameters_survive_kill_9(rig: Rig) -> None:
@@ -116,7 +124,10 @@ def test_a_delivery_that_fails_may_be_tried_again(rig: Rig) -> None:
     rig.code("exit 0")
     rig.configure(resultsDirectory="/blocked")
     rig.start()
-    assert "FileExistsError" in rig.reach(resultStatus="Error", codeStatus="Stopped")["results"][0]["error"]
+    assert (
+        "FileExistsError"
+        in rig.reach(resultStatus="Error", codeStatus="Stopped")["results"][0]["error"]
+    )
     (rig.root / "blocked").unlink()
     rig.command("upload")
     rig.reach(resultStatus="Stopped")
@@ -146,7 +157,10 @@ def test_a_file_system_that_fails_is_told(rig: Rig) -> None:
     rig.code("exit 0")
     refused = rig.start()
     assert refused.said == "error"
-    told = f"the code cannot be started in the state FSError: {rig.root}/shared: No such file or directory"
+    told = (
+        "the code cannot be started in the state FSError: "
+        f"{rig.root}/shared: No such file or directory"
+    )
     assert refused.data["message"] == told
     assert rig.query()["codeStatus"] == "Waiting"
     (rig.root / "shared").mkdir()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid, Unavailable
-from lading.core.hpc_configuration import Settings
+from lading.core.hpc.daemon_configuration import Settings
 from lading.hpc import delivery
 from lading.hpc.delivery import ATTEMPTS, Delivery, describe, pack, place
 from lading.hpc.layout import Layout
@@ -50,7 +50,10 @@ async def _store(*answers: bytes) -> AsyncIterator[tuple[str, list[bytes]]]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/bucket/key?X-Amz-Signature=topsecret", taken
+        yield (
+            f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/bucket/key?X-Amz-Signature=topsecret",
+            taken,
+        )
     finally:
         server.close()
         await server.wait_closed()
@@ -70,7 +73,11 @@ async def test_one_object_with_everything_is_sent(layout: Layout) -> None:
     assert head.startswith(b"PUT /bucket/key?X-Amz-Signature=topsecret HTTP/1.1\r\n")
     assert b"chunked" not in head
     assert told["url"] == url.partition("?")[0]
-    assert (told["etag"], told["size"], told["sha256"]) == ("e1", len(body), hashlib.sha256(body).hexdigest())
+    assert (told["etag"], told["size"], told["sha256"]) == (
+        "e1",
+        len(body),
+        hashlib.sha256(body).hexdigest(),
+    )
     with tarfile.open(fileobj=io.BytesIO(gzip.decompress(body))) as archive:
         assert archive.getnames() == ["a", "deep", "link", "deep/b"]
         assert {member.uid for member in archive} == {0}
@@ -86,7 +93,9 @@ async def test_a_busy_store_is_tried_again(layout: Layout) -> None:
 
 async def test_giving_up_leaks_nothing(layout: Layout) -> None:
     async with _store(BUSY) as (url, taken):
-        with pytest.raises(Unavailable, match=f"failed {ATTEMPTS} times: it answered 503") as caught:
+        with pytest.raises(
+            Unavailable, match=f"failed {ATTEMPTS} times: it answered 503"
+        ) as caught:
             await _delivery(layout, results_url=url).run()
     assert len(taken) == ATTEMPTS
     assert "topsecret" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
@@ -156,4 +165,7 @@ def test_equal_files_are_equal_bytes(layout: Layout, packed: Callable[[Path], by
 def test_what_is_shown_of_an_address_is_no_secret() -> None:
     assert place("https://me:pw@s3/b/k?X-Amz-Signature=1") == "https://s3/b/k"
     assert describe(Invalid("no")) == "no"
-    assert describe(PermissionError(13, "Permission denied", "/x")) == "PermissionError: Permission denied"
+    assert (
+        describe(PermissionError(13, "Permission denied", "/x"))
+        == "PermissionError: Permission denied"
+    )

@@ -13,7 +13,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lading.core.hpc_http import MOST_PARTS
+from lading.core.hpc.daemon_http import MOST_PARTS
 from lading.hpc.credentials import make_ssh_keys
 from lading.testing.hpc import Rig
 from tests.reality import need_root
@@ -26,14 +26,20 @@ def _mode(path: Path) -> int:
 def test_parameters_reach_variables_shells_and_code(rig: Rig) -> None:
     (rig.root / "root/.bashrc").write_text("case $- in *i*) ;; *) return;; esac\n")
     rig.post(
-        "/v1/code-configuration", {"codeParameters": [{"key": "STEPS", "value": 10}, {"key": "NAME", "value": "x"}]}
+        "/v1/code-configuration",
+        {"codeParameters": [{"key": "STEPS", "value": 10}, {"key": "NAME", "value": "x"}]},
     )
     done = rig.post("/v1/code-parameters/", {"codeParameters": {"NAME": "it's $HOME"}})
     assert done.data == {"message": "parameter accepted", "parameters": ["NAME"]}
     variables = rig.root / "hpcaas/variables"
-    assert (variables.read_text(), _mode(variables)) == ("STEPS=10\nNAME=x\nNAME=it's $HOME\n", 0o666)
+    assert (variables.read_text(), _mode(variables)) == (
+        "STEPS=10\nNAME=x\nNAME=it's $HOME\n",
+        0o666,
+    )
     shell = subprocess.run(
-        ["bash", "-c", f'. {rig.root}/root/.bashrc; echo "$STEPS $NAME $PARAM_NAME"'], capture_output=True, check=True
+        ["bash", "-c", f'. {rig.root}/root/.bashrc; echo "$STEPS $NAME $PARAM_NAME"'],
+        capture_output=True,
+        check=True,
     )
     assert shell.stdout == b"10 it's $HOME it's $HOME\n"
     rig.code('echo "$STEPS $NAME ${AUTHORIZATION:-none} ${TLS_PRIVATE_KEY:-none}"')
@@ -56,8 +62,14 @@ def test_files_are_stored_for_everybody(rig: Rig) -> None:
 
 
 def test_a_large_file_is_searched_piece_by_piece(rig: Rig) -> None:
-    """Boundaries stand across the ends of pieces of a MiB, of which the daemon has one in memory."""
-    files = {"long": bytes(5 << 20), "crossing": b"-" * ((1 << 20) - 150), "last": b"\r\n--=b\r\n" * 200_000}
+    """Boundaries stand across the ends of pieces of a MiB, of which the daemon has one in
+    memory.
+    """
+    files = {
+        "long": bytes(5 << 20),
+        "crossing": b"-" * ((1 << 20) - 150),
+        "last": b"\r\n--=b\r\n" * 200_000,
+    }
     assert rig.upload("/v1/code-configuration", files).said == "success"
     for name, content in files.items():
         assert (rig.root / "hpcaas/files" / name).read_bytes() == content
@@ -78,7 +90,10 @@ os.chdir("/")
 os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
-for path in ("/hpcaas/variables", "/hpcaas/files/mesh", "/hpcaas/runtime/parameters", "/hpcaas/parameters/files/mesh"):
+for path in (
+    "/hpcaas/variables", "/hpcaas/files/mesh",
+    "/hpcaas/runtime/parameters", "/hpcaas/parameters/files/mesh",
+):
     with open(path, "a+") as file:
         file.write("nobody=1\\n")
         file.seek(0)
@@ -112,7 +127,9 @@ def test_another_user_reads_and_writes_what_is_open_to_all(rig: Rig) -> None:
     rig.post("/v1/code-configuration", {"codeParameters": {"A": 1}})
     rig.upload("/v1/code-configuration", {"mesh": b"m"})
     (rig.root / "hpcaas/results/of-root").touch()
-    done = subprocess.run([sys.executable, "-c", _AS_NOBODY, rig.root], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", _AS_NOBODY, rig.root], capture_output=True, text=True, check=False
+    )
     assert (done.stderr, done.stdout.splitlines()) == (
         "",
         [
@@ -149,16 +166,27 @@ def test_the_cluster_is_written_down(rig: Rig) -> None:
     assert [_mode(ssh), _mode(ssh / "private_key"), _mode(ssh / "config")] == [0o700, 0o600, 0o600]
     assert (ssh / "authorized_keys").read_text() == keys.public
     shown = subprocess.run(
-        ["ssh", "-G", "-F", ssh / "config", "container_1"], capture_output=True, text=True, check=True
+        ["ssh", "-G", "-F", ssh / "config", "container_1"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
-    assert {"hostname fd00::2", "port 2022", "stricthostkeychecking false"} <= set(shown.stdout.splitlines())
-    assert (rig.root / "hpcaas/runtime/hostfile").read_text() == "container-0 slots=2\ncontainer-1 slots=2\n"
+    assert {"hostname fd00::2", "port 2022", "stricthostkeychecking false"} <= set(
+        shown.stdout.splitlines()
+    )
+    assert (
+        rig.root / "hpcaas/runtime/hostfile"
+    ).read_text() == "container-0 slots=2\ncontainer-1 slots=2\n"
     assert json.loads((rig.root / "hpcaas/runtime/config.json").read_text())["WORLD_SIZE"] == 2
 
 
 def test_settings_may_come_as_a_form(rig: Rig) -> None:
     keys = make_ssh_keys()
-    form = {"sshPrivateKey": keys.private.encode(), "worldRank": b"3", "clusterIPs": b'["10.0.0.1"]'}
+    form = {
+        "sshPrivateKey": keys.private.encode(),
+        "worldRank": b"3",
+        "clusterIPs": b'["10.0.0.1"]',
+    }
     assert rig.upload("/v1/daemon-configuration", form).data["accepted"] == [
         "sshPrivateKey",
         "worldRank",
@@ -182,16 +210,22 @@ def test_hosts_are_added_to_those_there_are(rig: Rig) -> None:
 def test_a_partial_update_keeps_the_rest_and_the_door_open(rig: Rig) -> None:
     """An earlier daemon forgot the authorization and locked the caller out."""
     rig.configure(worldSize=4)
-    assert rig.post("/v1/update/", {"daemonParameters": {"worldRank": 1, "authorizationKey": ""}}).said == "success"
+    assert (
+        rig.post("/v1/update/", {"daemonParameters": {"worldRank": 1, "authorizationKey": ""}}).said
+        == "success"
+    )
     assert rig.query()["ranks"] == {"worldRank": 1, "worldSize": 4}
 
 
 def test_the_names_that_others_gave_are_taken(rig: Rig) -> None:
     """Both paths take daemonParameters; an update may be the parameters themselves."""
-    assert rig.post("/v1/code-configuration", {"daemonParameters": [{"key": "worldSize", "value": 3}]}).data == {
+    sent = {"daemonParameters": [{"key": "worldSize", "value": 3}]}
+    assert rig.post("/v1/code-configuration", sent).data == {
         "message": "daemon updated", "accepted": ["worldSize"], "ignored": [],
     }  # fmt: skip
-    assert rig.post("/v1/update", {"worldRank": 2, "authorizationKey": "x"}).data["ignored"] == ["authorizationKey"]
+    assert rig.post("/v1/update", {"worldRank": 2, "authorizationKey": "x"}).data["ignored"] == [
+        "authorizationKey"
+    ]
     assert rig.query()["ranks"] == {"worldRank": 2, "worldSize": 3}
     rig.code("echo named", name="hpcaas/code/solver")
     assert rig.post("/v1/code-name/", {"codeName": "solver"}).data == {"message": "name accepted"}
@@ -226,7 +260,9 @@ def test_a_body_that_breaks_the_schema_changes_nothing(rig: Rig) -> None:
         for body in (b"", b"{", b"null", b"[" * 100_000, wrong, b"\xff"):
             reply = rig.call("POST", path, body, headers)
             assert (reply.status, reply.said) == (200, "fail")
-            assert rig.call("POST", path, body, {**headers, "Content-Type": "text/csv"}).said == "fail"
+            assert (
+                rig.call("POST", path, body, {**headers, "Content-Type": "text/csv"}).said == "fail"
+            )
     assert rig.query()["codeStatus"] == "Waiting"
     assert not (rig.root / "hpcaas/variables").exists()
 
@@ -244,9 +280,15 @@ def test_a_parameter_that_no_program_can_be_started_with_is_refused(rig: Rig) ->
         "send it as a file, by multipart/form-data",
     )
     several = {f"P{number}": "x" * 100_000 for number in range(6)}
-    assert "send large ones as files" in rig.post("/v1/code-configuration", {"codeParameters": several}).data["message"]
+    assert (
+        "send large ones as files"
+        in rig.post("/v1/code-configuration", {"codeParameters": several}).data["message"]
+    )
     assert not (rig.root / "hpcaas/variables").exists()
-    assert rig.post("/v1/code-configuration", {"codeParameters": {"MESH": "x" * 131_060}}).said == "success"
+    assert (
+        rig.post("/v1/code-configuration", {"codeParameters": {"MESH": "x" * 131_060}}).said
+        == "success"
+    )
     assert "200000 bytes" in rig.configure(codeArguments=["x" * 200_000]).data["message"]
     rig.code("echo ${#MESH} ${#PARAM_MESH}")
     assert rig.start().said == "success"
@@ -279,7 +321,11 @@ def test_progress_comes_from_the_code(rig: Rig) -> None:
 def test_progress_may_come_by_a_socket(rig: Rig) -> None:
     """Who waits for news hears of it."""
     known = rig.call("GET", "/v1/query").headers["etag"]
-    waiting = {"Authorization": rig.identity.authorization, "If-None-Match": known, "Prefer": "wait=60"}
+    waiting = {
+        "Authorization": rig.identity.authorization,
+        "If-None-Match": known,
+        "Prefer": "wait=60",
+    }
     with ThreadPoolExecutor(1) as pool:
         news = pool.submit(rig.call, "GET", "/v1/query", b"", waiting)
         with socket.socket(socket.AF_UNIX) as connection:
@@ -294,7 +340,11 @@ def test_logs_are_read_by_range(rig: Rig) -> None:
     rig.reach(codeStatus="Stopped")
     auth = {"Authorization": rig.identity.authorization}
     some = rig.call("GET", "/v1/logs/stdout", headers={**auth, "Range": "bytes=4-"})
-    assert (some.status, some.body, some.headers["content-range"]) == (206, b"456789", "bytes 4-9/10")
+    assert (some.status, some.body, some.headers["content-range"]) == (
+        206,
+        b"456789",
+        "bytes 4-9/10",
+    )
     assert rig.call("GET", "/v1/logs/stdout", headers={**auth, "Range": "bytes=11-"}).status == 416
     assert rig.call("GET", "/v1/logs/stdout", headers={**auth, "Range": "bytes=10-"}).body == b""
     assert rig.call("GET", "/v1/logs/stderr").body == b""
@@ -305,6 +355,10 @@ def test_heartbeats_beat_in_both_forms(rig: Rig) -> None:
     assert (
         rig.call("GET", "/v1/heartbeat")
         .data["time"]
-        .startswith(rig.call("GET", "/v1/heartbeat/", headers={**auth, "Accept": "text/plain"}).body.decode()[:10])
+        .startswith(
+            rig.call(
+                "GET", "/v1/heartbeat/", headers={**auth, "Accept": "text/plain"}
+            ).body.decode()[:10]
+        )
     )
     assert json.loads(rig.call("GET", "/v1/openapi.json").body)["openapi"].startswith("3.")

@@ -23,10 +23,14 @@ def test_an_identity_is_that_of_the_environment_or_of_the_start_before(tmp_path:
 
 def test_no_environment_shows_it() -> None:
     program = (
-        "import os, subprocess; from lading.hpc.identity import forget_environment; forget_environment(); "
-        "print(open('/proc/self/environ').read(), dict(os.environ), subprocess.check_output('env', text=True))"
+        "import os, subprocess; "
+        "from lading.hpc.identity import forget_environment; forget_environment(); "
+        "print(open('/proc/self/environ').read(), "
+        "dict(os.environ), subprocess.check_output('env', text=True))"
     )
     environment = {**dict.fromkeys(VALUES, "secret"), "OTHER": "shown"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
     assert "secret" not in done.stdout
     assert "OTHER=shown" in done.stdout

@@ -15,7 +15,10 @@ def test_code_is_where_images_and_templates_put_it(tmp_path: Path) -> None:
     assert layout.code("") == tmp_path / "code"
     assert layout.code("ring") == tmp_path / "hpcaas/code/ring"
     assert layout.code("/opt/ring") == tmp_path / "opt/ring"
-    assert (layout.bashrc, layout.outside(layout.ssh)) == (tmp_path / "home/me/.bashrc", "/home/me/.ssh")
+    assert (layout.bashrc, layout.outside(layout.ssh)) == (
+        tmp_path / "home/me/.bashrc",
+        "/home/me/.ssh",
+    )
 
 
 def test_the_daemon_s_own_is_nobody_else_s(tmp_path: Path) -> None:
@@ -37,8 +40,8 @@ def test_others_reach_what_is_for_them_whatever_the_umask(tmp_path: Path) -> Non
         os.umask(before)
     modes = {one.name: one.stat().st_mode & 0o7777 for one in (layout.base, *layout.base.iterdir())}
     assert modes == {
-        "hpcaas": 0o755, "files": 0o755, "runtime": 0o755, "parameters": 0o755, "code": 0o755, "results": 0o1777,
-        "updates": 0o777, "daemon": 0o700,
+        "hpcaas": 0o755, "files": 0o755, "runtime": 0o755, "parameters": 0o755, "code": 0o755,
+        "results": 0o1777, "updates": 0o777, "daemon": 0o700,
     }  # fmt: skip
 
 
@@ -71,7 +74,11 @@ def test_modes_are_what_was_asked_for_whatever_the_umask(tmp_path: Path) -> None
         write(tmp_path / "own", b"x", mode=PRIVATE)
     finally:
         os.umask(before)
-    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("open", "more", "own")] == [0o666, 0o666, 0o600]
+    assert [(tmp_path / name).stat().st_mode & 0o777 for name in ("open", "more", "own")] == [
+        0o666,
+        0o666,
+        0o600,
+    ]
     assert (read_text(tmp_path / "more"), read_text(tmp_path / "nothing")) == ("a\nb\n", "")
 
 

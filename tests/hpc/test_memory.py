@@ -96,7 +96,9 @@ def test_a_large_file_arrives_in_little_memory(rig: Rig) -> None:
     assert _peak(rig) - before < MOST
 
 
-def test_large_results_are_delivered_in_little_memory(idle: Rig, store: tuple[str, list[int]]) -> None:
+def test_large_results_are_delivered_in_little_memory(
+    idle: Rig, store: tuple[str, list[int]]
+) -> None:
     url, taken = store
     idle.environment = {"HPCAAS_ALLOW_HTTP": "1"}
     idle.up()

@@ -20,7 +20,8 @@ import asyncio, subprocess
 from lading.hpc import network
 async def main():
     await network.make_bridge()
-    ranks = [subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; read x"], stdin=-1, stdout=-1) for _ in range(2)]
+    command = ["unshare", "--net", "sh", "-c", "echo; read x"]
+    ranks = [subprocess.Popen(command, stdin=-1, stdout=-1) for _ in range(2)]
     for number, rank in enumerate(ranks):
         rank.stdout.readline()
         await network.connect(number, rank.pid)
@@ -38,8 +39,12 @@ def test_containers_have_addresses_of_their_own() -> None:
     need_root()
     for program in ("ip", "nsenter", "unshare"):
         need_program(program)
-    before = subprocess.run(["ip", "-br", "link"], capture_output=True, text=True, check=True).stdout
-    done = subprocess.run([sys.executable, "-c", _TWO], capture_output=True, text=True, timeout=60, check=True)
+    before = subprocess.run(
+        ["ip", "-br", "link"], capture_output=True, text=True, check=True
+    ).stdout
+    done = subprocess.run(
+        [sys.executable, "-c", _TWO], capture_output=True, text=True, timeout=60, check=True
+    )
     assert "10.77.255.254/16" in done.stdout
     assert "10.77.0.2/16" in done.stdout
     assert network.BRIDGE not in before
@@ -82,7 +87,8 @@ rank = subprocess.Popen(command, stdin=pipe, stdout=pipe)
 rank.stdout.readline()
 async def main():
     await network.make_bridge(wire, alone=own > 0)
-    await network.tell_peers(wire, own=own, peers=[[own, hosts[own], wire.port], [1 - own, hosts[1 - own], other]])
+    peers = [[own, hosts[own], wire.port], [1 - own, hosts[1 - own], other]]
+    await network.tell_peers(wire, own=own, peers=peers)
     await network.connect(own, rank.pid, spread=True)
 asyncio.run(main())
 print("there", flush=True)
@@ -90,15 +96,20 @@ sys.stdin.readline()
 rank.communicate(b"\\n")
 """
 _BELOW = ["sh", "-c", '"$@"; exit $?', "sh"]
-_ASK = "import socket; s = socket.create_connection(('10.77.0.1', 22), 30); print(s.recv(9).decode())"
+_ASK = (
+    "import socket; s = socket.create_connection(('10.77.0.1', 22), 30); print(s.recv(9).decode())"
+)
 _SAY = (
-    "import socket; s = socket.create_server(('10.77.0.1', 22)); print('up', flush=True); s.accept()[0].send(b'hello')"
+    "import socket; s = socket.create_server(('10.77.0.1', 22)); "
+    "print('up', flush=True); s.accept()[0].send(b'hello')"
 )
 
 
 @contextmanager
 def _machines(hosts: list[str]) -> Iterator[list[list[str]]]:
-    """Two networks with a cable between them and an address each; what runs a program in each of them."""
+    """Two networks with a cable between them and an address each; what runs a program in each of
+    them.
+    """
     names = [f"lading{os.getpid()}{end}" for end in "ab"]
     made: list[str] = []
     try:
@@ -117,7 +128,9 @@ def _machines(hosts: list[str]) -> Iterator[list[list[str]]]:
             subprocess.run(["ip", "netns", "delete", name], check=True)
 
 
-@pytest.mark.parametrize(("version", "hosts"), [(4, ["192.0.2.1", "192.0.2.2"]), (6, ["fd00::1", "fd00::2"])])
+@pytest.mark.parametrize(
+    ("version", "hosts"), [(4, ["192.0.2.1", "192.0.2.2"]), (6, ["fd00::1", "fd00::2"])]
+)
 def test_a_wire_joins_the_bridges_of_several_machines(version: int, hosts: list[str]) -> None:
     """Two processes in a network each that has this one address, and no other kind."""
     need_root()
@@ -134,7 +147,12 @@ def _talk(within: list[list[str]], version: int, hosts: list[str]) -> None:
     wired = [sys.executable, "-c", _WIRED]
     # Each below a process that stays in the machine's own network, as a supervisor does.
     machines = [
-        subprocess.Popen([*enter, *_BELOW, *wired, str(own), str(version), *hosts], stdin=pipe, stdout=pipe, text=True)
+        subprocess.Popen(
+            [*enter, *_BELOW, *wired, str(own), str(version), *hosts],
+            stdin=pipe,
+            stdout=pipe,
+            text=True,
+        )
         for own, enter in enumerate(within)
     ]
     try:
@@ -143,10 +161,15 @@ def _talk(within: list[list[str]], version: int, hosts: list[str]) -> None:
             assert one.stdin is not None
             print(port, file=one.stdin, flush=True)
         assert [_line(one) for one in machines] == ["there", "there"]
-        inside = [["nsenter", "--net", f"--target={_child(_child(one.pid))}", sys.executable, "-c"] for one in machines]
+        inside = [
+            ["nsenter", "--net", f"--target={_child(_child(one.pid))}", sys.executable, "-c"]
+            for one in machines
+        ]
         with subprocess.Popen([*inside[0], _SAY], stdout=pipe, text=True) as serving:
             assert _line(serving) == "up"
-            heard = subprocess.run([*inside[1], _ASK], capture_output=True, text=True, timeout=60, check=True)
+            heard = subprocess.run(
+                [*inside[1], _ASK], capture_output=True, text=True, timeout=60, check=True
+            )
         assert heard.stdout == "hello\n"
     finally:
         for one in machines:

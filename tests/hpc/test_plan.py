@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.hpc_gang import FailurePolicy, Launcher
+from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import Plan, read_plan
 
 PLAN = Plan(
-    name="u", bundles=("/b/0",), crun=("crun",), command=("ring",), environment=(("A", "b"),), cwd="/out",
-    output_path="/out", spool="/s", fault="/f", slots=1, launcher=Launcher.FIRST, policy=FailurePolicy.NONE,
+    name="u", bundles=("/b/0",), crun=("crun",), command=("ring",), environment=(("A", "b"),),
+    cwd="/out", output_path="/out", spool="/s", fault="/f", slots=1, launcher=Launcher.FIRST,
+    policy=FailurePolicy.NONE,
 )  # fmt: skip
 
 

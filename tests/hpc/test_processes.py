@@ -47,7 +47,9 @@ def test_what_a_daemon_started_did_not_come_from_outside(tmp_path: Path) -> None
     program.chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if name != MARK}
     with (
-        subprocess.Popen([program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as foreign,
+        subprocess.Popen(
+            [program], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as foreign,
         subprocess.Popen(
             [program], env=environment | {MARK: "x"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         ) as own,

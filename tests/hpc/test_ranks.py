@@ -29,7 +29,9 @@ def _rank(folder: Path, script: str) -> Rank:
     return Rank(1, "u-1", folder, (str(crun), "--root", "r"))
 
 
-async def test_a_rank_is_made_connected_and_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_rank_is_made_connected_and_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connected = []
 
     async def connect(rank: int, pid: int, *, spread: bool) -> None:
@@ -39,7 +41,9 @@ async def test_a_rank_is_made_connected_and_started(tmp_path: Path, monkeypatch:
     await _rank(tmp_path, _CRUN).start(IDENTITY, {"A": "b"})
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["hostname"] == "container-1"
-    assert {"PATH=/bin", "A=b", f"AUTHORIZATION={IDENTITY.authorization}"} <= set(config["process"]["env"])
+    assert {"PATH=/bin", "A=b", f"AUTHORIZATION={IDENTITY.authorization}"} <= set(
+        config["process"]["env"]
+    )
     assert (tmp_path / "config.json").stat().st_mode & 0o777 == 0o600
     assert connected == [(1, 17)]
     created, started = (tmp_path / "calls").read_text().splitlines()
@@ -49,7 +53,9 @@ async def test_a_rank_is_made_connected_and_started(tmp_path: Path, monkeypatch:
 
 async def test_why_a_container_was_not_made_is_said(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="rank 1: its container cannot be made: no such thing"):
-        await _rank(tmp_path, '#!/bin/sh\necho "no such thing" > "$4"; exit 1\n').start(IDENTITY, {})
+        await _rank(tmp_path, '#!/bin/sh\necho "no such thing" > "$4"; exit 1\n').start(
+            IDENTITY, {}
+        )
     with pytest.raises(ExecutionError, match="install the package crun"):
         await Rank(1, "u-1", tmp_path, ("/no/crun",)).start(IDENTITY, {})
 
@@ -73,13 +79,20 @@ class _Docker:
         self.made.append("started")
 
     async def show(self) -> Any:
-        return {"NetworkSettings": {"SandboxKey": "/run/netns/1", "Networks": {"u": {"IPAddress": "172.18.0.3"}}}}
+        return {
+            "NetworkSettings": {
+                "SandboxKey": "/run/netns/1",
+                "Networks": {"u": {"IPAddress": "172.18.0.3"}},
+            }
+        }
 
     async def close(self) -> None:
         self.made.append("closed")
 
 
-async def test_containers_of_a_daemon_are_on_a_network_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_containers_of_a_daemon_are_on_a_network_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("aiodocker.Docker", _Docker)
     _Docker.made.clear()
     ground = DockerGround("u", "/sock", {"Image": "i", "HostConfig": {"Memory": 5}})
@@ -95,7 +108,9 @@ async def test_containers_of_a_daemon_are_on_a_network_of_their_own(monkeypatch:
         await DockerGround("u", "/none", {}).open()
 
 
-async def test_where_the_machine_has_no_address_rank_0_s_network_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_the_machine_has_no_address_rank_0_s_network_is_entered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("aiodocker.Docker", _Docker)
     entered: list[str] = []
     monkeypatch.setattr(network, "enter_network", entered.append)
@@ -105,7 +120,10 @@ async def test_where_the_machine_has_no_address_rank_0_s_network_is_entered(monk
     assert entered == ["/run/netns/1"]
     _Docker.made.clear()
     await DockerGround("u", "/sock", {}, options={"o": "v"}).open()
-    assert _Docker.made[0] == ("", {"Name": "u", "Internal": True, "Labels": {LABEL: "u"}, "Options": {"o": "v"}})
+    assert _Docker.made[0] == (
+        "",
+        {"Name": "u", "Internal": True, "Labels": {LABEL: "u"}, "Options": {"o": "v"}},
+    )
 
     async def show(self: _Docker) -> Any:
         return {**await told(self), "State": {"Pid": 77}}
@@ -123,7 +141,9 @@ async def test_where_the_machine_has_no_address_rank_0_s_network_is_entered(monk
         await ground.start(0, IDENTITY, {})
 
 
-async def test_the_native_ground_gives_each_rank_its_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_native_ground_gives_each_rank_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def nothing(*_: object, **__: object) -> None:
         return None
 

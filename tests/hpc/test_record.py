@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import IllegalTransition
-from lading.core.hpc_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
+from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
 from lading.hpc.record import Record, load
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
-    record = Record(path=tmp_path / "state.json", given={"worldRank": 1}, parameters={"a": [1]}, mark="m")
+    record = Record(
+        path=tmp_path / "state.json", given={"worldRank": 1}, parameters={"a": [1]}, mark="m"
+    )
     record.enter(CodeStatus.RUNNING)
     record.started_by = StartedBy.DAEMON
     record.enter(CodeStatus.STOPPED)
@@ -21,7 +23,12 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     record.judge(ContainerStatus.FS_ERROR)
     again = load(tmp_path / "state.json")
     assert (again.code, again.result, again.container) == ("Stopped", "Uploading", "FSError")
-    assert (again.settings.world_rank, again.parameters, again.started_by, again.mark) == (1, {"a": [1]}, "daemon", "m")
+    assert (again.settings.world_rank, again.parameters, again.started_by, again.mark) == (
+        1,
+        {"a": [1]},
+        "daemon",
+        "m",
+    )
 
 
 def test_nobody_else_may_read_it(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import os, subprocess, sys
 from lading.hpc.tracing import WAIT_ALL, Tracer
 tracer, ends = Tracer(), []
 gate, opener = os.pipe()
-first = subprocess.Popen(["sh", "-c", "read x; sh -c 'exit 7'; sh -c 'kill -9 $$'; exit 0"], stdin=gate)
+script = "read x; sh -c 'exit 7'; sh -c 'kill -9 $$'; exit 0"
+first = subprocess.Popen(["sh", "-c", script], stdin=gate)
 tracer.seize(first.pid)
 os.write(opener, b"go\\n")
 while True:
@@ -35,7 +36,9 @@ print(ends, tracer.processes)
 
 
 def test_the_end_of_every_process_is_seen() -> None:
-    done = subprocess.run([sys.executable, "-c", _FOLLOW], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _FOLLOW], capture_output=True, text=True, timeout=30, check=True
+    )
     assert done.stdout == "[7, -9, 0] set()\n"
 
 

@@ -1,8 +1,9 @@
-"""Trees that containers, images and strangers wrote are walked, opened and removed in one module only.
+"""Trees that containers, images and strangers wrote are walked, opened and removed in one module
+only.
 
-Such a tree's owner may swap a directory for a link, nest directories without end, and make a fifo where a
-file is expected. `lading.confined` is made for that. Each exception below is a call by path in a place that
-nobody but the product itself, or the machine's administrator, writes to.
+Such a tree's owner may swap a directory for a link, nest directories without end, and make a fifo
+where a file is expected. `lading.confined` is made for that. Each exception below is a call by path
+in a place that nobody but the product itself, or the machine's administrator, writes to.
 """
 
 from __future__ import annotations
@@ -12,47 +13,78 @@ from collections.abc import Iterator
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "lading"
-PACKAGES = ("api", "blobs", "client", "dispatch", "hpc", "supervisor", "webdav", "gateway", "wiring", "cli")
+PACKAGES = (
+    "api",
+    "blobs",
+    "client",
+    "dispatch",
+    "hpc",
+    "supervisor",
+    "webdav",
+    "gateway",
+    "wiring",
+    "cli",
+)
 
 REMOVING = frozenset({"rmtree", "removedirs"})
 MAY_REMOVE = {
-    "client/images/runner.py": "the Python environment that this user's own command makes for the runner",
-    "dispatch/cloud/agent.py": "half of the runner, from the dispatcher; nothing but the standard library is there",
-    "wiring/backup.py": "a data directory that this process was about to restore, as names from a list",
+    "client/images/runner.py": (
+        "the Python environment that this user's own command makes for the runner"
+    ),
+    "dispatch/fleets/cloud/agent.py": "the runner sends it; only the standard library is there",
+    "wiring/backup.py": (
+        "a data directory that this process was about to restore, as names from a list"
+    ),
 }
 
-WALKING = frozenset({"rglob", "glob", "iterdir", "walk", "fwalk", "scandir", "listdir", "copytree", "extractall"})
+WALKING = frozenset(
+    {"rglob", "glob", "iterdir", "walk", "fwalk", "scandir", "listdir", "copytree", "extractall"}
+)
 MAY_WALK = {
-    "hpc/delivery.py": "runs inside the container, as what it reads does: the results of the code beside it",
+    "hpc/delivery.py": (
+        "runs inside the container, as what it reads does: the results of the code beside it"
+    ),
     "hpc/filesystems.py": "runs inside the container",
     "hpc/package.py": "the modules of this installation",
     "hpc/processes.py": "/proc",
     "supervisor/capture.py": "the log directory, written by the supervisor alone",
-    "supervisor/container_files.py": "`Tree.walk`",
-    "supervisor/cards.py": "device files of the machine",
-    "supervisor/diskuse.py": "descriptors of directories that were opened through `confined`; names of run directories",
+    "supervisor/inputs/container_files.py": "`Tree.walk`",
+    "supervisor/limits/gpu_locks.py": "device files of the machine",
+    "supervisor/limits/disk_usage.py": (
+        "descriptors of directories opened through `confined`; names of run directories"
+    ),
     "supervisor/engines/native.py": "the state directory of crun",
     "supervisor/engines/user_namespace.py": "mount points and marks that the product made",
-    "supervisor/gang_output.py": "`Tree.walk`",
-    "supervisor/gateway/ports.py": "/proc",
-    "supervisor/image_archive.py": "files of the image cache, by patterns of their names",
-    "supervisor/layers.py": "entries of the layer cache, not what is in a layer",
+    "supervisor/gang/gang_output.py": "`Tree.walk`",
+    "supervisor/container_gateway/ports.py": "/proc",
+    "supervisor/inputs/image_archive.py": "files of the image cache, by patterns of their names",
+    "supervisor/inputs/layers.py": "entries of the layer cache, not what is in a layer",
     "supervisor/network/routes.py": "/sys",
-    "supervisor/outpost.py": "names of directories that the product made",
-    "supervisor/register.py": "lock files",
-    "supervisor/rehearsal.py": "directories of dead warm parents",
-    "supervisor/staging.py": "input collections, before the container is there",
-    "supervisor/zygote.py": "names of run directories",
+    "supervisor/gang/rank_launcher.py": "names of directories that the product made",
+    "supervisor/process/register.py": "lock files",
+    "supervisor/process/warmup.py": "directories of dead warm parents",
+    "supervisor/inputs/staging.py": "input collections, before the container is there",
+    "supervisor/process/forkserver.py": "names of run directories",
 }
 
 # Modules that handle such trees, and what they may open by path.
-OPENING = frozenset({"open", "read_text", "read_bytes", "write_text", "write_bytes", "chmod", "chown", "mknod"})
-TREES = ("supervisor/gang_output.py", "supervisor/unpack.py", "supervisor/gittrees.py", "removal.py")
+OPENING = frozenset(
+    {"open", "read_text", "read_bytes", "write_text", "write_bytes", "chmod", "chown", "mknod"}
+)
+TREES = (
+    "supervisor/gang/gang_output.py",
+    "supervisor/inputs/unpack.py",
+    "supervisor/inputs/git_archives.py",
+    "removal.py",
+)
 MAY_OPEN = {
-    ("supervisor/gang_output.py", "place.open"): "an archive in the conductor's spool",
-    ("supervisor/gang_output.py", "source.open"): "a stream in the conductor's spool",
-    ("supervisor/gittrees.py", "part.open"): "the archive that the server sent",
-    ("supervisor/gittrees.py", "target.chmod"): "the one file of a directory that this process has just made",
+    ("supervisor/gang/gang_output.py", "place.open"): "an archive in the conductor's spool",
+    ("supervisor/gang/gang_output.py", "source.open"): "a stream in the conductor's spool",
+    ("supervisor/inputs/git_archives.py", "part.open"): "the archive that the server sent",
+    (
+        "supervisor/inputs/git_archives.py",
+        "target.chmod",
+    ): "the one file of a directory that this process has just made",
 }
 
 
@@ -85,7 +117,9 @@ def test_foreign_trees_are_walked_by_descriptors() -> None:
 
 
 def _by_path(node: ast.Call) -> bool:
-    """Whether a call opens something by its path: no descriptor of a directory, and no open descriptor, is given."""
+    """Whether a call opens something by its path: no descriptor of a directory, and no open
+    descriptor, is given.
+    """
     if _called(node) not in OPENING:
         return False
     name = ast.unparse(node.func)
@@ -94,7 +128,9 @@ def _by_path(node: ast.Call) -> bool:
     by_descriptor = any(keyword.arg in ("dir_fd", "fileobj") for keyword in node.keywords)
     # `open` and `os.chmod` of a number: what was opened by a descriptor before.
     first = ast.unparse(node.args[0]) if node.args else ""
-    return not by_descriptor and not first.startswith(("descriptor", "os.open(", "os.dup(", "self._create(", "1"))
+    return not by_descriptor and not first.startswith(
+        ("descriptor", "os.open(", "os.dup(", "self._create(", "1")
+    )
 
 
 def test_foreign_trees_are_opened_by_descriptors() -> None:
@@ -108,4 +144,6 @@ def test_foreign_trees_are_opened_by_descriptors() -> None:
 
 
 def test_every_exception_has_its_reason() -> None:
-    assert all(len(reason) > 3 for table in (MAY_REMOVE, MAY_WALK, MAY_OPEN) for reason in table.values())
+    assert all(
+        len(reason) > 3 for table in (MAY_REMOVE, MAY_WALK, MAY_OPEN) for reason in table.values()
+    )

@@ -8,15 +8,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 REGISTRY = re.compile(
-    r"--(?:extra-)?index-url|--find-links|files\.pythonhosted|pypi\.(?:org|io)|registry *[=:] *.?https?:|"
-    + r"deb\.debian"
-    + r"\.org"
+    r"--(?:extra-)?index-url|--find-links|files\.pythonhosted|pypi\.(?:org|io)|"
+    r"registry *[=:] *.?https?:|" + r"deb\.debian" + r"\.org"
 )
 MACHINE = re.compile(r"(?<![\w.])/(?:root|work)/[a-z]")
 
 
 def _committed() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     return [ROOT / name for name in listed.decode().split("\0") if name and (ROOT / name).is_file()]
 
 

@@ -1,4 +1,6 @@
-"""The page on security and the attacks belong together: each module of attacks is a line of its table."""
+"""The page on security and the attacks belong together: each module of attacks is a line of its
+table.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,9 @@ from tests.security.__main__ import read_table
         (("skipped",), "skipped"),
     ],
 )
-def test_an_attack_has_its_worst_outcome(tmp_path: Path, outcomes: tuple[str, ...], worst: str) -> None:
+def test_an_attack_has_its_worst_outcome(
+    tmp_path: Path, outcomes: tuple[str, ...], worst: str
+) -> None:
     table = tmp_path / "table"
     rows = [json.dumps({"attack": "a", "test": "t", "outcome": one}) for one in outcomes]
     table.write_text("\n".join(rows))

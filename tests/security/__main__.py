@@ -25,7 +25,9 @@ _PYTEST = ("-m", "pytest", "-q", "-m", "long or not long", "tests/security")
 
 def main(arguments: Sequence[str]) -> int:
     """Run everything and print the table; the exit code."""
-    failed = [name for name, passed in (("bandit", _bandit()), ("pip-audit", _audit())) if not passed]
+    failed = [
+        name for name, passed in (("bandit", _bandit()), ("pip-audit", _audit())) if not passed
+    ]
     with tempfile.TemporaryDirectory() as directory:
         table = Path(directory, "attacks.jsonl")
         environment = {**os.environ, TABLE: str(table)}
@@ -34,7 +36,10 @@ def main(arguments: Sequence[str]) -> int:
         rows = read_table(table)
     _print(rows)
     not_held = [row for row in rows if row["outcome"] != "passed"]
-    print(f"{len(rows)} attacks, {len(rows) - len(not_held)} held, {len(not_held)} not held or not run")
+    print(
+        f"{len(rows)} attacks, {len(rows) - len(not_held)} held, "
+        f"{len(not_held)} not held or not run"
+    )
     return 1 if code or not_held or failed or not rows else 0
 
 
@@ -50,7 +55,9 @@ def _audit() -> bool:
     options = ["--progress-spinner", "off", "--disable-pip", "-f", "json"]
     command = [sys.executable, "-m", "pip_audit", *options, "-r", "requirements/run.txt"]
     try:
-        found = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=_AUDIT_TIME)
+        found = subprocess.run(
+            command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=_AUDIT_TIME
+        )
         dependencies = json.loads(found.stdout)["dependencies"]
     except (subprocess.TimeoutExpired, ValueError):
         dependencies = []
@@ -67,7 +74,9 @@ def _audit() -> bool:
 
 
 def read_table(table: Path) -> list[dict[str, str]]:
-    """A row for each attack, with its worst outcome: one that was held may fail while it is cleaned up."""
+    """A row for each attack, with its worst outcome: one that was held may fail while it is cleaned
+    up.
+    """
     if not table.exists():
         return []
     rows: dict[str, dict[str, str]] = {}

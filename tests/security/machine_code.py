@@ -1,4 +1,5 @@
-"""Programs of one system call each, as x86-64 machine code: images need neither a compiler nor an interpreter.
+"""Programs of one system call each, as x86-64 machine code: images need neither a compiler nor an
+interpreter.
 
 The exit code of a program is the error number of its call, 0 when the call was carried out.
 """
@@ -35,8 +36,13 @@ def make_program(number: int, *arguments: int | bytes, interrupt: bool = False) 
     return head + struct.pack("<IIQQQQQQ", 1, 7, 0, _BASE, _BASE, length, length, 4096) + content
 
 
-def _code(number: int, arguments: Sequence[int | bytes], places: Sequence[int], *, interrupt: bool) -> bytes:
-    values = [place if isinstance(one, bytes) else one for one, place in zip(arguments, places, strict=True)]
+def _code(
+    number: int, arguments: Sequence[int | bytes], places: Sequence[int], *, interrupt: bool
+) -> bytes:
+    values = [
+        place if isinstance(one, bytes) else one
+        for one, place in zip(arguments, places, strict=True)
+    ]
     loads = zip(_COMPATIBLE if interrupt else _NATIVE, values, strict=False)
     if interrupt:
         code = b"".join(load + struct.pack("<I", value) for load, value in loads)

@@ -27,8 +27,8 @@ _VETH, _BRIDGE, _PORT_OF_BRIDGE = "ladingt0", "ladingtb0", "ladingt1"
 
 
 class Services:
-    """Sockets that greet whoever connects with a name, served by a process of their own: this one must have no
-    other thread when it changes its mount namespace."""
+    """Sockets that greet whoever connects with a name, served by a process of their own: this one
+    must have no other thread when it changes its mount namespace."""
 
     def __init__(self) -> None:
         self._names: dict[socket.socket, str] = {}
@@ -79,8 +79,8 @@ class Surroundings:
 
 @contextlib.contextmanager
 def surroundings() -> Iterator[Surroundings]:
-    """The host's services, and another machine that is the internet, a cloud's metadata service and a
-    network that the configuration lists. Needs root."""
+    """The host's services, and another machine that is the internet, a cloud's metadata service and
+    a network that the configuration lists. Needs root."""
     with contextlib.ExitStack() as stack:
         namespace = stack.enter_context(other_namespace())
         services = Services()
@@ -112,7 +112,9 @@ def surroundings() -> Iterator[Surroundings]:
 def other_namespace() -> Iterator[int]:
     """A descriptor of a namespace that routes of the host lead to; all of it is gone at the end."""
     before = _links()
-    assert not before & {_VETH, _BRIDGE, _PORT_OF_BRIDGE}, "left by an earlier run: ip link del NAME"
+    assert not before & {_VETH, _BRIDGE, _PORT_OF_BRIDGE}, (
+        "left by an earlier run: ip link del NAME"
+    )
     holder = subprocess.Popen(["unshare", "--net", "sleep", "3600"], stdin=subprocess.DEVNULL)
     try:
         _wait_for_namespace(holder.pid)
@@ -170,5 +172,7 @@ def _links() -> set[str]:
 
 def _ip(*lines: str) -> None:
     text = "\n".join(lines) + "\n"
-    done = subprocess.run(["ip", "-batch", "-"], input=text, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ip", "-batch", "-"], input=text, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

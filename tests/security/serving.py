@@ -1,4 +1,6 @@
-"""One real server on SQLite with what an attacker meets it with: HTTPS, tokens, hostile listeners."""
+"""One real server on SQLite with what an attacker meets it with: HTTPS, tokens, hostile
+listeners.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ import yaml
 from lading.client.api import ApiClient
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
-from lading.core.schema import Record
+from lading.core.records.schema import Record
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.process import READY
@@ -50,7 +52,14 @@ class Site:
     tokens: dict[str, str] = field(default_factory=dict)
 
     async def call(
-        self, method: str, path: str, *, token: str = "", data: Any = None, json: Any = None, **headers: str
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str = "",
+        data: Any = None,
+        json: Any = None,
+        **headers: str,
     ) -> Reply:
         """One request over HTTPS; `_` in a header's name stands for `-`."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -63,14 +72,18 @@ class Site:
             fields: dict[str, list[str]] = {}
             for name, value in answer.headers.items():
                 fields.setdefault(name.lower(), []).append(value)
-            return Reply(status=answer.status, headers=fields, text=await answer.text(errors="replace"))
+            return Reply(
+                status=answer.status, headers=fields, text=await answer.text(errors="replace")
+            )
 
     async def user(self, name: str) -> str:
         """The token of a user, who is made if need be."""
         if name not in self.tokens:
             given = {"username": name, "email": f"{name}@example.org"}
             user = await self.admin.create("users", given)
-            made = await self.admin.create("api_client_authorizations", {"owner_uuid": user["uuid"]})
+            made = await self.admin.create(
+                "api_client_authorizations", {"owner_uuid": user["uuid"]}
+            )
             self.tokens[name] = f"v2/{made['uuid']}/{made['api_token']}"
         return self.tokens[name]
 
@@ -83,9 +96,10 @@ class Site:
             json={"manifest_text": f". {EMPTY} 0:0:sha256:{'0' * 64}.tar\n"},
         )
         spec = {
-            "container_image": yaml.safe_load(image.text)["portable_data_hash"], "output_path": "/out",
-            "mounts": {"/out": {"kind": "tmp", "capacity": 1}}, "runtime_constraints": {"vcpus": 1, "ram": 1 << 26},
-            "priority": 1, "state": "Committed", "command": ["true"], "use_existing": False, **more,
+            "container_image": yaml.safe_load(image.text)["portable_data_hash"],
+            "output_path": "/out", "mounts": {"/out": {"kind": "tmp", "capacity": 1}},
+            "runtime_constraints": {"vcpus": 1, "ram": 1 << 26}, "priority": 1,
+            "state": "Committed", "command": ["true"], "use_existing": False, **more,
         }  # fmt: skip
         made = await self.call("POST", "/arvados/v1/container_requests", token=token, json=spec)
         assert made.status == 200, made.text
@@ -107,7 +121,9 @@ async def serving(root: Path, **settings: Any) -> AsyncIterator[Site]:
     directory = DataDirectory(root)
     directory.prepare()
     secrets = directory.secrets(entropy=os.urandom(400))
-    ensure_certificate(directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC))
+    ensure_certificate(
+        directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC)
+    )
     (root / "config.yml").write_text(yaml.safe_dump(settings))
     address = free_address()
     reading, writing = os.pipe()
@@ -123,7 +139,9 @@ async def serving(root: Path, **settings: Any) -> AsyncIterator[Site]:
             jar = aiohttp.DummyCookieJar()
             http = await stack.enter_async_context(aiohttp.ClientSession(cookie_jar=jar))
             admin = ApiClient(transport, secrets.admin_token, retry=RetryPolicy(attempts=1))
-            yield Site(directory=directory, secrets=secrets, address=address, http=http, admin=admin)
+            yield Site(
+                directory=directory, secrets=secrets, address=address, http=http, admin=admin
+            )
     finally:
         os.close(reading)
         if process.returncode is None:

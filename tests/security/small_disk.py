@@ -24,7 +24,9 @@ PROGRAMS = ("sh", "dd", "sleep", "cat", "rm", "mkdir", "fallocate")
 
 
 @contextmanager
-def small_disk(*, size: int, inodes: int = 0, features: str = "", options: str = "") -> Iterator[Path]:
+def small_disk(
+    *, size: int, inodes: int = 0, features: str = "", options: str = ""
+) -> Iterator[Path]:
     """An ext4 of so many MiB in an image file, mounted."""
     need_root()
     need_program("mkfs.ext4")
@@ -63,7 +65,9 @@ def mounted(*arguments: str) -> Iterator[Path]:
 
 @contextmanager
 def cluster_on(disk: Path, **containers: object) -> Iterator[Cluster]:
-    """A cluster whose data is on that disk, with an image `tools:1`; `containers` are keys of its configuration."""
+    """A cluster whose data is on that disk, with an image `tools:1`; `containers` are keys of its
+    configuration.
+    """
     with running_cluster(
         disk / "data", json.dumps({"Containers": {"StopGracePeriod": "30s", **containers}})
     ) as cluster:
@@ -96,7 +100,9 @@ def ended(cluster: Cluster, uuid: str, *, seconds: float = 60) -> dict[str, Any]
         container = show(cluster, uuid)["container"]
         if container["state"] in ("Complete", "Cancelled"):
             return dict(container)
-        assert time.monotonic() < until, f"it still is {container['state']}: {container.get('runtime_status')}"
+        assert time.monotonic() < until, (
+            f"it still is {container['state']}: {container.get('runtime_status')}"
+        )
         time.sleep(0.2)
 
 

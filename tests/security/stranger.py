@@ -1,4 +1,6 @@
-"""A plain HTTPS client of a running server, with any token, and the users and tokens that attacks need."""
+"""A plain HTTPS client of a running server, with any token, and the users and tokens that attacks
+need.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from dataclasses import dataclass
 from hashlib import md5
 from typing import Any
 
-from lading.core import locator
+from lading.core.data import locator
 from tests.system.cluster import Cluster
 
 Record = dict[str, Any]
@@ -45,14 +47,22 @@ class Stranger:
         return self.cluster.environment["ARVADOS_API_TOKEN"]
 
     def send(
-        self, method: str, path: str, body: object = None, *, token: str, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str,
+        headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Send one request; a `bytes` body goes out as it is, anything else as JSON."""
         host, _, port = self.cluster.address.rpartition(":")
         context = ssl.create_default_context(cafile=str(self.cluster.data / "tls.crt"))
         connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=30)
         sent = {"Authorization": f"Bearer {token}"}
-        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        data = (
+            body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        )
         if data is not None and not isinstance(body, bytes):
             sent["Content-Type"] = "application/json"
         try:
@@ -74,12 +84,16 @@ class Stranger:
 
     def user(self, name: str) -> str:
         """A new active user's uuid."""
-        return str(self.ok("POST", "users", {"username": name, "email": f"{name}@example.org"})["uuid"])
+        return str(
+            self.ok("POST", "users", {"username": name, "email": f"{name}@example.org"})["uuid"]
+        )
 
     def token(self, *scopes: str, owner: str = "") -> str:
         """A new token in its v2 form; of the admin unless an owner is given."""
         wanted: Record = {"scopes": list(scopes) or ["all"]}
-        made = self.ok("POST", "api_client_authorizations", wanted | ({"owner_uuid": owner} if owner else {}))
+        made = self.ok(
+            "POST", "api_client_authorizations", wanted | ({"owner_uuid": owner} if owner else {})
+        )
         return f"v2/{made['uuid']}/{made['api_token']}"
 
     def keep(self, data: bytes, *, token: str) -> str:
@@ -92,7 +106,9 @@ class Stranger:
         """A collection with one file, `file`, stored by its owner."""
         where = self.keep(data, token=token or self.admin)
         manifest = f". {where} 0:{len(data)}:file\n"
-        return self.ok("POST", "collections", {"manifest_text": manifest, **attributes}, token=token)
+        return self.ok(
+            "POST", "collections", {"manifest_text": manifest, **attributes}, token=token
+        )
 
 
 def bare(signed: str) -> str:

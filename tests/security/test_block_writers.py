@@ -1,4 +1,6 @@
-"""Who may store blocks and read them: every kind of token that is not meant for it, on a running server."""
+"""Who may store blocks and read them: every kind of token that is not meant for it, on a running
+server.
+"""
 
 from __future__ import annotations
 
@@ -66,11 +68,17 @@ def test_no_token(site: Stranger) -> None:
     assert _tries(site, "v2/zzzzz-gj3su-000000000000000/invented", b"invented") == [401, 401]
 
 
-@pytest.mark.attack("reads a block with a signature made for another token, or with a token that reads no collections")
+@pytest.mark.attack(
+    "reads a block with a signature made for another token, "
+    "or with a token that reads no collections"
+)
 def test_reading(site: Stranger) -> None:
     signed = site.keep(b"a secret", token=site.admin)
     assert site.send("GET", f"/{signed}", token=site.token()).status == 400
-    assert site.send("GET", f"/{signed}", token=site.token("GET /arvados/v1/users/current")).status == 403
+    assert (
+        site.send("GET", f"/{signed}", token=site.token("GET /arvados/v1/users/current")).status
+        == 403
+    )
     assert site.send("GET", f"/{signed}", token=ANONYMOUS).status == 400
 
 
@@ -79,5 +87,7 @@ def test_what_stays_possible(site: Stranger) -> None:
     uploading = site.token("POST /arvados/v1/collections")
     made = site.collection(b"uploaded", token=uploading)
     reading = site.token(f"GET /arvados/v1/collections/{made['uuid']}")
-    signed = site.ok("GET", f"collections/{made['uuid']}", token=reading)["manifest_text"].split()[1]
+    signed = site.ok("GET", f"collections/{made['uuid']}", token=reading)["manifest_text"].split()[
+        1
+    ]
     assert site.send("GET", f"/{signed}", token=reading).text == "uploaded"

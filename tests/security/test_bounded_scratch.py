@@ -1,4 +1,6 @@
-"""What a container writes is bounded: it is ended, and neither the server nor other containers come to harm."""
+"""What a container writes is bounded: it is ended, and neither the server nor other containers come
+to harm.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,14 @@ BYTES = STUBBORN + "while :; do dd if=/dev/zero bs=64k >> big 2>/dev/null; done"
 FILES = STUBBORN + "i=0; while :; do true > $i; i=$((i + 1)); done 2>/dev/null"
 GIVES_UP = "cd /out; i=0; while true > $i; do i=$((i + 1)); done; exit 1"
 ALLOCATED = STUBBORN + "i=0; while :; do fallocate -l 1M $i; i=$((i + 1)); done 2>/dev/null"
-NAMELESS = STUBBORN + "exec 3> big; rm big; while :; do dd if=/dev/zero bs=64k >&3 2>/dev/null; done"
+NAMELESS = (
+    STUBBORN + "exec 3> big; rm big; while :; do dd if=/dev/zero bs=64k >&3 2>/dev/null; done"
+)
 # Bounded, as a daemon keeps it on the disk of the machine that runs the tests.
-OUTSIDE = "trap '' TERM; mkdir -p /d; dd if=/dev/zero of=/d/big bs=1M count=300; while :; do sleep 1; done"
+OUTSIDE = (
+    "trap '' TERM; mkdir -p /d; dd if=/dev/zero of=/d/big bs=1M count=300; "
+    "while :; do sleep 1; done"
+)
 DEEP = (
     "cd /out; i=0; while [ $i -lt 500 ]; do mkdir d; cd d; i=$((i + 1)); done;"
     " dd if=/dev/zero bs=1M count=40 of=x; sleep 60"
@@ -85,7 +92,10 @@ def test_bytes(engine_settings: dict[str, object]) -> None:
 @ENGINES
 @pytest.mark.attack("takes all inodes of the server's disk with empty files")
 def test_files(engine_settings: dict[str, object]) -> None:
-    with small_disk(size=300, inodes=20_000) as disk, cluster_on(disk, **engine_settings) as cluster:
+    with (
+        small_disk(size=300, inodes=20_000) as disk,
+        cluster_on(disk, **engine_settings) as cluster,
+    ):
         attack(cluster, FILES, "the disk of this machine has almost no room for further files")
 
 
@@ -100,7 +110,9 @@ def test_outside_of_mounts(engine_settings: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("script", [ALLOCATED, NAMELESS], ids=["allocated", "nameless"])
-@pytest.mark.attack("fills the disk of the server by fallocate, or by a file that has no name any more")
+@pytest.mark.attack(
+    "fills the disk of the server by fallocate, or by a file that has no name any more"
+)
 def test_hidden_bytes(script: str) -> None:
     with small_disk(size=300) as disk, cluster_on(disk) as cluster:
         attack(cluster, script, "the disk of this machine is almost full")

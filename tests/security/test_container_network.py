@@ -36,7 +36,8 @@ import json, os, socket, sys
 out = {}
 for name, how, host, port in json.loads(sys.argv[1]):
     try:
-        family = socket.AF_UNIX if how == "abstract" else socket.AF_INET6 if ":" in host else socket.AF_INET
+        internet = socket.AF_INET6 if ":" in host else socket.AF_INET
+        family = socket.AF_UNIX if how == "abstract" else internet
         with socket.socket(family) as s:
             s.settimeout(3)
             if how == "bound":
@@ -65,7 +66,13 @@ def around() -> Iterator[Surroundings]:
     with surroundings() as made:
         for host, port in (("127.0.0.1", made.loopback), (networks.GATEWAY, made.everywhere)):
             assert _greeting(host, port)
-        for host in (networks.INTERNET, networks.LISTED, networks.METADATA, networks.METADATA6, networks.NEIGHBOUR):
+        for host in (
+            networks.INTERNET,
+            networks.LISTED,
+            networks.METADATA,
+            networks.METADATA6,
+            networks.NEIGHBOUR,
+        ):
             assert _greeting(host, PORT) == host
         yield made
 
@@ -104,31 +111,48 @@ def targets(around: Surroundings) -> list[tuple[str, str, str, int]]:
 
 def _own_addresses() -> list[str]:
     shown = subprocess.run(["ip", "-j", "addr"], capture_output=True, text=True, check=True).stdout
-    found = [info["local"] for link in json.loads(shown) for info in link["addr_info"] if info["scope"] == "global"]
+    found = [
+        info["local"]
+        for link in json.loads(shown)
+        for info in link["addr_info"]
+        if info["scope"] == "global"
+    ]
     assert networks.GATEWAY in found
     return [one for one in found if ":" not in one]
 
 
 @pytest.fixture(scope="module")
-def seen(around: Surroundings, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def seen(
+    around: Surroundings, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """What a container on an engine reaches, by what it asked for: `api`, `internet` or `both`."""
     known: dict[tuple[str, str], Seen] = {}
 
     def look(engine: str, kind: str) -> Seen:
         if (engine, kind) not in known:
-            known[engine, kind] = probe(engine, kind, around, request, tmp_path_factory.mktemp(engine))
+            known[engine, kind] = probe(
+                engine, kind, around, request, tmp_path_factory.mktemp(engine)
+            )
         return known[engine, kind]
 
     return look
 
 
-def probe(engine: str, kind: str, around: Surroundings, request: pytest.FixtureRequest, directory: Path) -> Seen:
+def probe(
+    engine: str, kind: str, around: Surroundings, request: pytest.FixtureRequest, directory: Path
+) -> Seen:
     """Run the probe in a container."""
-    api = (f"127.0.0.1:{around.api}", f"localhost:{around.api}", f"{networks.GATEWAY}:{around.api_on_address}")
+    api = (
+        f"127.0.0.1:{around.api}",
+        f"localhost:{around.api}",
+        f"{networks.GATEWAY}:{around.api_on_address}",
+    )
     reach = Reach(api=api if kind != "internet" else (), internet=kind != "api", refused=(_LISTED,))
     command = (python(), "-c", _PROBE, json.dumps(targets(around)))
     with EngineKit(engine, request, directory) as kit:
-        ended, out, said = asyncio.run(kit.run_command(command, network=True, reach=reach, binds=python_binds()))
+        ended, out, said = asyncio.run(
+            kit.run_command(command, network=True, reach=reach, binds=python_binds())
+        )
     assert ended.code == 0, said
     found: Seen = json.loads(out)
     return found
@@ -146,7 +170,10 @@ class EngineKit:
 
     def __enter__(self) -> Kit:
         if self._engine == "native":
-            self._before, self._folder = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC), Path.cwd()
+            self._before, self._folder = (
+                os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC),
+                Path.cwd(),
+            )
             linux.leave_mount_namespace()
             return Kit(NativeEngine, self._directory)
         assert self._request is not None
@@ -162,7 +189,8 @@ class EngineKit:
 
     def __exit__(self, *error: object) -> None:
         if self._before >= 0:
-            # A thread that shares its root and its directory with others may not enter a mount namespace.
+            # A thread that shares its root and its directory with others may not enter a mount
+            # namespace.
             assert ctypes.CDLL(None).unshare(_CLONE_FS) == 0
             enter_namespace(self._before)
             os.chdir(self._folder)
@@ -176,7 +204,11 @@ def python() -> str:
 def python_binds() -> tuple[Bind, ...]:
     """What it needs."""
     folders = [Path(one) for one in ("/usr", "/lib", "/lib64", sys.base_prefix)]
-    chosen = [one for one in folders if one.is_dir() and not any(other in one.parents for other in folders)]
+    chosen = [
+        one
+        for one in folders
+        if one.is_dir() and not any(other in one.parents for other in folders)
+    ]
     return tuple(Bind(str(one.resolve()), str(one), True) for one in dict.fromkeys(chosen))
 
 
@@ -194,7 +226,9 @@ def refused(found: Seen, *names: str) -> None:
 @_BOTH
 @pytest.mark.attack("a container connects to a service on the host's loopback")
 def test_the_loopback_of_the_host(seen: Any, engine: str, kind: str) -> None:
-    refused(seen(engine, kind), "loopback", "loopback by the interface", "nobody's address", "gateway")
+    refused(
+        seen(engine, kind), "loopback", "loopback by the interface", "nobody's address", "gateway"
+    )
     refused(seen(engine, kind), "gateway's resolver")
 
 
@@ -314,7 +348,7 @@ def test_nothing_is_left_of_a_killed_engine(
 
 async def _containers(engine: Engine) -> list[str]:
     assert isinstance(engine, DockerEngine)
-    return [one.id for one in await engine._client().containers.list(all=True)]
+    return [one.id for one in await (await engine._client()).containers.list(all=True)]
 
 
 def _uplinks() -> set[str]:
@@ -341,7 +375,8 @@ def test_an_address_that_the_host_is_given_later(around: Surroundings, tmp_path:
         "import json, os, socket, sys, time\n"
         "open('/made/ready', 'w').close()\n"
         "while not os.path.exists('/made/go'): time.sleep(0.02)\n"
-        "try: socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3); print('reached')\n"
+        "try: socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=3); "
+        "print('reached')\n"
         "except OSError as error: print('refused')\n"
     )
 
@@ -349,7 +384,9 @@ def test_an_address_that_the_host_is_given_later(around: Surroundings, tmp_path:
         made = kit.bind("/made")
         task = asyncio.create_task(
             kit.run_command(
-                (python(), "-c", script, late, str(around.everywhere)), network=True, binds=(*python_binds(), made)
+                (python(), "-c", script, late, str(around.everywhere)),
+                network=True,
+                binds=(*python_binds(), made),
             )
         )
         while not (Path(made.source) / "ready").exists():

@@ -1,4 +1,6 @@
-"""The ranks of a gang are hostile: links in the place of what the conductor writes, archives that are traps."""
+"""The ranks of a gang are hostile: links in the place of what the conductor writes, archives that
+are traps.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.gang_output import GangOutput
+from lading.supervisor.gang.gang_output import GangOutput
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 
@@ -38,7 +40,9 @@ rm -rf ranks
 
 
 @pytest.fixture(scope="module", params=["native", "docker", "podman"])
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     need_root()
     for program in ("sshd", "ip", "crun"):
         need_program(program)
@@ -47,13 +51,17 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         engine += f", DockerSocket: {request.getfixturevalue('docker_daemon').socket}"
     elif request.param == "podman":
         engine += f", PodmanSocket: {request.getfixturevalue('podman_service').socket}"
-    with running_cluster(tmp_path_factory.mktemp("gang") / "data", CONFIG.format(engine=engine)) as running:
+    with running_cluster(
+        tmp_path_factory.mktemp("gang") / "data", CONFIG.format(engine=engine)
+    ) as running:
         running.lading("image", "hpc")
         yield running
 
 
 @pytest.mark.system
-@pytest.mark.attack("ranks of a gang swap /out/ranks, its directories and files for links to files of the host")
+@pytest.mark.attack(
+    "ranks of a gang swap /out/ranks, its directories and files for links to files of the host"
+)
 def test_the_conductor_follows_no_link(cluster: Cluster, tmp_path: Path) -> None:
     host = tmp_path / "host"
     (host / "0").mkdir(parents=True)
@@ -61,20 +69,38 @@ def test_the_conductor_follows_no_link(cluster: Cluster, tmp_path: Path) -> None
     (host / "0" / "stdout.txt").write_text("of the host\n")
     for last in ("true", f"mkdir ranks; ln -s {host}/0 ranks/0"):
         out = tmp_path / ("out" if last == "true" else "other")
-        gang = ("hpc", "run", "--size", "2", "--launcher", "all", "--no-reuse", "--output", str(out))
+        gang = (
+            "hpc",
+            "run",
+            "--size",
+            "2",
+            "--launcher",
+            "all",
+            "--no-reuse",
+            "--output",
+            str(out),
+        )
         script = SCRIPT.format(host=host, last=last)
         done = cluster.lading(*gang, "--", "sh", "-c", script, check=last == "true")
         assert "line of 1 in round 11" in done.stdout
         assert (host / "0" / "stdout.txt").read_text() == "of the host\n"
-        assert sorted(str(one.relative_to(host)) for one in host.rglob("*")) == ["0", "0/stdout.txt", "empty"]
+        assert sorted(str(one.relative_to(host)) for one in host.rglob("*")) == [
+            "0",
+            "0/stdout.txt",
+            "empty",
+        ]
         if last == "true":
             # What they wrote is there nevertheless, whole.
             for rank in range(2):
                 kept = (tmp_path / f"out/ranks/{rank}/stdout.txt").read_text().splitlines()
-                assert kept == [f"line of {rank} in round {number}" for number in range(12) for _ in range(4)]
+                assert kept == [
+                    f"line of {rank} in round {number}" for number in range(12) for _ in range(4)
+                ]
 
 
-def _member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", size: int = 0) -> tarfile.TarInfo:
+def _member(
+    name: str, kind: bytes = tarfile.REGTYPE, target: str = "", size: int = 0
+) -> tarfile.TarInfo:
     made = tarfile.TarInfo(name)
     made.type, made.linkname, made.size = kind, target, size
     return made
@@ -83,14 +109,30 @@ def _member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "", size: in
 def _traps(host: Path) -> bytes:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name in ("../up", "a/../../up", f"{host}/absolute", "away/through", "same/through", "."):
+        for name in (
+            "../up",
+            "a/../../up",
+            f"{host}/absolute",
+            "away/through",
+            "same/through",
+            ".",
+        ):
             archive.addfile(_member(name, size=4), io.BytesIO(b"trap"))
-        for name, target in (("l1", "/etc/shadow"), ("l2", "../.."), ("d/l3", "../../x"), ("l4", "d/../../x")):
+        for name, target in (
+            ("l1", "/etc/shadow"),
+            ("l2", "../.."),
+            ("d/l3", "../../x"),
+            ("l4", "d/../../x"),
+        ):
             archive.addfile(_member(name, tarfile.SYMTYPE, target))
         archive.addfile(_member("h1", tarfile.LNKTYPE, "away/secret"))
         archive.addfile(_member("h2", tarfile.LNKTYPE, "../host/secret"))
         archive.addfile(_member("h3", tarfile.LNKTYPE, str(host / "secret")))
-        for name, kind in (("disk", tarfile.BLKTYPE), ("mem", tarfile.CHRTYPE), ("pipe", tarfile.FIFOTYPE)):
+        for name, kind in (
+            ("disk", tarfile.BLKTYPE),
+            ("mem", tarfile.CHRTYPE),
+            ("pipe", tarfile.FIFOTYPE),
+        ):
             device = _member(name, kind)
             device.devmajor, device.devminor = 1, 1
             archive.addfile(device)
@@ -113,7 +155,9 @@ def gang(tmp_path: Path) -> GangOutput:
     return GangOutput(tmp_path / "spool", str(tmp_path / "out"), 2)
 
 
-@pytest.mark.attack("a rank on another machine sends an archive with links, devices and names that lead out")
+@pytest.mark.attack(
+    "a rank on another machine sends an archive with links, devices and names that lead out"
+)
 def test_nothing_of_an_archive_leads_out(gang: GangOutput, tmp_path: Path) -> None:
     out, host = tmp_path / "out", tmp_path / "host"
     (out / "away").symlink_to(host)
@@ -132,7 +176,9 @@ def test_nothing_of_an_archive_leads_out(gang: GangOutput, tmp_path: Path) -> No
 
 def _endless_header() -> Iterator[bytes]:
     while True:
-        yield _member("x", tarfile.GNUTYPE_LONGNAME, size=512).tobuf(tarfile.GNU_FORMAT) + bytes(512)
+        yield _member("x", tarfile.GNUTYPE_LONGNAME, size=512).tobuf(tarfile.GNU_FORMAT) + bytes(
+            512
+        )
 
 
 def _huge_header() -> Iterator[bytes]:
@@ -171,7 +217,9 @@ def _many_globals() -> Iterator[bytes]:
     [_endless_header, _huge_header, _sparse_map, _many_members, _many_globals],
     ids=lambda one: one.__name__.strip("_"),
 )
-def test_an_archive_takes_little_memory(gang: GangOutput, stream: Callable[[], Iterator[bytes]]) -> None:
+def test_an_archive_takes_little_memory(
+    gang: GangOutput, stream: Callable[[], Iterator[bytes]]
+) -> None:
     with (gang.spool / "1.tar").open("wb") as file:
         for chunk in stream():
             if file.tell() > 8 << 20:
@@ -185,7 +233,9 @@ def test_an_archive_takes_little_memory(gang: GangOutput, stream: Callable[[], I
     assert "not all of its output could be had" in " ".join(said) or "more of such" in said[-1]
 
 
-@pytest.mark.attack("a rank on another machine sends files whose size is a lie, or larger than any disk")
+@pytest.mark.attack(
+    "a rank on another machine sends files whose size is a lie, or larger than any disk"
+)
 def test_sizes_are_not_believed(gang: GangOutput, tmp_path: Path) -> None:
     hole = _member("hole", tarfile.GNUTYPE_SPARSE)
     header = bytearray(hole.tobuf(tarfile.GNU_FORMAT))
@@ -195,10 +245,17 @@ def test_sizes_are_not_believed(gang: GangOutput, tmp_path: Path) -> None:
     own.pax_headers = {"LADING.offset": "0", "LADING.size": str(1 << 62)}
     outside = _member("outside", size=4)
     outside.pax_headers = {"LADING.offset": "-4", "LADING.size": "4"}
-    data = bytes(header) + own.tobuf(tarfile.PAX_FORMAT) + outside.tobuf(tarfile.PAX_FORMAT) + bytes(512)
+    data = (
+        bytes(header)
+        + own.tobuf(tarfile.PAX_FORMAT)
+        + outside.tobuf(tarfile.PAX_FORMAT)
+        + bytes(512)
+    )
     (gang.spool / "1.tar").write_bytes(data)
     said = gang.merge()
     assert [one.split(":")[1].split()[0] for one in said] == ["hole", "own", "not"]
-    (gang.spool / "1.tar").write_bytes(_member("large", size=1 << 40).tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20))
+    (gang.spool / "1.tar").write_bytes(
+        _member("large", size=1 << 40).tobuf(tarfile.GNU_FORMAT) + bytes(1 << 20)
+    )
     assert "not all of its output" in gang.merge()[0]
     assert sum(one.stat().st_blocks for one in (tmp_path / "out").iterdir()) * 512 <= 2 << 20

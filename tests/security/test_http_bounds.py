@@ -183,7 +183,9 @@ def test_half_sent_heads(target: Target, way: str) -> None:
         for _ in range(PER_ADDRESS - 10):
             made = target.connect_plainly() if way == "handshake" else target.connect(way)
             opened.append(stack.enter_context(made))
-            made.sendall(b"\x16\x03\x01" if way == "handshake" else b"GET / HTTP/1.1\r\nHost: x\r\n")
+            made.sendall(
+                b"\x16\x03\x01" if way == "handshake" else b"GET / HTTP/1.1\r\nHost: x\r\n"
+            )
         assert target.is_well()
         until = time.monotonic() + 2 * HEAD_SECONDS + 2
         assert all(is_ended(one, max(0.1, until - time.monotonic())) for one in opened)
@@ -240,7 +242,9 @@ def test_bodies_of_strangers(target: Target, path: str) -> None:
         assert target.is_well()
 
 
-@pytest.mark.attack("announces small bodies without a token on many connections and never sends them")
+@pytest.mark.attack(
+    "announces small bodies without a token on many connections and never sends them"
+)
 def test_promised_bodies_of_strangers(target: Target) -> None:
     with contextlib.ExitStack() as stack:
         opened = []
@@ -252,7 +256,9 @@ def test_promised_bodies_of_strangers(target: Target) -> None:
         assert {status(one) for one in opened} == {408, 503}
 
 
-@pytest.mark.attack("asks with a refused token to send a large body, and sends it whatever the answer")
+@pytest.mark.attack(
+    "asks with a refused token to send a large body, and sends it whatever the answer"
+)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("path", [RECORDS, BLOCK, COLLECTION])
 def test_a_refused_body_is_not_read(target: Target, way: str, path: str) -> None:
@@ -290,7 +296,9 @@ def connect_to_daemon(daemon: Rig, *, handshake: bool = True) -> socket.socket:
     return context.wrap_socket(plain)
 
 
-@pytest.mark.attack("keeps 300 idle connections to the daemon of an HPC container open, with and without TLS")
+@pytest.mark.attack(
+    "keeps 300 idle connections to the daemon of an HPC container open, with and without TLS"
+)
 @pytest.mark.parametrize("handshake", [True, False])
 def test_idle_strangers_of_a_daemon(daemon: Rig, handshake: bool) -> None:
     assert daemon.process is not None
@@ -303,7 +311,9 @@ def test_idle_strangers_of_a_daemon(daemon: Rig, handshake: bool) -> None:
         assert len(list(Path(f"/proc/{daemon.process.pid}/fd").iterdir())) < 100
 
 
-@pytest.mark.attack("sends 250 MB of header lines, or of a body without the authorization, to an HPC daemon")
+@pytest.mark.attack(
+    "sends 250 MB of header lines, or of a body without the authorization, to an HPC daemon"
+)
 @pytest.mark.parametrize("more", ["", "Content-Length: 250000000\r\n\r\n"])
 def test_endless_requests_to_a_daemon(daemon: Rig, more: str) -> None:
     assert daemon.process is not None

@@ -1,4 +1,6 @@
-"""Images are hostile: layers that cannot be removed, hashes of what others have brought, names of other images."""
+"""Images are hostile: layers that cannot be removed, hashes of what others have brought, names of
+other images.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ import pytest
 
 from lading import confined, removal
 from lading.core.errors import ExecutionError
-from lading.supervisor.layers import LayerStore
-from lading.supervisor.unpack import unpack_layer
+from lading.supervisor.inputs.layers import LayerStore
+from lading.supervisor.inputs.unpack import unpack_layer
 from lading.testing.images import ArchiveImage, make_archive, make_layer, tiny_image
 from tests.reality import need_program, need_root
 from tests.system.test_supervisor import Stage, staged
@@ -49,7 +51,10 @@ LINKS = [("/".join("l" * (one + 1)), tarfile.SYMTYPE, "d/" * 100) for one in ran
 @pytest.mark.attack("an image has directories nested deeper than a path can name")
 @pytest.mark.parametrize(
     "layer",
-    [_layer(("d/" * 1450 + "f", tarfile.REGTYPE, "")), _layer(*LINKS, ("l/" * 12 + "f", tarfile.REGTYPE, ""))],
+    [
+        _layer(("d/" * 1450 + "f", tarfile.REGTYPE, "")),
+        _layer(*LINKS, ("l/" * 12 + "f", tarfile.REGTYPE, "")),
+    ],
     ids=["names", "links"],
 )
 async def test_depth_is_refused_and_nothing_of_it_stays(tmp_path: Path, layer: bytes) -> None:
@@ -61,7 +66,9 @@ async def test_depth_is_refused_and_nothing_of_it_stays(tmp_path: Path, layer: b
     assert not (tmp_path / removal.NAME).exists()
 
 
-@pytest.mark.attack("an earlier image has left a directory so deep that the cache of layers cannot be swept")
+@pytest.mark.attack(
+    "an earlier image has left a directory so deep that the cache of layers cannot be swept"
+)
 async def test_what_an_image_left_does_not_stop_others(tmp_path: Path) -> None:
     need_root()
     for number in range(2):
@@ -75,7 +82,9 @@ async def test_what_an_image_left_does_not_stop_others(tmp_path: Path) -> None:
             descriptor = below
         os.close(descriptor)
     try:
-        _, lease = await LayerStore(tmp_path, limit=LIMIT).lease(ArchiveImage(*make_archive([make_layer({"a": b"a"})])))
+        _, lease = await LayerStore(tmp_path, limit=LIMIT).lease(
+            ArchiveImage(*make_archive([make_layer({"a": b"a"})]))
+        )
         os.close(lease)
         assert list((tmp_path / "layers").glob(".new-*")) == []
     finally:
@@ -91,11 +100,17 @@ def _chain() -> bytes:
 def _sparse() -> bytes:
     member = tarfile.TarInfo("x")
     member.size = 1 << 33
-    member.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
+    member.pax_headers = {
+        "GNU.sparse.major": "1",
+        "GNU.sparse.minor": "0",
+        "GNU.sparse.realsize": "9",
+    }
     return gzip.compress(member.tobuf(tarfile.PAX_FORMAT) + b"4000000000\n" + b"0\n" * (1 << 22))
 
 
-@pytest.mark.attack("a layer of some kilobytes has headers that take all memory, or the stack, of the machine")
+@pytest.mark.attack(
+    "a layer of some kilobytes has headers that take all memory, or the stack, of the machine"
+)
 @pytest.mark.parametrize("make", [_chain, _sparse], ids=["chain", "sparse map"])
 def test_headers_are_bounded(tmp_path: Path, make: Callable[[], bytes]) -> None:
     need_root()
@@ -123,7 +138,9 @@ def _with_secret() -> tuple[str, bytes, bytes]:
 
 async def _run(stage: Stage, files: dict[str, bytes]) -> tuple[dict[str, Any], str]:
     stage.image = stage.server.add_collection(files)
-    record = await stage.run(["cat", "/secret"], mounts={"/out": {"kind": "tmp"}}, output_path="/out")
+    record = await stage.run(
+        ["cat", "/secret"], mounts={"/out": {"kind": "tmp"}}, output_path="/out"
+    )
     del stage.server.containers[record["uuid"]]
     log = stage.server.files(record["log"]) if record.get("log") else {}
     # Each line of the log begins with its time.
@@ -132,8 +149,13 @@ async def _run(stage: Stage, files: dict[str, bytes]) -> tuple[dict[str, Any], s
 
 @pytest.mark.system
 @pytest.mark.parametrize("engine", ["native", "docker", "podman"])
-@pytest.mark.attack("an image names a layer, or is named after an image, that another user has brought to the machine")
-async def test_a_hash_alone_gives_nobody_an_image(request: pytest.FixtureRequest, engine: str) -> None:
+@pytest.mark.attack(
+    "an image names a layer, or is named after an image, "
+    "that another user has brought to the machine"
+)
+async def test_a_hash_alone_gives_nobody_an_image(
+    request: pytest.FixtureRequest, engine: str
+) -> None:
     need_root()
     need_program("crun")
     name, archive, upper = _with_secret()
@@ -147,7 +169,11 @@ async def test_a_hash_alone_gives_nobody_an_image(request: pytest.FixtureRequest
         assert (record["state"], record["exit_code"], said) == ("Complete", 0, SECRET)
         for bad in (make_layer(forged), own) if engine != "native" else (make_layer(forged),):
             record, said = await _run(stage, {f"{name}.tar": bad, "x": bad[:10]})
-            assert (record["state"], record["runtime_status"]["failure"], said) == ("Cancelled", "image", "")
+            assert (record["state"], record["runtime_status"]["failure"], said) == (
+                "Cancelled",
+                "image",
+                "",
+            )
         # Whoever has the content may use it, and so may its owner again.
         record, said = await _run(stage, {f"{name}.tar": archive, "x": b"another collection"})
         assert (record["state"], said) == ("Complete", SECRET)
@@ -155,8 +181,12 @@ async def test_a_hash_alone_gives_nobody_an_image(request: pytest.FixtureRequest
 
 @pytest.mark.system
 @pytest.mark.parametrize("engine", ["docker", "podman"])
-@pytest.mark.attack("an image archive gives itself the name of an image that the machine's administrator uses")
-async def test_an_archive_names_no_image_of_the_machine(request: pytest.FixtureRequest, engine: str) -> None:
+@pytest.mark.attack(
+    "an image archive gives itself the name of an image that the machine's administrator uses"
+)
+async def test_an_archive_names_no_image_of_the_machine(
+    request: pytest.FixtureRequest, engine: str
+) -> None:
     need_root()
     name, archive = tiny_image(settings={"Env": ["PATH=/bin", f"E={engine}"]})
     files = _files(archive)
@@ -170,6 +200,8 @@ async def test_an_archive_names_no_image_of_the_machine(request: pytest.FixtureR
     address = f"unix://{next(iter(socket.values()))}"
     ask = ["docker", "--host", address, "image", "inspect", "--format", "{{json .RepoTags}}"]
     for image, expected in ((name, 0), ("administrators/tool:1", 1)):
-        asked = await asyncio.to_thread(subprocess.run, [*ask, image], capture_output=True, text=True, check=False)
+        asked = await asyncio.to_thread(
+            subprocess.run, [*ask, image], capture_output=True, text=True, check=False
+        )
         assert (asked.returncode, "administrators" in asked.stdout) == (expected, False)
     assert hashlib.sha256(files[manifest[0]["Config"]]).hexdigest() in name

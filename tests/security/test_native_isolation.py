@@ -1,4 +1,6 @@
-"""What code in a container asks of the kernel, on each engine: system calls, files of /proc, processes."""
+"""What code in a container asks of the kernel, on each engine: system calls, files of /proc,
+processes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from lading.supervisor.engines.native import NativeEngine
 from lading.supervisor.engines.podman import make_engine
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES
 from lading.supervisor.engines.user_namespace import MACHINE
-from lading.supervisor.idmapping import FIRST, fault_of, own_mapping
+from lading.supervisor.id_mapping import FIRST, fault_of, own_mapping
 from tests.contracts.engine_suite import Kit
 from tests.reality import need
 from tests.security.machine_code import make_program
@@ -62,26 +64,39 @@ class Attacks:
     @pytest.mark.attack("makes a namespace, of users above all, to get every capability in it")
     async def test_no_call_makes_a_namespace(self, kit: Kit) -> None:
         programs = {
-            name: make_program(CLONE, flag | signal.SIGCHLD, 0, 0, 0, 0) for name, flag in NEW_NAMESPACES.items()
+            name: make_program(CLONE, flag | signal.SIGCHLD, 0, 0, 0, 0)
+            for name, flag in NEW_NAMESPACES.items()
         }
         programs["unshare"] = make_program(UNSHARE, _NEW_USER)
-        programs["clone3"] = make_program(CLONE3, struct.pack("<8Q", _NEW_USER, 0, 0, 0, signal.SIGCHLD, 0, 0, 0), 64)
-        programs["clone32"] = make_program(CLONE_32, _NEW_USER | signal.SIGCHLD, 0, 0, 0, 0, interrupt=True)
+        programs["clone3"] = make_program(
+            CLONE3, struct.pack("<8Q", _NEW_USER, 0, 0, 0, signal.SIGCHLD, 0, 0, 0), 64
+        )
+        programs["clone32"] = make_program(
+            CLONE_32, _NEW_USER | signal.SIGCHLD, 0, 0, 0, 0, interrupt=True
+        )
         programs["unshare32"] = make_program(UNSHARE_32, _NEW_USER, interrupt=True)
         programs["clonex32"] = make_program(X32 | CLONE, _NEW_USER | signal.SIGCHLD, 0, 0, 0, 0)
         codes = await codes_of(kit, programs)
         # 159: killed by the filter, SIGSYS.
-        assert {name: code for name, code in codes.items() if code not in _REFUSED | {128 + signal.SIGSYS}} == {}
+        assert {
+            name: code
+            for name, code in codes.items()
+            if code not in _REFUSED | {128 + signal.SIGSYS}
+        } == {}
         assert codes["clone3"] == ENOSYS
 
     @on_x86_64
-    @pytest.mark.attack("opens a socket to the hypervisor, or of a family that loads rarely used kernel code")
+    @pytest.mark.attack(
+        "opens a socket to the hypervisor, or of a family that loads rarely used kernel code"
+    )
     async def test_sockets_are_of_ordinary_families(self, kit: Kit) -> None:
         programs = {
             "vsock": make_program(SOCKET, _VSOCK, _STREAM, 0),
             "upper": make_program(SOCKET, _VSOCK | 1 << 32, _STREAM, 0),
             "vsock32": make_program(SOCKET_32, _VSOCK, _STREAM, 0, interrupt=True),
-            "call32": make_program(SOCKETCALL_32, 1, struct.pack("<3I", _VSOCK, _STREAM, 0), interrupt=True),
+            "call32": make_program(
+                SOCKETCALL_32, 1, struct.pack("<3I", _VSOCK, _STREAM, 0), interrupt=True
+            ),
             "alg": make_program(SOCKET, _ALG, 5, 0),
             "unix": make_program(SOCKET, 1, _STREAM, 0),
             "inet": make_program(SOCKET, 2, _STREAM, 0),
@@ -98,8 +113,16 @@ class Attacks:
     @on_x86_64
     @pytest.mark.attack("asks by the 32-bit entry of the kernel for what the 64-bit one refuses")
     async def test_the_32_bit_entry_refuses_the_same(self, kit: Kit) -> None:
-        calls = {"keyctl": (KEYCTL_32, 0), "mount": (21, 0), "reboot": (88, 0), "bpf": (357, 0), "clone3": (435, 0)}
-        codes = await codes_of(kit, {name: make_program(*call, interrupt=True) for name, call in calls.items()})
+        calls = {
+            "keyctl": (KEYCTL_32, 0),
+            "mount": (21, 0),
+            "reboot": (88, 0),
+            "bpf": (357, 0),
+            "clone3": (435, 0),
+        }
+        codes = await codes_of(
+            kit, {name: make_program(*call, interrupt=True) for name, call in calls.items()}
+        )
         assert {name for name, code in codes.items() if code not in _REFUSED} == set()
 
     @pytest.mark.attack("reads where the kernel's memory lies and what it is doing")
@@ -117,7 +140,9 @@ class Attacks:
         assert ended.refused_processes > 0 or not self.counts
 
     @on_x86_64
-    @pytest.mark.attack("writes to its input, a file of the cache that all containers share, or takes it over")
+    @pytest.mark.attack(
+        "writes to its input, a file of the cache that all containers share, or takes it over"
+    )
     async def test_input_is_only_read(self, kit: Kit) -> None:
         given = kit.directory / "given"
         given.write_text("data")
@@ -127,10 +152,17 @@ class Attacks:
         with given.open("rb") as stdin:
             await codes_of(kit, programs, stdin=stdin.fileno())
         with given.open("rb") as stdin:
-            await kit.run("echo poisoned > /proc/self/fd/0; echo more >> /proc/self/fd/0", stdin=stdin.fileno())
+            await kit.run(
+                "echo poisoned > /proc/self/fd/0; echo more >> /proc/self/fd/0",
+                stdin=stdin.fileno(),
+            )
         after = given.stat()
         assert given.read_text() == "data"
-        assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+        assert (after.st_mode, after.st_uid, after.st_gid) == (
+            before.st_mode,
+            before.st_uid,
+            before.st_gid,
+        )
 
     @on_x86_64
     @pytest.mark.attack("takes /dev/null away from the machine")
@@ -143,7 +175,11 @@ class Attacks:
         }
         await codes_of(kit, programs)
         after = Path("/dev/null").stat()
-        assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+        assert (after.st_mode, after.st_uid, after.st_gid) == (
+            before.st_mode,
+            before.st_uid,
+            before.st_gid,
+        )
 
 
 class TestNative(Attacks):
@@ -162,7 +198,9 @@ class TestNative(Attacks):
             owner = Path(f"/proc/{engine.first}").stat()
         assert owner.st_uid == owner.st_gid >= FIRST
 
-    @pytest.mark.attack("reads or changes what another container that runs at the same time left to its own root")
+    @pytest.mark.attack(
+        "reads or changes what another container that runs at the same time left to its own root"
+    )
     async def test_two_processes_have_two_ranges_of_ids(self, kit: Kit) -> None:
         need(fault_of(kit.directory) == "", "idmapped mounts")
         mine = own_mapping(MACHINE)
@@ -184,12 +222,18 @@ class TestNative(Attacks):
             await engine.prepare(kit.image)
             # The kernel maps no procfs to other ids.
             with pytest.raises(ExecutionError, match="UserNamespaces is always") as caught:
-                await engine.create(Spec(command=("true",), binds=(Bind("/proc/self/fd", "/in", True),)))
+                await engine.create(
+                    Spec(command=("true",), binds=(Bind("/proc/self/fd", "/in", True),))
+                )
             assert caught.value.failure is Failure.NODE
         finally:
             await engine.remove()
-        kit.make = lambda settings: NativeEngine(dataclasses.replace(settings, user_namespaces="never"))
-        assert (await kit.run("read inside outside size < /proc/self/uid_map; echo $outside"))[1] == "0\n"
+        kit.make = lambda settings: NativeEngine(
+            dataclasses.replace(settings, user_namespaces="never")
+        )
+        assert (await kit.run("read inside outside size < /proc/self/uid_map; echo $outside"))[
+            1
+        ] == "0\n"
 
 
 class TestDocker(Attacks):
@@ -200,7 +244,9 @@ class TestDocker(Attacks):
     @pytest.fixture
     def kit(self, docker_daemon: DockerDaemon, tmp_path: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return DockerEngine(dataclasses.replace(settings, docker_socket=str(docker_daemon.socket)))
+            return DockerEngine(
+                dataclasses.replace(settings, docker_socket=str(docker_daemon.socket))
+            )
 
         return Kit(make, tmp_path)
 
@@ -211,6 +257,8 @@ class TestPodman(Attacks):
     @pytest.fixture
     def kit(self, podman_service: PodmanService, tmp_path: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return make_engine(dataclasses.replace(settings, podman_socket=str(podman_service.socket)))
+            return make_engine(
+                dataclasses.replace(settings, podman_socket=str(podman_service.socket))
+            )
 
         return Kit(make, tmp_path)

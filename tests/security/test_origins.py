@@ -1,4 +1,6 @@
-"""Pages of other sites and of hostile containers, and what they can do with the browser of a user."""
+"""Pages of other sites and of hostile containers, and what they can do with the browser of a
+user.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from lading.core import sessions
+from lading.core.containers import sessions
 from lading.supervisor.engines import EngineSettings
-from tests.api.test_ports import InsideEngine, container
+from tests.api.container_access.test_published_ports import InsideEngine, container
 from tests.security.serving import Reply, Site, serving
-from tests.supervisor.gateway.entering import gateway_of
+from tests.supervisor.container_gateway.entering import gateway_of
 
 pytestmark = pytest.mark.system
 EVIL = "https://evil.example"
@@ -55,10 +57,12 @@ server.serve_forever()
 """
 HOST_WIDE = [
     ("Clear-Site-Data", '"*"'), ("Strict-Transport-Security", "max-age=0; includeSubDomains"),
-    ("Public-Key-Pins", "max-age=1"), ("Expect-CT", "enforce"), ("Alt-Svc", 'h3="evil.example:443"'),
-    ("NEL", '{"report_to": "x"}'), ("Report-To", '{"group": "x"}'), ("Set-Login", "logged-out"),
-    ("X-Accel-Redirect", "/private/secrets"), ("X-Sendfile", "/etc/shadow"), ("X-Reproxy-URL", "http://10.0.0.1/"),
-    ("Secure-Session-Registration", "(ES256)"), ("X-Arvados-Authorization-Response", "x"),
+    ("Public-Key-Pins", "max-age=1"), ("Expect-CT", "enforce"),
+    ("Alt-Svc", 'h3="evil.example:443"'), ("NEL", '{"report_to": "x"}'),
+    ("Report-To", '{"group": "x"}'), ("Set-Login", "logged-out"),
+    ("X-Accel-Redirect", "/private/secrets"), ("X-Sendfile", "/etc/shadow"),
+    ("X-Reproxy-URL", "http://10.0.0.1/"), ("Secure-Session-Registration", "(ES256)"),
+    ("X-Arvados-Authorization-Response", "x"),
 ]  # fmt: skip
 ORIGIN_WIDE = [
     ("Service-Worker-Allowed", "/"), ("Accept-CH", "DPR"), ("Use-As-Dictionary", 'match="/*"'),
@@ -67,7 +71,8 @@ ORIGIN_WIDE = [
 ]  # fmt: skip
 COOKIES = [
     ("Set-Cookie", "mine=1; Path=/"), ("Set-Cookie", "wide=1; Domain=example"),
-    ("Set-Cookie", "arvados_api_token=of-the-attacker; Path=/"), ("Set-Cookie", "=arvados_api_token=x; Path=/"),
+    ("Set-Cookie", "arvados_api_token=of-the-attacker; Path=/"),
+    ("Set-Cookie", "=arvados_api_token=x; Path=/"),
     ("Set-Cookie", "arvados_container_uuid=x; Path=/"),
 ]  # fmt: skip
 
@@ -80,16 +85,26 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def hostile(site: Site, tmp_path: Path, owner: str, *, access: str = "private") -> AsyncIterator[str]:
+async def hostile(
+    site: Site, tmp_path: Path, owner: str, *, access: str = "private"
+) -> AsyncIterator[str]:
     """A running container of `owner` whose port 8000 answers with all of these fields; its uuid."""
     published = {"8000": {"access": access, "label": "x", "initial_path": ""}}
-    uuid = str((await site.request(owner, service=True, published_ports=published))["container_uuid"])
-    engine = InsideEngine(EngineSettings(container_uuid=uuid, run_directory="/", cache_directory=str(tmp_path)))
+    uuid = str(
+        (await site.request(owner, service=True, published_ports=published))["container_uuid"]
+    )
+    engine = InsideEngine(
+        EngineSettings(container_uuid=uuid, run_directory="/", cache_directory=str(tmp_path))
+    )
     key = sessions.container_key(site.secrets.system_root_token, uuid)
-    with container(HOSTILE.replace("{fields}", repr(HOST_WIDE + ORIGIN_WIDE + COOKIES))) as engine.inside:
+    with container(
+        HOSTILE.replace("{fields}", repr(HOST_WIDE + ORIGIN_WIDE + COOKIES))
+    ) as engine.inside:
         async with gateway_of(engine, uuid=uuid, key=key) as gateway:
             address = f"127.0.0.1:{gateway.port}"
-            reply = await site.write(uuid, await site.lock(uuid), state="Running", gateway_address=address)
+            reply = await site.write(
+                uuid, await site.lock(uuid), state="Running", gateway_address=address
+            )
             assert reply.status == 200, reply.text
             yield uuid
 
@@ -103,36 +118,60 @@ async def collections(site: Site, token: str) -> int:
     return reply.text.count('"uuid"')
 
 
-@pytest.mark.attack("a page of another site lets the browser of a user call the API with a password that it keeps")
+@pytest.mark.attack(
+    "a page of another site lets the browser of a user call the API with a password that it keeps"
+)
 async def test_a_kept_password_is_not_for_other_sites(site: Site) -> None:
     alice = await site.user("alice")
     kept = {"Authorization": basic(alice)}
     before = await collections(site, alice)
     body = "collection=%7B%22name%22%3A%22forged%22%7D"
     for page in (CROSS, SIBLING, OLD, SANDBOXED, {**LINK, "Origin": EVIL}):
-        for content in (FORM, {"Content_Type": "text/plain"}, {"Content_Type": "application/json"}, {}):
-            reply = await site.call("POST", "/arvados/v1/collections", data=body, **kept, **page, **content)
+        for content in (
+            FORM,
+            {"Content_Type": "text/plain"},
+            {"Content_Type": "application/json"},
+            {},
+        ):
+            reply = await site.call(
+                "POST", "/arvados/v1/collections", data=body, **kept, **page, **content
+            )
             assert reply.status == 403, (page, content, reply.text)
-        reply = await site.call("POST", "/arvados/v1/collections?_method=DELETE", data=b"", **kept, **page)
+        reply = await site.call(
+            "POST", "/arvados/v1/collections?_method=DELETE", data=b"", **kept, **page
+        )
         assert reply.status == 403
     for page in (CROSS, SIBLING, OLD, SANDBOXED):
         assert (await site.call("GET", "/arvados/v1/users/current", **kept, **page)).status == 403
     assert await collections(site, alice) == before
     # A form without a password is one of nobody, whatever token it brings.
-    reply = await site.call("POST", "/arvados/v1/collections", data=f"{body}&api_token={alice}", **FORM, **CROSS)
+    reply = await site.call(
+        "POST", "/arvados/v1/collections", data=f"{body}&api_token={alice}", **FORM, **CROSS
+    )
     assert reply.status == 403
-    async with site.http.ws_connect(f"https://{site.address}/websocket", headers=kept, ssl=False) as socket:
+    async with site.http.ws_connect(
+        f"https://{site.address}/websocket", headers=kept, ssl=False
+    ) as socket:
         await socket.close()
     with pytest.raises(aiohttp.WSServerHandshakeError):
-        await site.http.ws_connect(f"https://{site.address}/websocket", headers={**kept, "Origin": EVIL}, ssl=False)
+        await site.http.ws_connect(
+            f"https://{site.address}/websocket", headers={**kept, "Origin": EVIL}, ssl=False
+        )
     # What is no browser, our own pages, links, and a page that knows the token itself, all pass.
     own = {"Origin": f"https://{site.address}", "Sec_Fetch_Site": "same-origin"}
-    for good in ({**kept}, {**kept, **own}, {**kept, **LINK}, {"Authorization": f"Bearer {alice}", **CROSS}):
+    for good in (
+        {**kept},
+        {**kept, **own},
+        {**kept, **LINK},
+        {"Authorization": f"Bearer {alice}", **CROSS},
+    ):
         reply = await site.call("GET", "/arvados/v1/users/current", **good)
         assert reply.status == 200, reply.text
     bearer = {"Authorization": f"Bearer {alice}"}
     for good in ({**kept, **FORM}, {**kept, **FORM, **own}, {**bearer, **FORM, **CROSS}):
-        reply = await site.call("POST", "/arvados/v1/collections?ensure_unique_name=true", data=body, **good)
+        reply = await site.call(
+            "POST", "/arvados/v1/collections?ensure_unique_name=true", data=body, **good
+        )
         assert reply.status == 200, reply.text
     asked = await site.call("OPTIONS", "/arvados/v1/collections", **CROSS)
     assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, ["*"])
@@ -140,11 +179,15 @@ async def test_a_kept_password_is_not_for_other_sites(site: Site) -> None:
     assert "access-control-allow-credentials" not in asked.headers
 
 
-@pytest.mark.attack("a page of another site reads private files with the cookie or the password of a user")
+@pytest.mark.attack(
+    "a page of another site reads private files with the cookie or the password of a user"
+)
 async def test_files_are_not_for_pages_of_other_sites(site: Site) -> None:
     alice = await site.user("alice")
     manifest = ". d41d8cd98f00b204e9800998ecf8427e+0 0:0:page.html\n"
-    made = await site.call("POST", "/arvados/v1/collections", token=alice, json={"manifest_text": manifest})
+    made = await site.call(
+        "POST", "/arvados/v1/collections", token=alice, json={"manifest_text": manifest}
+    )
     uuid = made.text.partition('"uuid":"')[2][:27]
     path = f"/c={uuid}/page.html"
     cookie = {"Cookie": f"arvados_api_token={base64.urlsafe_b64encode(alice.encode()).decode()}"}
@@ -152,18 +195,25 @@ async def test_files_are_not_for_pages_of_other_sites(site: Site) -> None:
         for kept, status in ((cookie, 401), ({"Authorization": basic(alice)}, 403)):
             reply = await site.call("GET", path, **kept, **page)
             assert reply.status == status, (page, kept, reply.text)
-        assert (await site.call("PUT", path, data=b"x", Authorization=basic(alice), **page)).status == 403
+        assert (
+            await site.call("PUT", path, data=b"x", Authorization=basic(alice), **page)
+        ).status == 403
     for kept in (cookie, {"Authorization": basic(alice)}):
         for good in ({}, LINK, {"Sec_Fetch_Site": "same-origin"}):
             reply = await site.call("GET", path, **kept, **good)
             assert reply.status == 200, reply.text
             assert "sandbox" in reply.headers["content-security-policy"][0]
             assert reply.headers["x-content-type-options"] == ["nosniff"]
-    worker = await site.call("GET", path, **cookie, Service_Worker="script", Sec_Fetch_Site="same-origin")
+    worker = await site.call(
+        "GET", path, **cookie, Service_Worker="script", Sec_Fetch_Site="same-origin"
+    )
     assert worker.status == 403
 
 
-@pytest.mark.attack("a container answers with headers that would govern the browser's API, its neighbours or the proxy")
+@pytest.mark.attack(
+    "a container answers with headers that would govern the browser's API, "
+    "its neighbours or the proxy"
+)
 async def test_headers_of_a_container_stay_with_it(site: Site, tmp_path: Path) -> None:
     alice = await site.user("alice")
     async with hostile(site, tmp_path, alice) as uuid:
@@ -178,7 +228,9 @@ async def test_headers_of_a_container_stay_with_it(site: Site, tmp_path: Path) -
             for upgrade in ({}, {"Upgrade": "echo", "Connection": "upgrade"}):
                 reply = await ask(by_path, **upgrade)
                 assert reply.status == (101 if upgrade else 200), reply.text
-                cookies = [one for one in reply.headers.get("set-cookie", []) if "HttpOnly" not in one]
+                cookies = [
+                    one for one in reply.headers.get("set-cookie", []) if "HttpOnly" not in one
+                ]
                 assert cookies == ([] if by_path else ["mine=1; Path=/", "wide=1"])
                 for name, _ in HOST_WIDE:
                     assert name.lower() not in reply.headers, (by_path, upgrade, name)
@@ -191,8 +243,12 @@ async def test_headers_of_a_container_stay_with_it(site: Site, tmp_path: Path) -
         assert worker.status == 403
 
 
-@pytest.mark.attack("a page of one container uses the browser of a user against another container of that user")
-async def test_containers_do_not_reach_each_other_through_a_browser(site: Site, tmp_path: Path) -> None:
+@pytest.mark.attack(
+    "a page of one container uses the browser of a user against another container of that user"
+)
+async def test_containers_do_not_reach_each_other_through_a_browser(
+    site: Site, tmp_path: Path
+) -> None:
     alice = await site.user("alice")
     async with hostile(site, tmp_path, alice) as uuid:
         host = f"{uuid}-8000.{DOMAIN}"
@@ -203,8 +259,14 @@ async def test_containers_do_not_reach_each_other_through_a_browser(site: Site, 
                     for path, more in (("/x", {"Host": host}), (f"/services/{uuid}-8000/x", {})):
                         reply = await site.call(method, path, **kept, **page, **more)
                         assert reply.status == 401, (kept, page, method, reply.text)
-                socket = {"Upgrade": "websocket", "Connection": "upgrade", "Sec_Fetch_Mode": "websocket"}
-                assert (await site.call("GET", "/x", Host=host, **kept, **page, **socket)).status == 401
+                socket = {
+                    "Upgrade": "websocket",
+                    "Connection": "upgrade",
+                    "Sec_Fetch_Mode": "websocket",
+                }
+                assert (
+                    await site.call("GET", "/x", Host=host, **kept, **page, **socket)
+                ).status == 401
             for good in ({}, LINK, {"Sec_Fetch_Site": "same-origin", "Origin": f"https://{host}"}):
                 reply = await site.call("GET", "/x", Host=host, **kept, **good)
                 assert reply.status == 200, reply.text

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from lading.supervisor import lockfile
 from lading.supervisor.engines.user_namespace import UserNamespace
+from lading.supervisor.process import lockfile
 from lading.testing.images import PROGRAMS, tiny_image
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
@@ -58,11 +58,15 @@ class Attack:
 
     @property
     def swap(self) -> str:
-        """A script that swaps a directory of the output for a link to the host's while it is saved."""
+        """A script that swaps a directory of the output for a link to the host's while it is
+        saved.
+        """
         return SWAP.format(host=self.host)
 
     def arm(self) -> None:
-        """Have the attacker told when the first block arrives, and the answer wait for what it does."""
+        """Have the attacker told when the first block arrives, and the answer wait for what it
+        does.
+        """
         self.stage.server.on_call = self._tell
 
     def _tell(self, call: str) -> None:
@@ -84,9 +88,23 @@ class Attack:
             mounts = ["nsenter", "--mount", f"--target={holder.PID}"]
             places = (UserNamespace(run).directory / "crun", run / "crun")
             seen = [place for place in places if Path(f"/proc/{holder.PID}/root/{place}").exists()]
-            command = [*mounts, "crun", "--root", str(seen[0]), "--cgroup-manager=disabled", "exec", "--detach"]
+            command = [
+                *mounts,
+                "crun",
+                "--root",
+                str(seen[0]),
+                "--cgroup-manager=disabled",
+                "exec",
+                "--detach",
+            ]
         else:
-            command = ["docker", "-H", f"unix://{self.settings[f'{self.engine}_socket']}", "exec", "--detach"]
+            command = [
+                "docker",
+                "-H",
+                f"unix://{self.settings[f'{self.engine}_socket']}",
+                "exec",
+                "--detach",
+            ]
         null = subprocess.DEVNULL
         entering = await asyncio.create_subprocess_exec(
             *command, CONTAINER, "sh", "-c", script, stdin=null, stdout=null, stderr=null
@@ -120,7 +138,9 @@ async def native(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 @asynccontextmanager
-async def attacking(engine: str, fixture: Callable[[str], Any], directory: Path) -> AsyncIterator[Attack]:
+async def attacking(
+    engine: str, fixture: Callable[[str], Any], directory: Path
+) -> AsyncIterator[Attack]:
     """An attack on one engine."""
     need_root()
     need_program("crun")
@@ -140,7 +160,9 @@ async def attacking(engine: str, fixture: Callable[[str], Any], directory: Path)
         yield Attack(stage, engine, settings, host)
 
 
-@pytest.mark.attack("a process left in a kept container swaps a directory for a link to the host while it is saved")
+@pytest.mark.attack(
+    "a process left in a kept container swaps a directory for a link to the host while it is saved"
+)
 async def test_a_shell_in_a_kept_container(attack: Attack) -> None:
     record, pidfd = await attack.stage.start(
         ["sh", "-c", f"{MAKE} exit 3"], scheduling_parameters={"keep_on_failure": 600}
@@ -160,7 +182,9 @@ async def test_a_shell_in_a_kept_container(attack: Attack) -> None:
     assert files["noted"] == b"by a shell\n"
 
 
-@pytest.mark.attack("a background process outlives the command and swaps a directory while the output is saved")
+@pytest.mark.attack(
+    "a background process outlives the command and swaps a directory while the output is saved"
+)
 async def test_a_background_process(attack: Attack) -> None:
     attack.arm()
     script = f"{MAKE} ({attack.swap}) > /dev/null 2>&1 & exit 0"
@@ -170,7 +194,9 @@ async def test_a_background_process(attack: Attack) -> None:
     assert attack.stage.server.files(record["output"])["z/y/secret"] == MINE
 
 
-@pytest.mark.attack("a command that is cancelled or out of time leaves a process that swaps a directory")
+@pytest.mark.attack(
+    "a command that is cancelled or out of time leaves a process that swaps a directory"
+)
 @pytest.mark.parametrize("end", ["cancel", "timeout"])
 async def test_a_process_that_ignores_its_end(attack: Attack, end: str) -> None:
     attack.arm()
@@ -202,7 +228,9 @@ async def test_everything_but_files(attack: Attack) -> None:
     assert b"/out/pipe is neither a file nor a directory" in log
 
 
-@pytest.mark.attack("a link in the output to a directory of the host that the container was not given")
+@pytest.mark.attack(
+    "a link in the output to a directory of the host that the container was not given"
+)
 async def test_a_link_to_the_host(attack: Attack) -> None:
     record = await attack.stage.run(["sh", "-c", f"mkdir d; ln -s {attack.host} d/z"])
     assert (record["state"], record["output"]) == ("Cancelled", None)
@@ -210,18 +238,26 @@ async def test_a_link_to_the_host(attack: Attack) -> None:
     assert b"of the host" not in b"".join(attack.stage.server.blocks.values())
 
 
-@pytest.mark.attack("sessions leave processes in a kept container that would write while its output is saved")
+@pytest.mark.attack(
+    "sessions leave processes in a kept container that would write while its output is saved"
+)
 async def test_nothing_runs_while_the_output_is_saved(native: Attack) -> None:
-    """What the native engine kills before it reads is all that there is, sessions of their own included."""
+    """What the native engine kills before it reads is all that there is, sessions of their own
+    included.
+    """
     script = f"{MAKE} exit 3"
-    record, pidfd = await native.stage.start(["sh", "-c", script], scheduling_parameters={"keep_on_failure": 600})
+    record, pidfd = await native.stage.start(
+        ["sh", "-c", script], scheduling_parameters={"keep_on_failure": 600}
+    )
     await native.until_kept(record)
     await native.enter("sleep 601 & sleep 602")
     async with asyncio.timeout(PATIENCE):
         while len(held := _processes("sleep\x00601") | _processes("sleep\x00602")) < 2:
             await asyncio.sleep(0.01)
     seen: list[int] = []
-    native.stage.server.on_call = lambda call: seen.append(len(held & _running())) if call in STORING else None
+    native.stage.server.on_call = lambda call: (
+        seen.append(len(held & _running())) if call in STORING else None
+    )
     signal.pidfd_send_signal(pidfd, signal.SIGTERM)
     await native.stage.over(pidfd)
     assert seen

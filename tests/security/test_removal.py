@@ -1,4 +1,6 @@
-"""What containers, images and repositories leave is removed however odd it is, and keeps nobody waiting."""
+"""What containers, images and repositories leave is removed however odd it is, and keeps nobody
+waiting.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,15 @@ from typing import Any
 import pytest
 
 from lading import confined, removal
-from lading.client.trees import TreeCache
+from lading.client.tree_cache import TreeCache
 from lading.supervisor import linux
 from tests.reality import need_program, need_root
 from tests.supervisor.warm import PATIENCE, start_parent
 from tests.system.cluster import LADING
 from tests.system.test_supervisor import Stage, staged
 
-# Paths of 200 directories in one another, 13 times: 2,600, in its scratch and in its root file system.
+# Paths of 200 directories in one another, 13 times: 2,600, in its scratch and in its root file
+# system.
 NEST = """
 for place in /tmp /; do
   cd $place
@@ -43,7 +46,9 @@ def _socket(request: pytest.FixtureRequest, engine: str) -> dict[str, Any]:
 
 @pytest.mark.system
 @pytest.mark.parametrize("engine", ["native", "docker", "podman"])
-@pytest.mark.attack("a container leaves thousands of directories nested in one another in its scratch")
+@pytest.mark.attack(
+    "a container leaves thousands of directories nested in one another in its scratch"
+)
 async def test_nested_directories_are_removed(request: pytest.FixtureRequest, engine: str) -> None:
     need_root()
     need_program("crun")
@@ -62,7 +67,10 @@ def _attribute(change: str, place: Path) -> None:
 
 async def _leave_something(stage: Stage) -> dict[str, Any]:
     """Run a container of whose scratch something cannot be removed."""
-    script = "mkdir -p /tmp/stay; echo x > /tmp/stay/file; echo up; while [ ! -e /out/go ]; do sleep 0.02; done"
+    script = (
+        "mkdir -p /tmp/stay; echo x > /tmp/stay/file; echo up; "
+        "while [ ! -e /out/go ]; do sleep 0.02; done"
+    )
     record, pidfd = await stage.begun(["sh", "-c", script], mounts=MOUNTS, output_path="/out")
     (stay,) = stage.parent.run.glob("*/mounts/*/stay")
     _attribute("+i", stay)
@@ -73,7 +81,9 @@ async def _leave_something(stage: Stage) -> dict[str, Any]:
 
 
 @pytest.mark.system
-@pytest.mark.attack("a container leaves files in its scratch that cannot be removed, to keep its CPUs and memory")
+@pytest.mark.attack(
+    "a container leaves files in its scratch that cannot be removed, to keep its CPUs and memory"
+)
 async def test_what_stays_keeps_no_room_and_is_removed_later() -> None:
     need_root()
     need_program("crun")
@@ -87,7 +97,11 @@ async def test_what_stays_keeps_no_room_and_is_removed_later() -> None:
         # Only that is left, and the lock.
         assert sum(1 for _ in aside.rglob("*")) == 6
         command = [LADING, "doctor", "--data", str(stage.directory)]
-        said = (await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)).stdout
+        said = (
+            await asyncio.to_thread(
+                subprocess.run, command, capture_output=True, text=True, check=False
+            )
+        ).stdout
         assert f"1 in {aside}" in said
         # The machine goes on.
         del stage.server.containers[record["uuid"]]
@@ -115,7 +129,9 @@ def _nest(top: Path, depth: int) -> None:
     os.close(here)
 
 
-@pytest.mark.attack("an input collection is nested so deep that the cache of inputs cannot remove it")
+@pytest.mark.attack(
+    "an input collection is nested so deep that the cache of inputs cannot remove it"
+)
 async def test_a_deep_collection_does_not_stop_the_cache_of_inputs(tmp_path: Path) -> None:
     cache = TreeCache(tmp_path / "cache" / "trees", 1)
 

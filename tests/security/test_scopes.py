@@ -1,4 +1,6 @@
-"""Tokens of limited scopes: what their holder tries to read through calls that name other records."""
+"""Tokens of limited scopes: what their holder tries to read through calls that name other
+records.
+"""
 
 from __future__ import annotations
 
@@ -49,21 +51,32 @@ def _spec(site: Stranger, mounted: Record, **more: object) -> Record:
     }
 
 
-@pytest.mark.attack("copies files out of a collection that the token may not read, with replace_files")
+@pytest.mark.attack(
+    "copies files out of a collection that the token may not read, with replace_files"
+)
 @pytest.mark.parametrize("name", ["uuid", "portable_data_hash"])
 def test_replace_files(site: Stranger, secret: Record, name: str) -> None:
     mine = site.collection(b"mine")
-    narrow = site.token(f"POST {COLLECTIONS}", f"PUT {COLLECTIONS}/{mine['uuid']}", f"GET {COLLECTIONS}/{mine['uuid']}")
+    narrow = site.token(
+        f"POST {COLLECTIONS}",
+        f"PUT {COLLECTIONS}/{mine['uuid']}",
+        f"GET {COLLECTIONS}/{mine['uuid']}",
+    )
     body = {"replace_files": {"/copied": f"{secret['portable_data_hash']}/file"}}
     for method, path in (("POST", "collections"), ("PUT", f"collections/{mine['uuid']}")):
         answer = site.call(method, path, body, token=narrow)
         assert (answer.status, "scopes of this token" in answer.text) == (403, True)
     allowed = site.token(f"POST {COLLECTIONS}", f"GET {COLLECTIONS}/{secret[name]}")
     made = site.ok("POST", "collections", body, token=allowed)
-    assert site.send("GET", f"/{made['manifest_text'].split()[1]}", token=allowed).text == "the secret"
+    assert (
+        site.send("GET", f"/{made['manifest_text'].split()[1]}", token=allowed).text == "the secret"
+    )
 
 
-@pytest.mark.attack("has a block signed that the token may not read, by naming it in a manifest or in replace_segments")
+@pytest.mark.attack(
+    "has a block signed that the token may not read, "
+    "by naming it in a manifest or in replace_segments"
+)
 def test_unsigned_locators(site: Stranger, secret: Record) -> None:
     where = bare(secret["manifest_text"].split()[1])
     mine = site.collection(b"0123456789")
@@ -83,7 +96,12 @@ def test_mounts(site: Stranger, secret: Record) -> None:
     path = f"container_requests/{draft['uuid']}"
     assert site.call("PUT", path, {"state": "Committed"}, token=narrow).status == 403
     image = f"GET {COLLECTIONS}/{spec['container_image']}"
-    assert site.call("POST", "container_requests", spec, token=site.token(f"POST {REQUESTS}", image)).status == 403
+    assert (
+        site.call(
+            "POST", "container_requests", spec, token=site.token(f"POST {REQUESTS}", image)
+        ).status
+        == 403
+    )
 
 
 @pytest.mark.attack("runs a container from an image that the token may not read")
@@ -107,10 +125,17 @@ def test_include_and_filters(site: Stranger, secret: Record) -> None:
     narrow = site.token(f"GET {REQUESTS}")
     page = site.ok("GET", 'container_requests?include=["container_uuid"]', token=narrow)
     assert (made["uuid"] in {one["uuid"] for one in page["items"]}, page["included"]) == (True, [])
-    assert site.call("GET", 'container_requests?filters=[["container.state","=","Queued"]]', token=narrow).status == 403
+    assert (
+        site.call(
+            "GET", 'container_requests?filters=[["container.state","=","Queued"]]', token=narrow
+        ).status
+        == 403
+    )
 
 
-@pytest.mark.attack("lets a token that reads more come along as a reader token, beyond the scopes of either")
+@pytest.mark.attack(
+    "lets a token that reads more come along as a reader token, beyond the scopes of either"
+)
 def test_reader_tokens(site: Stranger, secret: Record) -> None:
     stranger = site.token(owner=site.user("eve"))
     narrow = site.token(f"GET {COLLECTIONS}")
@@ -118,7 +143,9 @@ def test_reader_tokens(site: Stranger, secret: Record) -> None:
     assert site.call("GET", path, token=stranger).status == 404
 
 
-@pytest.mark.attack("follows a link that shares one collection to the containers and inputs that it came from")
+@pytest.mark.attack(
+    "follows a link that shares one collection to the containers and inputs that it came from"
+)
 def test_shared_address(site: Stranger, secret: Record) -> None:
     made = site.ok("POST", "container_requests", _spec(site, secret))
     place = f"{COLLECTIONS}/{secret['uuid']}"
@@ -129,7 +156,9 @@ def test_shared_address(site: Stranger, secret: Record) -> None:
         assert found.keys() == {secret["uuid"]}
 
 
-@pytest.mark.attack("is refused although the token's scopes cover the inputs, and its container is to run")
+@pytest.mark.attack(
+    "is refused although the token's scopes cover the inputs, and its container is to run"
+)
 def test_a_container_within_the_scopes_runs(tmp_path: Path) -> None:
     need_root()
     with running_cluster(tmp_path / "data") as cluster:
@@ -142,11 +171,19 @@ def test_a_container_within_the_scopes_runs(tmp_path: Path) -> None:
         for api in (False, True):
             constraints = {"vcpus": 1, "ram": 1 << 28, "API": api}
             command = ["sh", "-c", "cat /in/file >/out/copied"]
-            spec = _spec(site, mounted, runtime_constraints=constraints, command=command, container_image="tools:1")
+            spec = _spec(
+                site,
+                mounted,
+                runtime_constraints=constraints,
+                command=command,
+                container_image="tools:1",
+            )
             made = site.ok("POST", "container_requests", spec, token=narrow)
             until = time.monotonic() + PATIENCE
             while made["state"] != "Final":
                 assert time.monotonic() < until, made
                 time.sleep(0.1)
                 made = site.ok("GET", f"container_requests/{made['uuid']}", token=narrow)
-            assert ":copied" in site.ok("GET", f"collections/{made['output_uuid']}")["manifest_text"]
+            assert (
+                ":copied" in site.ok("GET", f"collections/{made['output_uuid']}")["manifest_text"]
+            )

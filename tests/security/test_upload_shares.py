@@ -76,7 +76,9 @@ def uploads(target: Target, count: int, data: bytes, token: str) -> Iterator[lis
         yield made
 
 
-@pytest.mark.attack("announces 16 blocks of 64 MiB, sends one byte of each and keeps the connections open")
+@pytest.mark.attack(
+    "announces 16 blocks of 64 MiB, sends one byte of each and keeps the connections open"
+)
 def test_blocks_of_which_one_byte_comes(target: Target) -> None:
     before, data = target.memory(), os.urandom(BLOCK)
     with uploads(target, 16, b"x", target.token) as opened:
@@ -88,7 +90,9 @@ def test_blocks_of_which_one_byte_comes(target: Target) -> None:
         assert len(opened) == 16
 
 
-@pytest.mark.attack("fills the memory of the block store with parts of blocks, with a token of its own")
+@pytest.mark.attack(
+    "fills the memory of the block store with parts of blocks, with a token of its own"
+)
 def test_blocks_that_wait_for_each_other(target: Target) -> None:
     data = os.urandom(BLOCK)
     with uploads(target, 12, b"x" * (20 * MIB), other_token(target)) as opened:

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from lading.core.schema import Record
+from lading.core.records.schema import Record
 from tests.security.serving import Site, serving
 
 pytestmark = pytest.mark.system
@@ -36,7 +36,9 @@ class Listener:
     heard: list[Record] = field(default_factory=list)
 
     async def hear(self, token: str) -> list[Record]:
-        """All events until one of a record that `token` makes now; fewer when the connection is closed before."""
+        """All events until one of a record that `token` makes now; fewer when the connection is
+        closed before.
+        """
         marker = await make(self.site, token, name="marker")
         since = len(self.heard)
         while True:
@@ -75,26 +77,46 @@ async def me(site: Site, token: str) -> str:
 
 
 async def share(site: Site, owner: str, head: str, reader: str, name: str = "can_read") -> Record:
-    given = {"link_class": "permission", "name": name, "tail_uuid": await me(site, reader), "head_uuid": head}
+    given = {
+        "link_class": "permission",
+        "name": name,
+        "tail_uuid": await me(site, reader),
+        "head_uuid": head,
+    }
     return await call(site, "POST", "links", owner, **given)
 
 
 def about(events: list[Record], *uuids: str) -> list[tuple[str, str]]:
-    return [(one["event_type"], one["object_uuid"]) for one in events if one["object_uuid"] in uuids]
+    return [
+        (one["event_type"], one["object_uuid"]) for one in events if one["object_uuid"] in uuids
+    ]
 
 
 @pytest.mark.attack(
-    "a user listens to everything and waits for records of others to be made, changed, moved and deleted"
+    "a user listens to everything and waits for records of others to be made, changed, "
+    "moved and deleted"
 )
 async def test_records_of_others_are_not_told(site: Site) -> None:
     alice, bob = await site.user("alice"), await site.user("bob")
     async with listening(site, bob) as listener:
-        project = await call(site, "POST", "groups", alice, name="secret project", group_class="project")
+        project = await call(
+            site, "POST", "groups", alice, name="secret project", group_class="project"
+        )
         made = await make(site, alice, name="secret", owner_uuid=project["uuid"])
         await call(site, "PUT", f"collections/{made['uuid']}", alice, name="secret too")
-        await call(site, "PUT", f"collections/{made['uuid']}", alice, owner_uuid=await me(site, alice))
+        await call(
+            site, "PUT", f"collections/{made['uuid']}", alice, owner_uuid=await me(site, alice)
+        )
         await call(site, "DELETE", f"collections/{made['uuid']}", alice)
-        tag = await call(site, "POST", "links", alice, link_class="tag", name="secret", owner_uuid=project["uuid"])
+        tag = await call(
+            site,
+            "POST",
+            "links",
+            alice,
+            link_class="tag",
+            name="secret",
+            owner_uuid=project["uuid"],
+        )
         await call(site, "DELETE", f"links/{tag['uuid']}", alice)
         await site.request(alice)
         heard = await listener.hear(bob)
@@ -106,7 +128,8 @@ async def test_records_of_others_are_not_told(site: Site) -> None:
 
 
 @pytest.mark.attack(
-    "a reader of a project hears of what a record was in a private one before it was moved, or goes on to be"
+    "a reader of a project hears of what a record was in a private one before it was moved, "
+    "or goes on to be"
 )
 async def test_a_move_does_not_tell_of_the_place_before(site: Site) -> None:
     alice, bob = await site.user("alice"), await site.user("bob")
@@ -116,25 +139,62 @@ async def test_a_move_does_not_tell_of_the_place_before(site: Site) -> None:
     uuid = (await make(site, alice, name="codename", owner_uuid=private["uuid"]))["uuid"]
     home = (await make(site, alice, name="codename of home"))["uuid"]
     async with listening(site, bob) as listener:
-        await call(site, "PUT", f"collections/{uuid}", alice, owner_uuid=shared["uuid"], name="public name")
-        await call(site, "PUT", f"collections/{home}", alice, owner_uuid=shared["uuid"], name="public name 2")
+        await call(
+            site, "PUT", f"collections/{uuid}", alice, owner_uuid=shared["uuid"], name="public name"
+        )
+        await call(
+            site,
+            "PUT",
+            f"collections/{home}",
+            alice,
+            owner_uuid=shared["uuid"],
+            name="public name 2",
+        )
         heard = await listener.hear(bob)
         assert about(heard, uuid, home) == [("update", uuid), ("update", home)]
         assert "public name" in str(heard)
         for word in ("codename", private["uuid"], await me(site, alice)):
-            assert word not in str([one["properties"] for one in heard if one["object_uuid"] in (uuid, home)])
+            assert word not in str(
+                [one["properties"] for one in heard if one["object_uuid"] in (uuid, home)]
+            )
         await call(site, "PUT", f"collections/{uuid}", alice, name="a name in between")
         (event,) = [one for one in await listener.hear(bob) if one["object_uuid"] == uuid]
         assert event["properties"]["old_attributes"]["name"] == "public name"
-        await call(site, "PUT", f"collections/{uuid}", alice, owner_uuid=private["uuid"], name="codename again")
+        await call(
+            site,
+            "PUT",
+            f"collections/{uuid}",
+            alice,
+            owner_uuid=private["uuid"],
+            name="codename again",
+        )
         await call(site, "DELETE", f"collections/{uuid}", alice)
-        tag = await call(site, "POST", "links", alice, link_class="tag", name="codename", owner_uuid=private["uuid"])
+        tag = await call(
+            site,
+            "POST",
+            "links",
+            alice,
+            link_class="tag",
+            name="codename",
+            owner_uuid=private["uuid"],
+        )
         await call(site, "DELETE", f"links/{tag['uuid']}", alice)
         assert about(await listener.hear(bob), uuid, tag["uuid"]) == []
-    await call(site, "PUT", f"collections/{home}", alice, owner_uuid=private["uuid"], name="codename once more")
-    await call(site, "PUT", f"collections/{home}", alice, owner_uuid=shared["uuid"], name="public name 3")
+    await call(
+        site,
+        "PUT",
+        f"collections/{home}",
+        alice,
+        owner_uuid=private["uuid"],
+        name="codename once more",
+    )
+    await call(
+        site, "PUT", f"collections/{home}", alice, owner_uuid=shared["uuid"], name="public name 3"
+    )
     async with listening(site, bob, last_log_id=0) as late:
-        told = [one["properties"] for one in await late.hear(bob) if one["object_uuid"] in (uuid, home)]
+        told = [
+            one["properties"] for one in await late.hear(bob) if one["object_uuid"] in (uuid, home)
+        ]
         assert "public name 3" in str(told)
         assert private["uuid"] not in str(told)
         assert "codename" not in str(told)
@@ -156,7 +216,10 @@ async def test_a_permission_that_was_taken_back(site: Site) -> None:
         assert "secret" not in str(heard)
 
 
-@pytest.mark.attack("somebody goes on listening with a token that was taken back, has ended, or has fewer scopes now")
+@pytest.mark.attack(
+    "somebody goes on listening with a token that was taken back, has ended, "
+    "or has fewer scopes now"
+)
 @pytest.mark.parametrize("way", ["deleted", "ended", "time", "scopes"])
 async def test_a_token_that_is_none_any_more(site: Site, way: str) -> None:
     bob = await site.user("bob")
@@ -173,11 +236,15 @@ async def test_a_token_that_is_none_any_more(site: Site, way: str) -> None:
                 await call(site, "DELETE", path, bob)
             case "ended":
                 await site.admin.update(
-                    "api_client_authorizations", token["uuid"], {"expires_at": "2020-01-01T00:00:00Z"}
+                    "api_client_authorizations",
+                    token["uuid"],
+                    {"expires_at": "2020-01-01T00:00:00Z"},
                 )
             case "scopes":
                 await site.admin.update(
-                    "api_client_authorizations", token["uuid"], {"scopes": ["GET /arvados/v1/users/current"]}
+                    "api_client_authorizations",
+                    token["uuid"],
+                    {"scopes": ["GET /arvados/v1/users/current"]},
                 )
             case _:
                 await asyncio.sleep(3)

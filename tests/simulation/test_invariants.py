@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from lading.core.container import Container, State
-from lading.core.manifest import portable_data_hash
-from lading.core.request import ContainerRequest
-from lading.core.request import State as RequestState
-from lading.testing.simulation.host import Command, Supervisor
-from lading.testing.simulation.invariants import (
+from lading.core.containers.container import Container, State
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.request import State as RequestState
+from lading.core.data.manifest import portable_data_hash
+from tests.simulation.host import Command, Supervisor
+from tests.simulation.invariants import (
     STOP_SECONDS,
     STOP_STEPS,
     Broken,
@@ -23,8 +23,8 @@ from lading.testing.simulation.invariants import (
     Invariants,
     own_worth,
 )
-from lading.testing.simulation.server import content_of
-from lading.testing.simulation.tables import (
+from tests.simulation.server import content_of
+from tests.simulation.tables import (
     DISPATCHER_TOKENS,
     ContainerWrite,
     RecordTables,
@@ -77,7 +77,8 @@ class Case:
     def request(self, uuid: str, **changes: Any) -> ContainerRequest:
         """Change a request, or make one for the first container."""
         old = self.records.requests.get(uuid) or ContainerRequest(
-            uuid=uuid, state=RequestState.COMMITTED, priority=1, container_uuid=C1, container_count=1, created_at=NOW,
+            uuid=uuid, state=RequestState.COMMITTED, priority=1, container_uuid=C1,
+            container_count=1, created_at=NOW,
             container_count_max=2, command=["work"], runtime_constraints=SIZES,
         )  # fmt: skip
         made = self.records.requests[uuid] = dataclasses.replace(old, **changes)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from lading.core import lifecycle
-from lading.core.container import State
-from lading.testing.simulation.__main__ import find
-from lading.testing.simulation.bugs import Bug, planted
-from lading.testing.simulation.invariants import Invariant
-from lading.testing.simulation.rules import ServerRules
-from lading.testing.simulation.scenario import SHARE, Scenario, Violation, run
+from lading.core.containers import lifecycle
+from lading.core.containers.container import State
+from tests.simulation.__main__ import find
+from tests.simulation.bugs import Bug, planted
+from tests.simulation.invariants import Invariant
+from tests.simulation.rules import ServerRules
+from tests.simulation.scenario import SHARE, Scenario, Violation, run
 
 FOUND_BY = {
     Bug.LOCK: {Invariant.ONE_LOCKER, Invariant.WRITERS},

@@ -1,7 +1,8 @@
-"""`python -m tests.store.older DIRECTORY`: keeps the schema of this release, with data, for the tests of later ones.
+"""`python -m tests.store.older DIRECTORY`: keeps the schema of this release, with data, for the
+tests of later ones.
 
-Writes `sqlite_N.sql` and `postgresql_N.sql`, N being the version of the schema. Run it before each release that has a
-new version, into tests/store/schemas; what is there is never made anew.
+Writes `sqlite_N.sql` and `postgresql_N.sql`, N being the version of the schema. Run it before each
+release that has a new version, into tests/store/schemas; what is there is never made anew.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from lading.core.schema import JSON
+from lading.core.records.schema import JSON
 from lading.store.migrations import VERSION
 from lading.testing.world import World, world
 from tests.postgres import BINARIES, PostgresServer, running_postgres
@@ -28,17 +29,29 @@ async def fill(it: World) -> None:
     properties: JSON = {"k": "v", "n": 5, "list": ["a", 1]}
     made = await it.collection({"a.txt": b"hello"}, name="O'Neill", properties=properties)
     await it.ok("POST", "links", {"link_class": "tag", "name": "t", "head_uuid": made["uuid"]})
-    await it.ok("POST", "logs", {"object_uuid": made["uuid"], "event_type": "note", "properties": {"text": "Grüße ✓"}})
+    await it.ok(
+        "POST",
+        "logs",
+        {"object_uuid": made["uuid"], "event_type": "note", "properties": {"text": "Grüße ✓"}},
+    )
     done = await it.submit("echo", "1", token=ada)
     await it.run(done["container_uuid"])
     await it.submit("echo", "2", secret_mounts=SECRET, runtime_token=ada)
     running = await it.submit("echo", "3", priority=1000)
     supervisor = await it.lock(running["container_uuid"])
-    await it.ok("PUT", f"containers/{running['container_uuid']}", {"state": "Running"}, token=supervisor)
+    await it.ok(
+        "PUT", f"containers/{running['container_uuid']}", {"state": "Running"}, token=supervisor
+    )
     draft = await it.submit("echo", "4", state="Uncommitted")
     if VERSION > 1:
-        project = await it.ok("POST", "groups", {"name": "work", "group_class": "project"}, token=ada)
-        await it.ok("PUT", f"container_requests/{draft['uuid']}", {"depends_on": [done["uuid"]], "name": "later"})
+        project = await it.ok(
+            "POST", "groups", {"name": "work", "group_class": "project"}, token=ada
+        )
+        await it.ok(
+            "PUT",
+            f"container_requests/{draft['uuid']}",
+            {"depends_on": [done["uuid"]], "name": "later"},
+        )
         await it.ok("PUT", f"groups/{project['uuid']}", {"is_trashed": True}, token=ada)
         await it.ok("POST", "workflows", {"definition": "name: w\n", "name": "W"}, token=ada)
 
@@ -57,7 +70,11 @@ async def _postgresql(directory: Path, root: Path, server: PostgresServer) -> No
     place = ("-h", "127.0.0.1", "-p", str(server.port), "-U", "postgres")
     command = [str(BINARIES / "pg_dump"), *place, "--inserts", "-O", "-x", str(where["dbname"])]
     done = subprocess.run(command, capture_output=True, check=True, timeout=60)
-    kept = [line for line in done.stdout.decode().splitlines() if line and not line.startswith(("--", "\\"))]
+    kept = [
+        line
+        for line in done.stdout.decode().splitlines()
+        if line and not line.startswith(("--", "\\"))
+    ]
     (directory / f"postgresql_{VERSION}.sql").write_text("\n".join(kept) + "\n")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.records import CONTAINERS, REQUESTS
+from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.store import attempts, records
 from lading.store.database import Database
 
@@ -35,7 +35,10 @@ async def test_what_was_tried_before_is_filled_in(database: Database) -> None:
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {"uuid": UUID.format(0), "log": "a"})
         for number in range(3):
-            row = {"uuid": f"r{number}", "attempted_container_uuids": [UUID.format(0)] * (number % 2)}
+            row = {
+                "uuid": f"r{number}",
+                "attempted_container_uuids": [UUID.format(0)] * (number % 2),
+            }
             await records.insert(tx, REQUESTS, row)
         await attempts.fill(tx)
     async with database.writing() as tx:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lading.core.recipe import Key
-from lading.core.records import COLLECTIONS, CONTAINERS, REQUESTS
+from lading.core.containers.recipe import Key
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS
 from lading.store import containers, records
 from lading.store.database import Database
 from lading.testing.records import make_container
@@ -27,26 +27,53 @@ async def test_candidates_come_in_a_useful_order(database: Database) -> None:
             }
             await records.insert(tx, CONTAINERS, {**row, "broad_key": "b", "reuse_key": "k"})
         for uuid, trash_at in (("early", None), ("late", "9"), ("bad", "5")):
-            row = {"uuid": uuid, "portable_data_hash": uuid, "trash_at": trash_at, "owner_uuid": "u"}
+            row = {
+                "uuid": uuid,
+                "portable_data_hash": uuid,
+                "trash_at": trash_at,
+                "owner_uuid": "u",
+            }
             await records.insert(tx, COLLECTIONS, row)
-        await records.insert(tx, CONTAINERS, {"uuid": "other size", "broad_key": "b", "reuse_key": "l"})
-        found = await containers.candidates(tx, database.dialect, [Key("b", "k"), Key("b", "other")], now="5")
+        await records.insert(
+            tx, CONTAINERS, {"uuid": "other size", "broad_key": "b", "reuse_key": "l"}
+        )
+        found = await containers.candidates(
+            tx, database.dialect, [Key("b", "k"), Key("b", "other")], now="5"
+        )
         any_size = await containers.candidates(tx, database.dialect, [Key("b", None)], now="5")
     assert [one.record["uuid"] for one in found] == ["early", "late", "queued", "bad"]
-    assert [one.log_present for one in found] == [one.output_present for one in found] == [True, True, False, False]
-    assert {one.record["uuid"] for one in any_size} == {"early", "late", "queued", "bad", "other size"}
+    assert (
+        [one.log_present for one in found]
+        == [one.output_present for one in found]
+        == [True, True, False, False]
+    )
+    assert {one.record["uuid"] for one in any_size} == {
+        "early",
+        "late",
+        "queued",
+        "bad",
+        "other size",
+    }
 
 
 async def test_earlier(database: Database) -> None:
     async with database.writing() as tx:
         for uuid, image in (("1", "i"), ("2", "i"), ("3", "i"), ("0", "other"), ("4", "other")):
-            await records.insert(tx, CONTAINERS, {"uuid": uuid, "created_at": uuid, "container_image": image})
-        assert {row["uuid"] for row in await containers.earlier(tx, database.dialect, "3", "i")} == {"0", "1", "2"}
+            await records.insert(
+                tx, CONTAINERS, {"uuid": uuid, "created_at": uuid, "container_image": image}
+            )
+        assert {
+            row["uuid"] for row in await containers.earlier(tx, database.dialect, "3", "i")
+        } == {"0", "1", "2"}
 
 
-async def test_where_there_are_many_with_the_same_image_no_others_are_looked_at(database: Database) -> None:
+async def test_where_there_are_many_with_the_same_image_no_others_are_looked_at(
+    database: Database,
+) -> None:
     async with database.writing() as tx:
-        await records.insert(tx, CONTAINERS, {"uuid": "other", "created_at": "0", "container_image": "other"})
+        await records.insert(
+            tx, CONTAINERS, {"uuid": "other", "created_at": "0", "container_image": "other"}
+        )
         for number in range(containers.FEW):
             row = {"uuid": str(number), "created_at": f"{number:03d}", "container_image": "i"}
             await records.insert(tx, CONTAINERS, row)
@@ -58,8 +85,17 @@ async def test_wanted_below(database: Database) -> None:
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {"uuid": "child", "state": "Running"})
         await records.insert(tx, CONTAINERS, {"uuid": "done", "state": "Complete"})
-        for uuid, child, state in (("a", "child", "Committed"), ("b", "done", "Committed"), ("c", "child", "Final")):
-            row = {"uuid": uuid, "requesting_container_uuid": "p", "container_uuid": child, "state": state}
+        for uuid, child, state in (
+            ("a", "child", "Committed"),
+            ("b", "done", "Committed"),
+            ("c", "child", "Final"),
+        ):
+            row = {
+                "uuid": uuid,
+                "requesting_container_uuid": "p",
+                "container_uuid": child,
+                "state": state,
+            }
             await records.insert(tx, REQUESTS, row)
         assert await containers.wanted_below(tx, ["p"]) == ["child"]
 

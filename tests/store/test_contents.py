@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from lading.core.records import COLLECTIONS
+from lading.core.records.record_types import COLLECTIONS
 from lading.store import contents, records
 from lading.store.database import Database
 
 
 async def test_content_and_names(database: Database) -> None:
-    row = {"owner_uuid": "u", "portable_data_hash": "p", "manifest_text": "m", "file_count": 2, "file_size_total": 9}
+    row = {
+        "owner_uuid": "u",
+        "portable_data_hash": "p",
+        "manifest_text": "m",
+        "file_count": 2,
+        "file_size_total": 9,
+    }
     async with database.writing() as tx:
-        await records.insert(tx, COLLECTIONS, {**row, "uuid": "a", "current_version_uuid": "a", "name": "n"})
+        await records.insert(
+            tx, COLLECTIONS, {**row, "uuid": "a", "current_version_uuid": "a", "name": "n"}
+        )
         assert await contents.names_taken(tx, "u", ["n", "x"], besides="b") == {"n"}
         assert await contents.names_taken(tx, "u", ["n", "x"], besides="a") == set()
         assert await contents.names_taken(tx, "u", []) == set()
@@ -36,4 +44,9 @@ async def test_past_versions_change_alike(database: Database) -> None:
         await records.insert(tx, COLLECTIONS, {**row, "uuid": "z", "current_version_uuid": "z"})
         await contents.update_versions(tx, "a", {"owner_uuid": "v"})
         found = await records.among(tx, COLLECTIONS, "uuid", "abcz")
-    assert {one["uuid"]: one["owner_uuid"] for one in found} == {"a": "u", "b": "v", "c": "v", "z": "u"}
+    assert {one["uuid"]: one["owner_uuid"] for one in found} == {
+        "a": "u",
+        "b": "v",
+        "c": "v",
+        "z": "u",
+    }

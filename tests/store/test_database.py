@@ -1,12 +1,14 @@
-"""The seam is small, and SQLite fits it. What it promises is in `tests/contracts/test_database.py`."""
+"""The seam is small, and SQLite fits it. What it promises is in
+`tests/contracts/test_database.py`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from lading.store.database import Database, Dialect, Row, Transaction, first_rows, text_size
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.schema import prepare
-from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 
 
@@ -32,7 +34,10 @@ def test_rows_up_to_a_size() -> None:
 
 async def test_a_query_may_end_with_so_many_bytes(database: Database) -> None:
     await prepare(database, now="2026-01-01T00:00:00.000000000Z")
-    sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 130) SELECT i, 'abcdefghij' FROM n"
+    sql = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 130) "
+        "SELECT i, 'abcdefghij' FROM n"
+    )
     async with database.reading() as tx:
         assert len(await tx.fetch(sql)) == 130
         assert len(await tx.fetch(sql, most=10_000)) == 130

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.records import COLLECTIONS, CONTAINERS, GROUPS, LINKS, USERS
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, GROUPS, LINKS, USERS
 from lading.store import graph, records
 from lading.store.database import Database
 
@@ -13,7 +13,9 @@ async def test_links_of_a_record(database: Database) -> None:
     link = {"link_class": "permission", "name": "can_read"}
     async with database.writing() as tx:
         await records.insert(tx, LINKS, {**link, "uuid": "in", "tail_uuid": "x", "head_uuid": ROLE})
-        await records.insert(tx, LINKS, {**link, "uuid": "out", "tail_uuid": ROLE, "head_uuid": "c"})
+        await records.insert(
+            tx, LINKS, {**link, "uuid": "out", "tail_uuid": ROLE, "head_uuid": "c"}
+        )
         await records.insert(tx, LINKS, {"link_class": "tag", "uuid": "tag", "head_uuid": ROLE})
         assert [one["uuid"] for one in await graph.links_of(tx, GROUPS, ROLE)] == ["in", "out"]
         assert [one["uuid"] for one in await graph.links_of(tx, COLLECTIONS, "c")] == ["out"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.core.records import CONTAINERS
+from lading.core.records.record_types import CONTAINERS
 from lading.store import lineage, records, schema
 from lading.store.database import Database
-from lading.store.sqlite import SqliteDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 
 ONE, TWO, THREE = (f"{digit * 32}+1" for digit in "abc")
@@ -15,7 +15,13 @@ ONE, TWO, THREE = (f"{digit * 32}+1" for digit in "abc")
 
 async def test_makers_and_users(database: Database) -> None:
     mounts = {"/in": {"kind": "collection", "portable_data_hash": ONE}}
-    first = {"uuid": "first", "created_at": "1", "mounts": mounts, "output": TWO, "container_image": THREE}
+    first = {
+        "uuid": "first",
+        "created_at": "1",
+        "mounts": mounts,
+        "output": TWO,
+        "container_image": THREE,
+    }
     second = {"uuid": "second", "created_at": "2", "mounts": {}, "log": TWO, "container_image": ONE}
     async with database.writing() as tx:
         for row in (first, second):
@@ -28,8 +34,16 @@ async def test_makers_and_users(database: Database) -> None:
 
 
 async def test_a_container_with_several_inputs(database: Database) -> None:
-    mounts = {f"/{one[0]}": {"kind": "collection", "portable_data_hash": one} for one in (ONE, TWO, THREE)}
-    row = {**CONTAINERS.defaults, "owner_uuid": "u", "uuid": "fourth", "created_at": "4", "mounts": mounts}
+    mounts = {
+        f"/{one[0]}": {"kind": "collection", "portable_data_hash": one} for one in (ONE, TWO, THREE)
+    }
+    row = {
+        **CONTAINERS.defaults,
+        "owner_uuid": "u",
+        "uuid": "fourth",
+        "created_at": "4",
+        "mounts": mounts,
+    }
     async with database.writing() as tx:
         await records.add(tx, CONTAINERS, {**row, "container_image": "i"})
         await lineage.note_inputs(tx, row)
@@ -40,7 +54,13 @@ async def test_a_container_with_several_inputs(database: Database) -> None:
 
 async def test_inputs_of_containers_that_were_there_before(database: Database) -> None:
     mounts = {"/in": {"kind": "collection", "portable_data_hash": TWO}, "/also": {"kind": "tmp"}}
-    row = {**CONTAINERS.defaults, "owner_uuid": "u", "uuid": "third", "created_at": "3", "mounts": mounts}
+    row = {
+        **CONTAINERS.defaults,
+        "owner_uuid": "u",
+        "uuid": "third",
+        "created_at": "3",
+        "mounts": mounts,
+    }
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, {**row, "container_image": "i"})
         assert "third" not in await lineage.users(tx, [TWO], limit=9)
@@ -55,8 +75,9 @@ async def test_users_are_found_by_indexes(tmp_path: Path) -> None:
     seen: list[str] = []
     async with database.reading() as tx:
         rows = await tx.fetch(
-            "EXPLAIN QUERY PLAN SELECT c.uuid FROM container_inputs i JOIN containers c ON c.uuid = i.container_uuid"
-            " WHERE i.portable_data_hash IN (?)",
+            "EXPLAIN QUERY PLAN SELECT c.uuid FROM container_inputs i "
+            "JOIN containers c ON c.uuid = i.container_uuid "
+            "WHERE i.portable_data_hash IN (?)",
             (ONE,),
         )
         seen = [str(row[3]) for row in rows]

@@ -1,4 +1,6 @@
-"""Databases of earlier versions, with data in them, become present ones: on SQLite and on PostgreSQL."""
+"""Databases of earlier versions, with data in them, become present ones: on SQLite and on
+PostgreSQL.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Invalid
-from lading.core.filters import check_filters
-from lading.core.records import COLLECTIONS, CONTAINERS, LOGS, RECORDS
-from lading.core.schema import Record
+from lading.core.records.filters import check_filters
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, RECORDS
+from lading.core.records.schema import Record
 from lading.core.timestamps import format_time
 from lading.store import migrations, records, schema
 from lading.store.database import Database
-from lading.store.postgres import PostgresDatabase
-from lading.store.sqlite import SqliteDatabase
+from lading.store.databases.postgres import PostgresDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 from lading.testing.world import START, World, world
 from tests.postgres import PostgresServer
@@ -48,7 +50,9 @@ async def counted(database: Database) -> dict[str, int]:
     async with database.reading() as tx:
         for kind in RECORDS:
             if await tx.fetch(database.dialect.columns, (kind.plural,)):
-                found[kind.plural] = int((await tx.fetch(f"SELECT count(*) FROM {kind.plural}"))[0][0] or 0)
+                found[kind.plural] = int(
+                    (await tx.fetch(f"SELECT count(*) FROM {kind.plural}"))[0][0] or 0
+                )
     return found
 
 
@@ -59,8 +63,14 @@ async def test_an_older_database_with_data_becomes_a_present_one(older: Database
         await schema.prepare(older, now="now")
     async with older.reading() as tx:
         steps = await tx.fetch("SELECT version, name FROM schema_versions ORDER BY version")
-        found = {kind.plural: await records.find(tx, older.dialect, kind, ()) for kind in RECORDS if kind.stored}
-        where = check_filters([["properties.list", "contains", 1], ["name", "=", "O'Neill"]], COLLECTIONS)
+        found = {
+            kind.plural: await records.find(tx, older.dialect, kind, ())
+            for kind in RECORDS
+            if kind.stored
+        }
+        where = check_filters(
+            [["properties.list", "contains", 1], ["name", "=", "O'Neill"]], COLLECTIONS
+        )
         assert len(await records.find(tx, older.dialect, COLLECTIONS, where)) == 1
     assert steps[-1] == (migrations.VERSION, migrations.MIGRATIONS[-1].name)
     assert all(name for _, name in steps)
@@ -68,14 +78,19 @@ async def test_an_older_database_with_data_becomes_a_present_one(older: Database
     assert {row["state"] for row in found["containers"]} >= {"Complete", "Queued"}
     assert all(row["broad_key"] and row["reuse_key"] for row in found["containers"])
     assert {row["runtime_token"] for row in found["container_requests"]} <= {None} | _tokens(found)
-    assert [row["properties"] for row in found["logs"] if row["event_type"] == "note"] == [{"text": "Grüße ✓"}]
+    assert [row["properties"] for row in found["logs"] if row["event_type"] == "note"] == [
+        {"text": "Grüße ✓"}
+    ]
 
 
 async def test_no_index_is_left_that_another_has_taken_the_place_of(older: Database) -> None:
     await schema.prepare(older, now="now")
     listed = "SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
     if older.shared:
-        listed = "SELECT indexname::text FROM pg_indexes WHERE schemaname = 'public' AND indexdef NOT LIKE '%UNIQUE%'"
+        listed = (
+            "SELECT indexname::text FROM pg_indexes "
+            "WHERE schemaname = 'public' AND indexdef NOT LIKE '%UNIQUE%'"
+        )
     wanted = {
         one.split()[5]
         for kind in RECORDS
@@ -85,12 +100,14 @@ async def test_no_index_is_left_that_another_has_taken_the_place_of(older: Datab
     }
     async with older.reading() as tx:
         found = {str(row[0]) for row in await tx.fetch(listed)}
-    apart = ("unique_", "memberships_", "grants_", "allocations_", "request_dependencies_", "container_inputs_",
-             "container_attempts_")  # fmt: skip
+    apart = ("unique_", "memberships_", "grants_", "allocations_", "request_dependencies_",
+             "container_inputs_", "container_attempts_")  # fmt: skip
     assert {name for name in found if not name.startswith(apart)} == wanted
 
 
-async def test_nested_values_are_checked_as_in_a_new_database(older: Database, postgres: PostgresServer) -> None:
+async def test_nested_values_are_checked_as_in_a_new_database(
+    older: Database, postgres: PostgresServer
+) -> None:
     new = await PostgresDatabase.open(await postgres.fresh(), seal=make_seal())
     checks = []
     for one in (older, new) if older.shared else ():
@@ -118,7 +135,9 @@ def _tokens(found: dict[str, list[Record]]) -> set[str]:
 async def test_servers_work_with_it(older: Database, tmp_path: Path) -> None:
     await schema.prepare(older, now=format_time(START))
     async with world(tmp_path / "new", database=older, seed=11) as it:
-        ada = next(one for one in (await it.ok("GET", "users"))["items"] if one["username"] == "ada")
+        ada = next(
+            one for one in (await it.ok("GET", "users"))["items"] if one["username"] == "ada"
+        )
         again = await it.submit("echo", "1", token=await _token(it, ada["uuid"]))
         assert again["state"] == "Final", "what was computed before is still reused"
         fresh = await it.submit("echo", "5")
@@ -126,7 +145,9 @@ async def test_servers_work_with_it(older: Database, tmp_path: Path) -> None:
         waiting = await it.ok("GET", "containers", params={"filters": [["state", "=", "Queued"]]})
         for one in waiting["items"]:
             assert (await it.run(one["uuid"]))["state"] == "Complete"
-        ended = await it.ok("GET", "container_requests", params={"filters": [["state", "=", "Final"]]})
+        ended = await it.ok(
+            "GET", "container_requests", params={"filters": [["state", "=", "Final"]]}
+        )
         assert len(ended["items"]) >= 2 + len(waiting["items"])
 
 

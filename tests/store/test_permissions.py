@@ -1,4 +1,6 @@
-"""The rows of permissions follow the graph: after every change they are what a walk over all paths finds."""
+"""The rows of permissions follow the graph: after every change they are what a walk over all paths
+finds.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lading.core.permissions import LEVELS, NAMES, Standing
-from lading.core.records import GROUPS, LINKS, USERS
-from lading.core.schema import Record, RecordType
+from lading.core.records.permissions import LEVELS, NAMES, Standing
+from lading.core.records.record_types import GROUPS, LINKS, USERS
+from lading.core.records.schema import Record, RecordType
 from lading.store import graph, permissions, records
 from lading.store.database import Database, Transaction
-from lading.store.reaching import COMPUTED
+from lading.store.permission_sql import COMPUTED
 from lading.testing.levels import search
 
 ALICE, BOB, CAROL = USERS_ = [f"zzzzz-tpzed-{name:_>15}" for name in ("alice", "bob", "carol")]
@@ -34,10 +36,15 @@ class Graph:
         for user in USERS_:
             await self._insert(USERS, {"uuid": user, "owner_uuid": "root"})
         for role in ROLES:
-            await self._insert(GROUPS, {"uuid": role, "owner_uuid": "root", "name": role, "group_class": "role"})
+            await self._insert(
+                GROUPS, {"uuid": role, "owner_uuid": "root", "name": role, "group_class": "role"}
+            )
 
     async def project(self, uuid: str, owner: str, **more: str) -> None:
-        await self._insert(GROUPS, {"uuid": uuid, "owner_uuid": owner, "name": uuid, "group_class": "project", **more})
+        await self._insert(
+            GROUPS,
+            {"uuid": uuid, "owner_uuid": owner, "name": uuid, "group_class": "project", **more},
+        )
         self.owners[uuid] = owner
 
     async def change(self, uuid: str, **changes: str | None) -> None:
@@ -49,7 +56,12 @@ class Graph:
             self.owners[uuid] = str(changes["owner_uuid"])
 
     async def link(self, tail: str, head: str, level: int) -> None:
-        record = {"uuid": f"{tail} {head}", "tail_uuid": tail, "head_uuid": head, "link_class": "permission"}
+        record = {
+            "uuid": f"{tail} {head}",
+            "tail_uuid": tail,
+            "head_uuid": head,
+            "link_class": "permission",
+        }
         new = {**LINKS.defaults, **record, "name": NAMES.get(level)}
         old = await records.get(self.tx, LINKS, record["uuid"])
         if not level:
@@ -67,7 +79,11 @@ class Graph:
     async def check(self) -> None:
         rows = await self.tx.fetch(f"SELECT user_uuid, target_uuid, perm_level FROM {COMPUTED}")
         found = {(user, target): int(LEVELS[str(name)]) for user, target, name in rows}
-        wanted = {(u, node): level for u in USERS_ for node, level in search(u, self.owners, self.links).items()}
+        wanted = {
+            (u, node): level
+            for u in USERS_
+            for node, level in search(u, self.owners, self.links).items()
+        }
         assert found == wanted
 
     async def _insert(self, kind: RecordType, record: Record) -> None:
@@ -136,16 +152,23 @@ async def test_any_changes_in_any_order(database: Database, seed: int) -> None:
         for number, project in enumerate(PROJECTS):
             await it.project(project, source.choice(USERS_ + PROJECTS[:number]))
         for _ in range(25):
-            tail, head = source.choice(USERS_ + ROLES), source.choice([*USERS_, *ROLES, *PROJECTS, FILE])
+            tail, head = (
+                source.choice(USERS_ + ROLES),
+                source.choice([*USERS_, *ROLES, *PROJECTS, FILE]),
+            )
             if source.random() < 0.2:
                 number = source.randrange(len(PROJECTS))
-                await it.change(PROJECTS[number], owner_uuid=source.choice(USERS_ + PROJECTS[:number]))
+                await it.change(
+                    PROJECTS[number], owner_uuid=source.choice(USERS_ + PROJECTS[:number])
+                )
             elif tail != head:
                 await it.link(tail, head, source.randrange(4))
             await it.check()
 
 
-async def test_more_than_one_statement_holds(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_than_one_statement_holds(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(permissions, "CHUNK", 2)
     async with a_graph(database) as it:
         for number, project in enumerate(PROJECTS):
@@ -167,7 +190,11 @@ async def test_trash_and_frost_are_inherited(database: Database) -> None:
         assert await permissions.standing(it.tx, R) == Standing("5", frozen=True)
         assert await permissions.standing(it.tx, P) == Standing("7")
         await it.change(Q, owner_uuid=BOB, trash_at=None)
-        assert await permissions.standing(it.tx, Q) == await permissions.standing(it.tx, BOB) == Standing()
+        assert (
+            await permissions.standing(it.tx, Q)
+            == await permissions.standing(it.tx, BOB)
+            == Standing()
+        )
         assert await permissions.standing(it.tx, R) == Standing(None, frozen=True)
 
 
@@ -182,7 +209,9 @@ async def test_what_is_deleted_is_forgotten(database: Database) -> None:
                 await records.delete(it.tx, LINKS, link["uuid"])
             await records.delete(it.tx, kind, uuid)
             await graph.removed(it.tx, kind, {"uuid": uuid})
-        rows = await it.tx.fetch(f"SELECT user_uuid, target_uuid FROM {COMPUTED} ORDER BY user_uuid")
+        rows = await it.tx.fetch(
+            f"SELECT user_uuid, target_uuid FROM {COMPUTED} ORDER BY user_uuid"
+        )
         assert [tuple(row) for row in rows] == sorted([(ALICE, ALICE), (CAROL, CAROL)])
 
 

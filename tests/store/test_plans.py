@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.filters import check_query
-from lading.core.records import CONTAINERS, REQUESTS
-from lading.core.schema import RecordType
+from lading.core.records.filters import check_query
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import RecordType
 from lading.store import records
 from lading.store.database import Database, Transaction
 from lading.store.query import Writer, order_by
@@ -15,7 +15,9 @@ _ROWS = 3000
 
 
 @pytest.mark.parametrize(
-    ("kind", "state"), [(REQUESTS, "Committed"), (CONTAINERS, "Queued")], ids=["requests", "containers"]
+    ("kind", "state"),
+    [(REQUESTS, "Committed"), (CONTAINERS, "Queued")],
+    ids=["requests", "containers"],
 )
 async def test_those_in_a_state_are_listed_in_the_default_order_without_sorting(
     database: Database, kind: RecordType, state: str
@@ -23,12 +25,19 @@ async def test_those_in_a_state_are_listed_in_the_default_order_without_sorting(
     params = {"filters": [["state", "=", state]], "count": "none"}
     query = check_query(params, kind, max_limit=1000)
     writer = Writer(database.dialect, kind.plural)
-    condition, order = writer.where(query.where), order_by(database.dialect, query.order, kind.plural)
+    condition, order = (
+        writer.where(query.where),
+        order_by(database.dialect, query.order, kind.plural),
+    )
     sql = f"SELECT uuid FROM {kind.plural}{condition}{order} LIMIT ?"
     async with database.writing() as tx:
         for number in range(_ROWS):
             # The times have nothing to do with the order in which the rows were made.
-            row = {"uuid": f"{number:027}", "state": state, "modified_at": f"{number * 7919 % _ROWS:020}"}
+            row = {
+                "uuid": f"{number:027}",
+                "state": state,
+                "modified_at": f"{number * 7919 % _ROWS:020}",
+            }
             await records.insert(tx, kind, row)
         if database.shared:
             # As PostgreSQL does by itself after a while.

@@ -1,15 +1,17 @@
-"""Writing conditions: values never become part of the text. What conditions mean is in the contract suite."""
+"""Writing conditions: values never become part of the text. What conditions mean is in the contract
+suite.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from lading.core.filters import Order, check_filters
-from lading.core.records import COLLECTIONS, LINKS, REQUESTS
-from lading.core.schema import JSON
-from lading.store.postgres import PostgresDialect
+from lading.core.records.filters import Order, check_filters
+from lading.core.records.record_types import COLLECTIONS, LINKS, REQUESTS
+from lading.core.records.schema import JSON
+from lading.store.databases.postgres import PostgresDialect
+from lading.store.databases.sqlite import SqliteDialect
 from lading.store.query import Writer, order_by
-from lading.store.sqlite import SqliteDialect
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,13 @@ def test_values_stay_out_of_the_text(attribute: str, operator: str, operand: obj
 
 
 def test_nothing_to_write() -> None:
-    assert Writer(SqliteDialect(), "links").where(()) == order_by(SqliteDialect(), (), "links") == ""
-    assert order_by(SqliteDialect(), (Order("a"), Order("b", descending=True)), "t") == " ORDER BY t.a ASC, t.b DESC"
+    assert (
+        Writer(SqliteDialect(), "links").where(()) == order_by(SqliteDialect(), (), "links") == ""
+    )
+    assert (
+        order_by(SqliteDialect(), (Order("a"), Order("b", descending=True)), "t")
+        == " ORDER BY t.a ASC, t.b DESC"
+    )
 
 
 def test_not_an_expression() -> None:
@@ -44,21 +51,31 @@ def test_what_follows_a_uuid_decides_nothing() -> None:
     assert order_by(SqliteDialect(), pages, "t") == " ORDER BY t.created_at ASC, t.uuid ASC"
     # As its own index has it: a uuid is never null.
     assert order_by(PostgresDialect(), pages[1:], "t") == " ORDER BY t.uuid"
-    assert order_by(PostgresDialect(), (Order("uuid", descending=True),), "t") == " ORDER BY t.uuid DESC"
+    assert (
+        order_by(PostgresDialect(), (Order("uuid", descending=True),), "t")
+        == " ORDER BY t.uuid DESC"
+    )
 
 
 @pytest.mark.parametrize(
     ("triple", "condition"),
     [
         (["state", "=", "Committed"], "container_requests.state = ?"),
-        (["state", "=", "Final"], "CASE WHEN container_requests.state = ? THEN TRUE ELSE FALSE END"),
+        (
+            ["state", "=", "Final"],
+            "CASE WHEN container_requests.state = ? THEN TRUE ELSE FALSE END",
+        ),
         (["state", "in", ["Final", "Committed"]], "CASE WHEN container_requests.state IN"),
         (["state", "in", ["Committed"]], "container_requests.state IN"),
     ],
 )
 def test_states_that_most_have_are_not_looked_up_by(triple: JSON, condition: str) -> None:
     where = check_filters([triple], REQUESTS)
-    assert Writer(SqliteDialect(), "container_requests").where(where).startswith(f" WHERE ({condition}")
+    assert (
+        Writer(SqliteDialect(), "container_requests")
+        .where(where)
+        .startswith(f" WHERE ({condition}")
+    )
     assert "+" not in Writer(PostgresDialect(), "container_requests").where(where)
 
 
@@ -66,7 +83,9 @@ def test_short_lists_of_texts_come_in_a_few_sizes() -> None:
     texts = {}
     for count in (1, 3, 4, 5, 256, 257):
         writer = Writer(SqliteDialect(), "links")
-        texts[count] = writer.where(check_filters([["uuid", "in", [str(number) for number in range(count)]]], LINKS))
+        texts[count] = writer.where(
+            check_filters([["uuid", "in", [str(number) for number in range(count)]]], LINKS)
+        )
         assert texts[count].count("?") == len(writer.values)
     assert texts[3] == texts[4] == " WHERE (links.uuid IN (?, ?, ?, ?))"
     assert [texts[count].count("?") for count in (1, 5, 256, 257)] == [1, 8, 256, 1]

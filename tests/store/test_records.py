@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import msgspec
 
-from lading.core.filters import Query
-from lading.core.records import CONTAINERS, LINKS
+from lading.core.records.filters import Query
+from lading.core.records.record_types import CONTAINERS, LINKS
 from lading.store import records
 from lading.store.database import Database
 
 
 async def test_a_record_comes_back_as_it_was(database: Database) -> None:
-    given = {"uuid": "c", "command": ["a", "é"], "service": True, "cost": 2, "mounts": {"/": {}}, "progress": None}
+    given = {
+        "uuid": "c",
+        "command": ["a", "é"],
+        "service": True,
+        "cost": 2,
+        "mounts": {"/": {}},
+        "progress": None,
+    }
     async with database.writing() as tx:
         await records.insert(tx, CONTAINERS, given)
         found = await records.get(tx, CONTAINERS, "c")
@@ -28,7 +35,10 @@ async def test_what_is_derived_alone_still_has_rows(database: Database) -> None:
         query = Query(select=("kind",))
         assert await records.search(tx, database.dialect, LINKS, query) == [{"uuid": "l"}]
         assert await records.among(tx, LINKS, "uuid", []) == []
-        assert await records.find(tx, database.dialect, LINKS, (records.equals(LINKS, "uuid", "x"),)) == []
+        assert (
+            await records.find(tx, database.dialect, LINKS, (records.equals(LINKS, "uuid", "x"),))
+            == []
+        )
 
 
 async def test_nested_values_of_a_page_may_stay_texts(database: Database) -> None:
@@ -42,15 +52,40 @@ async def test_nested_values_of_a_page_may_stay_texts(database: Database) -> Non
 
 
 async def test_a_page_may_be_made_of_texts(database: Database) -> None:
-    plain = {"uuid": "a", "modified_at": "1", "cost": 0.1 + 0.2, "priority": 1 << 60, "service": True}
-    odd = {"uuid": "b", "modified_at": "2", "cwd": '"\\%s\n\x01é\u2028', "command": ["%d", "é"], "progress": 1e-9}
+    plain = {
+        "uuid": "a",
+        "modified_at": "1",
+        "cost": 0.1 + 0.2,
+        "priority": 1 << 60,
+        "service": True,
+    }
+    odd = {
+        "uuid": "b",
+        "modified_at": "2",
+        "cwd": '"\\%s\n\x01é\u2028',
+        "command": ["%d", "é"],
+        "progress": 1e-9,
+    }
     async with database.writing() as tx:
-        for row in (plain, odd, {"uuid": "c", "modified_at": "3", "state": "Locked", "mounts": {"/": {"k": None}}}):
+        for row in (
+            plain,
+            odd,
+            {"uuid": "c", "modified_at": "3", "state": "Locked", "mounts": {"/": {"k": None}}},
+        ):
             await records.insert(tx, CONTAINERS, row)
-        for query in (Query(), Query(select=("cost", "cwd", "service")), Query(select=("progress",)), Query(limit=1)):
+        for query in (
+            Query(),
+            Query(select=("cost", "cwd", "service")),
+            Query(select=("progress",)),
+            Query(limit=1),
+        ):
             texts = await records.search_texts(tx, database.dialect, CONTAINERS, query)
             if texts is not None:
                 found = [msgspec.json.decode(f"{{{text}}}") for text, _, _ in texts]
                 assert found == await records.search(tx, database.dialect, CONTAINERS, query)
-                assert [(uuid, at) for _, uuid, at in texts] == [("a", "1"), ("b", "2"), ("c", "3")][: query.limit]
+                assert [(uuid, at) for _, uuid, at in texts] == [
+                    ("a", "1"),
+                    ("b", "2"),
+                    ("c", "3"),
+                ][: query.limit]
             assert (texts is None) == (database.shared or query.select == ("progress",))

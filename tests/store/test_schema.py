@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lading.core.records import CONTAINERS, LINKS, LOGS
+from lading.core.records.record_types import CONTAINERS, LINKS, LOGS
 from lading.store import records, schema
-from lading.store.sqlite import SqliteDatabase, SqliteDialect
+from lading.store.databases.sqlite import SqliteDatabase, SqliteDialect
 from lading.testing.sealing import make_seal
 
 

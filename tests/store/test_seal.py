@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import Corrupt
-from lading.core.records import CONTAINERS, RECORDS
+from lading.core.records.record_types import CONTAINERS, RECORDS
 from lading.store import records, schema
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.seal import MARK
-from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 
 SECRET = "v2/zzzzz-gj3su-000000000000000/" + "hush" * 12
@@ -36,7 +36,12 @@ def test_what_is_sealed_is_opened_with_the_same_key_for_the_same_column() -> Non
 
 
 def test_sealed_fields_are_hidden() -> None:
-    sealed = {f"{kind.plural}.{one.name}": one.hidden for kind in RECORDS for one in kind.fields if one.sealed}
+    sealed = {
+        f"{kind.plural}.{one.name}": one.hidden
+        for kind in RECORDS
+        for one in kind.fields
+        if one.sealed
+    }
     tables = ("container_requests", "containers")
     assert set(sealed) == {
         "credentials.secret",
@@ -91,17 +96,28 @@ async def test_secret_mounts_are_sealed_and_empty_ones_cost_nothing(tmp_path: Pa
         await records.update(tx, CONTAINERS, "changed", {"secret_mounts": secret})
     await schema.prepare(database, now="now")
     async with database.reading() as tx:
-        found = {row["uuid"]: row["secret_mounts"] for row in await records.selected(tx, CONTAINERS, "", ())}
-        stored = {str(row[0]): str(row[1]) for row in await tx.fetch("SELECT uuid, secret_mounts FROM containers")}
+        found = {
+            row["uuid"]: row["secret_mounts"]
+            for row in await records.selected(tx, CONTAINERS, "", ())
+        }
+        stored = {
+            str(row[0]): str(row[1])
+            for row in await tx.fetch("SELECT uuid, secret_mounts FROM containers")
+        }
     await database.close()
     assert found == {"older": secret, "empty": {}, "new": secret, "changed": secret}
-    assert {uuid: text.startswith(MARK) for uuid, text in stored.items()} == {uuid: uuid != "empty" for uuid in found}
+    assert {uuid: text.startswith(MARK) for uuid, text in stored.items()} == {
+        uuid: uuid != "empty" for uuid in found
+    }
     assert stored["empty"] == "{}"
     assert "hushhush" not in contents(tmp_path)
 
 
 def test_cryptography_is_loaded_only_for_sealed_values() -> None:
-    code = "import sys, lading.store.sqlite, lading.store.seal; sys.exit('cryptography' in sys.modules)"
+    code = (
+        "import sys, lading.store.databases.sqlite, lading.store.seal; "
+        "sys.exit('cryptography' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.delays import Said
+from lading.core.scheduling.wait_reasons import Said
 from lading.store import statuses
 from lading.store.database import Database
 

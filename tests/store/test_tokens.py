@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.records import CONTAINERS, TOKENS, USERS
+from lading.core.records.record_types import CONTAINERS, TOKENS, USERS
 from lading.store import records, tokens
 from lading.store.database import Database
 
@@ -14,7 +14,9 @@ async def fill(database: Database) -> None:
         await records.insert(tx, TOKENS, row)
         await records.insert(tx, TOKENS, {"uuid": "plain", "owner_uuid": "u", "secret_hash": "i"})
         await records.insert(tx, CONTAINERS, {"uuid": "c", "auth_uuid": "t", "state": "Running"})
-        await records.insert(tx, CONTAINERS, {"uuid": "d", "runtime_token": "v2/t/s", "state": "Running"})
+        await records.insert(
+            tx, CONTAINERS, {"uuid": "d", "runtime_token": "v2/t/s", "state": "Running"}
+        )
 
 
 async def test_holder(database: Database) -> None:
@@ -23,7 +25,12 @@ async def test_holder(database: Database) -> None:
         by_uuid, by_hash = await tokens.holder(tx, "t", "h"), await tokens.holder(tx, "", "h")
         assert by_uuid == by_hash
         assert by_uuid is not None
-        assert (by_uuid.user_uuid, by_uuid.scopes, by_uuid.is_admin, by_uuid.own) == ("u", ("GET /x",), True, "c")
+        assert (by_uuid.user_uuid, by_uuid.scopes, by_uuid.is_admin, by_uuid.own) == (
+            "u",
+            ("GET /x",),
+            True,
+            "c",
+        )
         plain = await tokens.holder(tx, "plain", "i")
         assert plain is not None
         assert (plain.scopes, plain.own) == (("all",), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lading.core.records import LOGS, REQUESTS, TOKENS
+from lading.core.records.record_types import LOGS, REQUESTS, TOKENS
 from lading.store import records, upkeep
 from lading.store.database import Database
 
@@ -21,15 +21,26 @@ async def test_the_trail_is_shortened_in_pieces(database: Database) -> None:
     async with database.writing() as tx:
         await records.insert(tx, REQUESTS, {"uuid": "r"})
         for number in range(5):
-            row = {"uuid": f"l{number}", "created_at": f"2026-0{number + 1}", "event_type": "update"}
+            row = {
+                "uuid": f"l{number}",
+                "created_at": f"2026-0{number + 1}",
+                "event_type": "update",
+            }
             await records.insert(tx, LOGS, row)
         for number, about in enumerate(("r", "gone")):
-            row = {"uuid": f"r{number}", "created_at": "2026-01", "event_type": "resolve", "object_uuid": about}
+            row = {
+                "uuid": f"r{number}",
+                "created_at": "2026-01",
+                "event_type": "resolve",
+                "object_uuid": about,
+            }
             await records.insert(tx, LOGS, row)
     after, total, more = 0, 0, True
     while more:
         async with database.writing() as tx:
-            after, deleted, more = await upkeep.prune_logs(tx, after=after, before="2026-04", limit=2)
+            after, deleted, more = await upkeep.prune_logs(
+                tx, after=after, before="2026-04", limit=2
+            )
         total += deleted
     async with database.reading() as tx:
         left = {row["uuid"] for row in await records.find(tx, database.dialect, LOGS, ())}

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from lading.core.records import CONTAINERS, REQUESTS
+from lading.core.records.record_types import CONTAINERS, REQUESTS
 from lading.store import records, waiting
 from lading.store.database import Database, Transaction
 
 
-async def add(tx: Transaction, number: int, *, priority: int = 5, state: str = "Queued", **request: Any) -> None:
+async def add(
+    tx: Transaction, number: int, *, priority: int = 5, state: str = "Queued", **request: Any
+) -> None:
     await records.insert(
-        tx, CONTAINERS, {"uuid": f"c{number}", "state": state, "priority": priority, "created_at": "1"}
+        tx,
+        CONTAINERS,
+        {"uuid": f"c{number}", "state": state, "priority": priority, "created_at": "1"},
     )
-    row = {"uuid": f"r{number}", "container_uuid": f"c{number}", "state": "Committed", "priority": 1, **request}
+    row = {
+        "uuid": f"r{number}",
+        "container_uuid": f"c{number}",
+        "state": "Committed",
+        "priority": 1,
+        **request,
+    }
     await records.insert(tx, REQUESTS, row)
 
 
@@ -48,7 +58,11 @@ async def test_moments(database: Database) -> None:
 async def test_what_is_sought(database: Database) -> None:
     async with database.writing() as tx:
         await add(tx, 1, resolving=True)
-        for uuid, state, sought in (("a", "Committed", True), ("b", "Committed", False), ("c", "Final", True)):
+        for uuid, state, sought in (
+            ("a", "Committed", True),
+            ("b", "Committed", False),
+            ("c", "Final", True),
+        ):
             await records.insert(tx, REQUESTS, {"uuid": uuid, "state": state, "resolving": sought})
         assert await waiting.resolving(tx, limit=9) == ["a"]
 
@@ -56,7 +70,12 @@ async def test_what_is_sought(database: Database) -> None:
 async def test_how_many_come_first(database: Database) -> None:
     async with database.writing() as tx:
         for number, priority in enumerate((9, 5, 5, 1, 0)):
-            row = {"uuid": f"{number}", "state": "Queued", "priority": priority, "created_at": f"{number}"}
+            row = {
+                "uuid": f"{number}",
+                "state": "Queued",
+                "priority": priority,
+                "created_at": f"{number}",
+            }
             await records.insert(tx, CONTAINERS, row)
         assert await waiting.ahead(tx, 5, "2", most=9) == 2
         assert await waiting.ahead(tx, 5, "2", most=1) == 1

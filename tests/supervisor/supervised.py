@@ -1,4 +1,6 @@
-"""A supervisor under test: a fake server in this process, the stub engine, a directory of its own."""
+"""A supervisor under test: a fake server in this process, the stub engine, a directory of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from lading.core.errors import LadingError
-from lading.supervisor.assignment import Assignment
 from lading.supervisor.engines import Engine, EngineSettings
-from lading.supervisor.run import supervise
+from lading.supervisor.supervisor import supervise
+from lading.supervisor.supervisor_config import Assignment
 from lading.testing.asgi import AsgiTransport
 from lading.testing.engine import StubEngine
 from lading.testing.supervising import CONTAINER, SUPERVISOR_TOKEN, FakeServer
@@ -40,7 +42,9 @@ class Bench:
     def add(self, script: str, **changes: Any) -> dict[str, Any]:
         """The record of a container that runs a shell script."""
         image = self.server.add_collection({"sha256:0.tar": b"an image"})
-        return self.server.add_container(**{"command": ["sh", "-c", script], "container_image": image, **changes})
+        return self.server.add_container(
+            **{"command": ["sh", "-c", script], "container_image": image, **changes}
+        )
 
     @property
     def run_directory(self) -> Path:
@@ -54,7 +58,12 @@ class Bench:
             run_directory=str(self.run_directory),
             cache_directory=str(self.directory / "cache"),
             api_socket="unused",
-            **{"stop_grace_period": 5.0, "unreachable_timeout": 0.0, "api_host": "host:1", **self.settings},
+            **{
+                "stop_grace_period": 5.0,
+                "unreachable_timeout": 0.0,
+                "api_host": "host:1",
+                **self.settings,
+            },
         )
 
     async def run(self) -> int:

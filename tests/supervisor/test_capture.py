@@ -11,16 +11,16 @@ import pytest
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY
-from lading.client.trees import TreeCache
+from lading.client.tree_cache import TreeCache
 from lading.confined import Stop, Tree, never
+from lading.core.containers.mount_plan import Collection, GitTree, Host, Source, plan
+from lading.core.containers.output import CopyFile, CopyFiles, Entry, Mark, OutputPlan, Refer
+from lading.core.data.manifest import counts, portable_data_hash
 from lading.core.errors import ExecutionError, Failure
-from lading.core.jsonvalue import JsonObject
-from lading.core.manifest import counts, portable_data_hash
-from lading.core.mountplan import Collection, GitTree, Host, Source, plan
-from lading.core.output import CopyFile, CopyFiles, Entry, Mark, OutputPlan, Refer
+from lading.core.json_values import JsonObject
 from lading.supervisor.capture import is_small, plan_capture, save_log, save_output
+from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
-from lading.supervisor.staging import Inputs, Stage
 from lading.testing.asgi import AsgiTransport
 from lading.testing.supervising import FakeServer
 from tests.supervisor.supervised import MOMENT
@@ -35,7 +35,12 @@ def server() -> FakeServer:
 def inputs(server: FakeServer, tmp_path: Path) -> Inputs:
     transport = AsgiTransport(server)
     api = ApiClient(transport, "t", retry=NO_RETRY)
-    return Inputs(api, BlockClient(transport, "t", retry=NO_RETRY), TreeCache(tmp_path / "trees", 1 << 30), no_git)
+    return Inputs(
+        api,
+        BlockClient(transport, "t", retry=NO_RETRY),
+        TreeCache(tmp_path / "trees", 1 << 30),
+        no_git,
+    )
 
 
 async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_path: Path) -> None:
@@ -50,7 +55,9 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
         Refer("one", Collection(pdh, "d/x")),
         Refer("sub", Collection(pdh, "d")),
     )
-    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain())
+    manifest = await save_output(
+        OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain()
+    )
     server._store(manifest)
     assert server.files(portable_data_hash(manifest)) == {
         "a/small": b"small",
@@ -65,11 +72,17 @@ async def test_what_is_planned_is_saved(server: FakeServer, inputs: Inputs, tmp_
     assert "GET block" not in server.calls
 
 
-async def test_a_collection_that_is_mounted_at_many_places_is_read_once(server: FakeServer, inputs: Inputs) -> None:
+async def test_a_collection_that_is_mounted_at_many_places_is_read_once(
+    server: FakeServer, inputs: Inputs
+) -> None:
     """200 mounts from one collection must not read its manifest each time."""
     pdh = server.add_collection({f"d{number % 5}/{number:04}": b"x" for number in range(1000)})
-    items = tuple(Refer(f"m{number:03}", Collection(pdh, f"d{number % 5}")) for number in range(200))
-    manifest = await save_output(OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain())
+    items = tuple(
+        Refer(f"m{number:03}", Collection(pdh, f"d{number % 5}")) for number in range(200)
+    )
+    manifest = await save_output(
+        OutputPlan(items), inputs=inputs, blocks=inputs.blocks, files=Plain()
+    )
     assert counts(manifest) == (200 * 200, 200 * 200)
     assert [call for call in server.calls if call.startswith("GET")] == ["GET collections"]
 
@@ -82,7 +95,9 @@ async def test_a_file_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("count", [1, 100])
-async def test_a_file_of_a_folder_that_is_gone_is_a_failure(inputs: Inputs, tmp_path: Path, count: int) -> None:
+async def test_a_file_of_a_folder_that_is_gone_is_a_failure(
+    inputs: Inputs, tmp_path: Path, count: int
+) -> None:
     names = tuple(f"{number:03}" for number in range(count))
     items = OutputPlan((CopyFiles("d", Host(str(tmp_path)), names),))
     with pytest.raises(ExecutionError, match="d/000 cannot be read: No such file") as caught:
@@ -92,7 +107,9 @@ async def test_a_file_of_a_folder_that_is_gone_is_a_failure(inputs: Inputs, tmp_
 
 @pytest.mark.parametrize("count", [3, 100])
 async def test_few_files_and_many(inputs: Inputs, tmp_path: Path, count: int) -> None:
-    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    made = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s")
+    )
     stage = Stage(made)
     await stage.set(inputs, memory=False)
     for number in range(count):
@@ -123,8 +140,13 @@ async def test_files_of_every_make(server: FakeServer, inputs: Inputs, tmp_path:
             file.truncate(size)
             file.write(b"begin")
     found = await plan_capture(stage, ["d/**"])
-    server._store(manifest := await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage))
-    expected = {f"d/{number:02}": b"%d" % number for number in range(70)} | {"d/hard": b"7", "d/soft": b"8"}
+    server._store(
+        manifest := await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage)
+    )
+    expected = {f"d/{number:02}": b"%d" % number for number in range(70)} | {
+        "d/hard": b"7",
+        "d/soft": b"8",
+    }
     expected |= {"d/hole": b"begin" + bytes(199_995), "d/holes": b"begin" + bytes((9 << 20) - 5)}
     assert server.files(portable_data_hash(manifest)) == expected
     assert "pipe is neither" in found.notes[0]
@@ -136,7 +158,9 @@ async def test_files_of_every_make(server: FakeServer, inputs: Inputs, tmp_path:
 async def test_a_directory_that_becomes_a_link_after_it_was_looked_at(
     server: FakeServer, inputs: Inputs, tmp_path: Path, size: int, count: int
 ) -> None:
-    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    made = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s")
+    )
     stage, output = Stage(made), Path(made.output_directory)
     await stage.set(inputs, memory=False)
     for top in (output / "d", tmp_path / "host"):
@@ -155,8 +179,12 @@ async def test_a_directory_that_becomes_a_link_after_it_was_looked_at(
     await stage.close()
 
 
-async def test_a_directory_that_becomes_a_link_while_it_is_looked_at(inputs: Inputs, tmp_path: Path) -> None:
-    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+async def test_a_directory_that_becomes_a_link_while_it_is_looked_at(
+    inputs: Inputs, tmp_path: Path
+) -> None:
+    made = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s")
+    )
     stage, output = Swapped(made), Path(made.output_directory)
     await stage.set(inputs, memory=False)
     (output / "d" / "e" / "f").mkdir(parents=True)
@@ -188,7 +216,9 @@ class Swapped(Stage):
 async def test_a_large_output_is_looked_at_in_a_thread_and_that_can_be_stopped(
     inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    made = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s")
+    )
     stage, output = Stage(made), Path(made.output_directory)
     await stage.set(inputs, memory=False)
     for number in range(300):
@@ -219,7 +249,9 @@ async def test_a_large_output_is_looked_at_in_a_thread_and_that_can_be_stopped(
 async def test_files_that_were_not_measured_are_counted_when_they_are_saved(
     server: FakeServer, inputs: Inputs, tmp_path: Path, size: int
 ) -> None:
-    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    made = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s")
+    )
     stage, output = Stage(made), Path(made.output_directory)
     await stage.set(inputs, memory=False)
     for number in range(200):
@@ -228,9 +260,18 @@ async def test_files_that_were_not_measured_are_counted_when_they_are_saved(
     limit = 199 * size
     found = await plan_capture(stage, [], limit=limit)
     with pytest.raises(ExecutionError, match="an output may have .*MaxOutputSize") as caught:
-        await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage, output_path="/out", limit=limit)
+        await save_output(
+            found, inputs=inputs, blocks=inputs.blocks, files=stage, output_path="/out", limit=limit
+        )
     assert caught.value.failure is Failure.USER
-    await save_output(found, inputs=inputs, blocks=inputs.blocks, files=stage, output_path="/out", limit=200 * size)
+    await save_output(
+        found,
+        inputs=inputs,
+        blocks=inputs.blocks,
+        files=stage,
+        output_path="/out",
+        limit=200 * size,
+    )
     await stage.close()
 
 
@@ -249,20 +290,26 @@ async def test_a_log_is_saved_with_what_the_disk_did_not_take(
 
 
 async def test_an_output_directory_that_is_gone(inputs: Inputs, tmp_path: Path) -> None:
-    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    made = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s")
+    )
     with pytest.raises(ExecutionError, match="/out does not exist"):
         await plan_capture(Stage(made), [])
 
 
 async def test_a_file_of_holes_counts_with_all_its_bytes(inputs: Inputs, tmp_path: Path) -> None:
-    made = plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+    made = plan(
+        {"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s")
+    )
     stage = Stage(made)
     await stage.set(inputs, memory=False)
     (Path(made.output_directory) / "d").mkdir()
     with (Path(made.output_directory) / "d" / "file").open("wb") as file:
         file.truncate(1 << 40)
     assert (await plan_capture(stage, [], limit=1 << 40)).items
-    with pytest.raises(ExecutionError, match=r"have 1024.0 GiB or more, and an output may have 1023.0 GiB"):
+    with pytest.raises(
+        ExecutionError, match=r"have 1024.0 GiB or more, and an output may have 1023.0 GiB"
+    ):
         await plan_capture(stage, [], limit=1023 << 30)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lading.supervisor.costing import Costing
-from lading.supervisor.register import Register
+from lading.supervisor.process.register import Register
 from tests.supervisor.supervised import MOMENT, Bench
 
 INSTANCE = {"Name": "big", "Price": 2.0, "VCPUs": 4, "RAM": 1000}
@@ -61,7 +61,9 @@ def test_a_share_that_the_dispatcher_names(bench: Bench) -> None:
 
 def test_prices_of_the_register_win_and_are_looked_at_again(bench: Bench, tmp_path: Path) -> None:
     register = Register(tmp_path / "lock")
-    made, hours = costing(bench, instance_type=INSTANCE, instance_share=1.0, lock_directory=str(tmp_path / "lock"))
+    made, hours = costing(
+        bench, instance_type=INSTANCE, instance_share=1.0, lock_directory=str(tmp_path / "lock")
+    )
     assert not made.look()
     register.write_prices(b'[{"StartTime": "2026-01-01T00:00:00Z", "Price": 10}]')
     assert made.look()

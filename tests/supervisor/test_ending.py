@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lading.core.container import Container, State
+from lading.core.containers.container import Container, State
 from lading.core.errors import ExecutionError, Failure, Full
 from lading.supervisor.ending import (
     Circumstances,
@@ -33,7 +33,9 @@ CONTAINER = Container(
         (Exit(code=143), True, True, State.CANCELLED, Failure.TIMEOUT),
     ],
 )
-def test_what_an_end_means(exit_: Exit, stopped: bool, timed_out: bool, state: State, failure: Failure | None) -> None:
+def test_what_an_end_means(
+    exit_: Exit, stopped: bool, timed_out: bool, state: State, failure: Failure | None
+) -> None:
     ending = judge(exit_, CONTAINER, Circumstances(stopped=stopped, timed_out=timed_out))
     assert (ending.state, ending.failure) == (state, failure)
     assert ending.exit_code == (None if state is State.CANCELLED else exit_.code)
@@ -41,9 +43,16 @@ def test_what_an_end_means(exit_: Exit, stopped: bool, timed_out: bool, state: S
 
 @pytest.mark.parametrize(("code", "shown"), [(137, None), (143, None), (9, 9), (0, 0)])
 @pytest.mark.parametrize(
-    "known", [Circumstances(stopped=True), Circumstances(timed_out=True), Circumstances(overfull="the disk")]
+    "known",
+    [
+        Circumstances(stopped=True),
+        Circumstances(timed_out=True),
+        Circumstances(overfull="the disk"),
+    ],
 )
-def test_a_signal_of_ours_is_no_exit_code(code: int, shown: int | None, known: Circumstances) -> None:
+def test_a_signal_of_ours_is_no_exit_code(
+    code: int, shown: int | None, known: Circumstances
+) -> None:
     ending = judge(Exit(code=code), CONTAINER, known)
     assert (ending.state, ending.exit_code) == (State.CANCELLED, shown)
 
@@ -51,7 +60,9 @@ def test_a_signal_of_ours_is_no_exit_code(code: int, shown: int | None, known: C
 def test_what_was_lost_with_its_runtime_has_no_result_and_is_the_machines_fault() -> None:
     ending = judge(Exit(code=137, lost="crun was ended by signal 9"), CONTAINER, Circumstances())
     assert (ending.state, ending.failure, ending.exit_code) == (State.CANCELLED, Failure.NODE, None)
-    assert ending.error == "crun was ended by signal 9; the container runs again if its request allows"
+    assert (
+        ending.error == "crun was ended by signal 9; the container runs again if its request allows"
+    )
 
 
 def test_a_command_that_survives_the_lack_of_memory_is_warned_about() -> None:
@@ -67,7 +78,9 @@ def test_who_was_refused_processes_is_told_the_limit() -> None:
     assert "Containers.MaxProcesses" in ending.warning
 
 
-@pytest.mark.parametrize(("code", "stopped", "failure"), [(0, True, True), (143, False, True), (1, False, False)])
+@pytest.mark.parametrize(
+    ("code", "stopped", "failure"), [(0, True, True), (143, False, True), (1, False, False)]
+)
 def test_who_ends_after_a_notice_was_preempted(code: int, stopped: bool, failure: bool) -> None:
     known = Circumstances(stopped=stopped, preempted="EC2 will terminate this instance")
     ending = judge(Exit(code=code), CONTAINER, known)
@@ -102,7 +115,11 @@ def test_nothing_is_complete_without_its_results() -> None:
 
 def test_the_status_keeps_what_the_container_said() -> None:
     ending = Ending(state=State.CANCELLED, error="e", failure=Failure.USER)
-    assert runtime_status(ending, {"activity": "a"}) == {"activity": "a", "error": "e", "failure": "user"}
+    assert runtime_status(ending, {"activity": "a"}) == {
+        "activity": "a",
+        "error": "e",
+        "failure": "user",
+    }
     assert runtime_status(Ending(state=State.COMPLETE), {"activity": "a"}) is None
 
 
@@ -113,7 +130,12 @@ def test_signals_are_named(code: int, text: str) -> None:
 
 def test_an_end_whose_results_nobody_wants() -> None:
     ending = stopped_while_saving(Ending(state=State.COMPLETE, exit_code=3))
-    assert (ending.state, ending.exit_code, ending.failure, ending.error) == (State.CANCELLED, 3, None, "")
+    assert (ending.state, ending.exit_code, ending.failure, ending.error) == (
+        State.CANCELLED,
+        3,
+        None,
+        "",
+    )
     assert ending.warning == "cancelled while its output was saved; none of it is kept"
     lost = failed(ExecutionError("x", Failure.NODE))
     assert stopped_while_saving(lost) is lost
@@ -121,5 +143,9 @@ def test_an_end_whose_results_nobody_wants() -> None:
 
 def test_who_is_stopped_though_wanted_is_told_and_tried_again() -> None:
     ending = judge(Exit(code=143), CONTAINER, Circumstances(stopped=True, wanted=True))
-    assert (ending.state, ending.failure, ending.exit_code) == (State.CANCELLED, Failure.INFRASTRUCTURE, None)
+    assert (ending.state, ending.failure, ending.exit_code) == (
+        State.CANCELLED,
+        Failure.INFRASTRUCTURE,
+        None,
+    )
     assert "although its request wants it still" in ending.error

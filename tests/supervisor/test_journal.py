@@ -7,7 +7,10 @@ import pytest
 from lading.supervisor.engines import EngineSettings
 from lading.supervisor.journal import NAME, Journal, Line, Mark, Opening, read_journal, unfinished
 
-OPENING = Opening(engine="stub", settings=EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c"))
+OPENING = Opening(
+    engine="stub",
+    settings=EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c"),
+)
 
 
 @pytest.fixture
@@ -38,5 +41,11 @@ def test_no_journal(tmp_path: Path, content: bytes | None) -> None:
 
 
 def test_steps_are_unfinished_until_undone() -> None:
-    marks = [("a", Mark.BEGUN), ("a", Mark.DONE), ("b", Mark.BEGUN), ("c", Mark.BEGUN), ("b", Mark.UNDONE)]
+    marks = [
+        ("a", Mark.BEGUN),
+        ("a", Mark.DONE),
+        ("b", Mark.BEGUN),
+        ("c", Mark.BEGUN),
+        ("b", Mark.UNDONE),
+    ]
     assert unfinished([Line(step, mark) for step, mark in marks]) == ["c", "a"]

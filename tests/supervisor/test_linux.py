@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lading.supervisor import linux
-from lading.supervisor.counters import descendants
+from lading.supervisor.limits.counters import descendants
 from tests.reality import need_program
 
 needs_root = pytest.mark.usefixtures("as_root")
@@ -41,7 +41,8 @@ def test_an_overlay_is_seen_by_nobody_else(tmp_path: Path) -> None:
     (tmp_path / "low2" / "other").write_text("x")
     work = """
 lower = [str(directory / name) for name in ("low:er,1", "low2")]
-linux.mount_overlay(str(directory / "root"), lower=lower, upper=str(directory / "upper"), work=str(directory / "work"))
+upper, work = str(directory / "upper"), str(directory / "work")
+linux.mount_overlay(str(directory / "root"), lower=lower, upper=upper, work=work)
 (directory / "root" / "new").write_text("y")
 print(sorted(os.listdir(directory / "root")), (directory / "root" / "same").read_text())
 print(linux.mounts_below(str(directory)) == [str(directory / "root")])
@@ -53,14 +54,17 @@ print(linux.mounts_below(str(directory)) == [str(directory / "root")])
 
 @needs_root
 def test_files_of_others_in_user_space_are_left_behind(tmp_path: Path) -> None:
-    """Their programs could not end while a supervisor runs, where the machine does not share its mounts."""
+    """Their programs could not end while a supervisor runs, where the machine does not share its
+    mounts.
+    """
     need_program("fusermount3")
     for name in ("theirs", "ours"):
         (tmp_path / name).mkdir()
     work = """
 descriptors = [os.open("/dev/fuse", os.O_RDWR) for _ in range(2)]
 for name, descriptor in zip(("theirs", "ours"), descriptors):
-    linux.mount("x", str(directory / name), "fuse.x", f"fd={descriptor},rootmode=40000,user_id=0,group_id=0")
+    options = f"fd={descriptor},rootmode=40000,user_id=0,group_id=0"
+    linux.mount("x", str(directory / name), "fuse.x", options)
 before = linux.mounts_below(str(directory))
 linux.leave_mount_namespace(directory / "ours" / "run")
 print(len(before), linux.mounts_below(str(directory)) == [str(directory / "ours")])
@@ -90,7 +94,9 @@ def test_faults_name_the_place(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such device"):
         linux.mount("x", str(tmp_path), "no-such-file-system", "")
     with pytest.raises(OSError, match=str(tmp_path)):
-        linux.mount_overlay(str(tmp_path / "none"), lower=[str(tmp_path)], upper=str(tmp_path), work=str(tmp_path))
+        linux.mount_overlay(
+            str(tmp_path / "none"), lower=[str(tmp_path)], upper=str(tmp_path), work=str(tmp_path)
+        )
 
 
 def test_removing_what_is_not_there(tmp_path: Path) -> None:
@@ -124,8 +130,12 @@ async def test_the_end_of_a_child_is_noticed() -> None:
     assert not linux.is_running(child.pid)
 
 
-@pytest.mark.parametrize(("script", "catches"), [("exec sleep 60", False), ("trap : TERM; echo; cat; :", True)])
-def test_whether_the_first_process_of_a_namespace_catches_a_signal(script: str, catches: bool) -> None:
+@pytest.mark.parametrize(
+    ("script", "catches"), [("exec sleep 60", False), ("trap : TERM; echo; cat; :", True)]
+)
+def test_whether_the_first_process_of_a_namespace_catches_a_signal(
+    script: str, catches: bool
+) -> None:
     command = ["unshare", "--fork", "--pid", "--kill-child", "sh", "-c", f"echo; {script}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as outer:
         assert outer.stdin is not None

@@ -22,13 +22,19 @@ def log(tmp_path: Path) -> Iterator[Log]:
 
 
 def test_a_stamp_is_put_where_a_line_starts(tmp_path: Path) -> None:
-    moments = iter(datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number) for number in range(9))
+    moments = iter(
+        datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number) for number in range(9)
+    )
     file = StampedFile(tmp_path / "f", lambda: next(moments))
     for part in (b"one", b" line\ntwo", b"", b"\n", b"three\n"):
         file.write(part)
     file.close()
     lines = (tmp_path / "f").read_text().splitlines()
-    assert [(line[17:19], line[31:]) for line in lines] == [("00", "one line"), ("01", "two"), ("03", "three")]
+    assert [(line[17:19], line[31:]) for line in lines] == [
+        ("00", "one line"),
+        ("01", "two"),
+        ("03", "three"),
+    ]
     assert file.size == (tmp_path / "f").stat().st_size
 
 
@@ -45,7 +51,9 @@ def test_the_text_is_kept_and_every_line_is_stamped_once(parts: list[bytes]) -> 
     stamp = STAMP.encode() + b" "
     whole = b"".join(parts)
     assert text.replace(stamp, b"") == whole
-    assert text.count(stamp) == whole.count(b"\n") + (0 if whole.endswith(b"\n") or not whole else 1)
+    assert text.count(stamp) == whole.count(b"\n") + (
+        0 if whole.endswith(b"\n") or not whole else 1
+    )
 
 
 def test_tokens_are_blotted_out(log: Log) -> None:
@@ -119,7 +127,9 @@ def test_room_is_looked_at_now_and_then(log: Log, monkeypatch: pytest.MonkeyPatc
     assert log.no_room("stdout.txt") == ""
     log.stream("stdout.txt").write(b"x")
     assert log.no_room("stdout.txt") == ""
-    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((1, 1, 100, 1, 1, 1, 1, 1, 1, 1)))
+    monkeypatch.setattr(
+        os, "statvfs", lambda path: os.statvfs_result((1, 1, 100, 1, 1, 1, 1, 1, 1, 1))
+    )
     log.stream("stdout.txt").write(b"x")
     assert "the disk has no room" in log.no_room("stdout.txt")
 

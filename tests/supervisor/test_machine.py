@@ -9,7 +9,13 @@ from lading.supervisor import machine
 
 def test_the_machine_is_described(tmp_path: Path) -> None:
     text = machine.describe_machine(tmp_path).decode()
-    for title in ("Host Information", "CPU Information", "Memory Information", "Disk Space", "Disk INodes"):
+    for title in (
+        "Host Information",
+        "CPU Information",
+        "Memory Information",
+        "Disk Space",
+        "Disk INodes",
+    ):
         assert f"{title}\n" in text
     assert str(tmp_path) in text
 
@@ -18,7 +24,9 @@ def test_the_mount_table() -> None:
     assert "/proc" in machine.mount_table()
 
 
-def test_certificates_are_found_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_certificates_are_found_where_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "ca").touch()
     monkeypatch.setattr(machine, "_BUNDLES", (str(tmp_path / "none"), str(tmp_path / "ca")))
     assert machine.certificates() == str(tmp_path / "ca")

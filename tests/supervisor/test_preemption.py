@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.supervisor.preemption import SOURCES, Azure, Ec2, Google, Notice, Source, open_source, watch
+from lading.supervisor.preemption import (
+    SOURCES,
+    Azure,
+    Ec2,
+    Google,
+    Notice,
+    Source,
+    open_source,
+    watch,
+)
 from lading.testing.asgi import AsgiTransport
 from lading.testing.metadata import FakeMetadata
 
@@ -17,7 +26,12 @@ REBALANCE = "/latest/meta-data/events/recommendations/rebalance"
 EVENTS = "/metadata/scheduledevents"
 PREEMPTED = "/computeMetadata/v1/instance/preempted"
 NAME = "/metadata/instance/compute/name"
-PREEMPT = {"EventId": "1", "EventType": "Preempt", "Resources": ["me"], "NotBefore": "Mon, 19 Sep 2026 18:29:47 GMT"}
+PREEMPT = {
+    "EventId": "1",
+    "EventType": "Preempt",
+    "Resources": ["me"],
+    "NotBefore": "Mon, 19 Sep 2026 18:29:47 GMT",
+}
 
 
 def ec2(**documents: Any) -> tuple[Ec2, FakeMetadata]:
@@ -78,11 +92,15 @@ async def test_azure_preempts_this_machine() -> None:
     source, _ = azure([{"EventType": "Reboot"}, {**PREEMPT, "Resources": ["other"]}, PREEMPT])
     notice = await source.look(0)
     assert notice is not None
-    assert notice.text == "Azure will take this machine away, not before Mon, 19 Sep 2026 18:29:47 GMT"
+    assert (
+        notice.text == "Azure will take this machine away, not before Mon, 19 Sep 2026 18:29:47 GMT"
+    )
     assert notice.certain
 
 
-@pytest.mark.parametrize("events", [[], [{**PREEMPT, "Resources": ["other"]}], [{**PREEMPT, "EventType": "Freeze"}]])
+@pytest.mark.parametrize(
+    "events", [[], [{**PREEMPT, "Resources": ["other"]}], [{**PREEMPT, "EventType": "Freeze"}]]
+)
 async def test_azure_means_others(events: list[Any]) -> None:
     assert await azure(events)[0].look(0) is None
 
@@ -114,7 +132,9 @@ async def test_what_google_cannot_answer() -> None:
 
 
 class Scripted:
-    """A source that says one thing after the other; None is a failure, and the end is waited for."""
+    """A source that says one thing after the other; None is a failure, and the end is waited
+    for.
+    """
 
     def __init__(self, *said: Notice | str | None) -> None:
         self.said, self.done = list(said), asyncio.Event()
@@ -136,7 +156,9 @@ async def follow(source: Source) -> tuple[list[Notice], list[str]]:
     async def tell(notice: Notice) -> None:
         told.append(notice)
 
-    task = asyncio.create_task(watch(source, tell, say=said.append, clock=lambda: 0.0, interval=0.0))
+    task = asyncio.create_task(
+        watch(source, tell, say=said.append, clock=lambda: 0.0, interval=0.0)
+    )
     assert isinstance(source, Scripted)
     done = asyncio.create_task(source.done.wait())
     await asyncio.wait((task, done), return_when=asyncio.FIRST_COMPLETED)

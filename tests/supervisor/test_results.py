@@ -9,7 +9,9 @@ from lading.supervisor import linux
 from tests.supervisor.supervised import MOMENT, STAMP, Bench
 
 
-async def test_an_output_that_the_store_refuses_is_said_and_the_log_saved_anew(bench: Bench) -> None:
+async def test_an_output_that_the_store_refuses_is_said_and_the_log_saved_anew(
+    bench: Bench,
+) -> None:
     record = bench.add("echo x > /out/file")
     bench.server.faults = {"POST finish": [404], "POST collections": [422]}
     await bench.run()
@@ -56,7 +58,9 @@ async def test_a_server_that_is_away_leaves_the_end_unreported(bench: Bench) -> 
     assert record["state"] == "Running"
 
 
-async def test_an_end_that_a_full_disk_has_no_room_for_is_reported_when_its_scratch_has_gone(bench: Bench) -> None:
+async def test_an_end_that_a_full_disk_has_no_room_for_is_reported_when_its_scratch_has_gone(
+    bench: Bench,
+) -> None:
     record = bench.add("echo x > /out/file")
     bench.server.faults = {"POST finish": [507], "POST block": [507, 507]}
     scratch: list[bool] = []
@@ -88,13 +92,19 @@ async def test_scratch_that_cannot_be_removed_does_not_keep_the_end_back(
 
 async def test_an_end_that_still_has_no_room_is_left_unreported(bench: Bench) -> None:
     record = bench.add("true")
-    bench.server.faults = {"POST finish": [507] * 2, "POST block": [507] * 2, "PUT containers": [0, 507, 507]}
+    bench.server.faults = {
+        "POST finish": [507] * 2,
+        "POST block": [507] * 2,
+        "PUT containers": [0, 507, 507],
+    }
     assert await bench.run() == 1
     assert record["state"] == "Running"
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 413, 422, 503])
-async def test_what_cannot_be_reported_in_one_call_is_done_step_by_step(bench: Bench, status: int) -> None:
+async def test_what_cannot_be_reported_in_one_call_is_done_step_by_step(
+    bench: Bench, status: int
+) -> None:
     record = bench.add("echo x > /out/file")
     bench.server.faults = {"POST finish": [status]}
     assert await bench.run() == 0
@@ -102,7 +112,9 @@ async def test_what_cannot_be_reported_in_one_call_is_done_step_by_step(bench: B
     assert bench.server.calls[-1] == "PUT containers"
 
 
-@pytest.mark.parametrize("script", ["head -c 70000 /dev/zero > /out/file", "cd /out; touch $(seq 100)"])
+@pytest.mark.parametrize(
+    "script", ["head -c 70000 /dev/zero > /out/file", "cd /out; touch $(seq 100)"]
+)
 async def test_large_results_are_stored_step_by_step(bench: Bench, script: str) -> None:
     record = bench.add(script)
     assert await bench.run() == 0
@@ -134,8 +146,12 @@ async def test_the_cost_is_reported_only_where_there_is_a_price(bench: Bench) ->
     assert record["cost"] == 0.0
 
 
-async def test_a_cancelled_container_keeps_its_reason_when_its_output_fails_too(bench: Bench) -> None:
-    record = bench.add("ln -s /nowhere /out/link; sleep 100", scheduling_parameters={"max_run_time": 1})
+async def test_a_cancelled_container_keeps_its_reason_when_its_output_fails_too(
+    bench: Bench,
+) -> None:
+    record = bench.add(
+        "ln -s /nowhere /out/link; sleep 100", scheduling_parameters={"max_run_time": 1}
+    )
     bench.settings = {"stop_grace_period": 0.0}
     await bench.run()
     assert record["runtime_status"]["failure"] == "timeout"

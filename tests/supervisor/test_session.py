@@ -8,10 +8,16 @@ import pytest
 
 from lading.client.transport import HttpTransport
 from lading.core.errors import Unavailable
-from lading.supervisor.assignment import Assignment
 from lading.supervisor.session import Lost, Session, open_transport
+from lading.supervisor.supervisor_config import Assignment
 from lading.testing.asgi import AsgiTransport
-from lading.testing.supervising import AUTH_SECRET, AUTH_UUID, CONTAINER, SUPERVISOR_TOKEN, FakeServer
+from lading.testing.supervising import (
+    AUTH_SECRET,
+    AUTH_UUID,
+    CONTAINER,
+    SUPERVISOR_TOKEN,
+    FakeServer,
+)
 from lading.testing.world import world
 
 MOMENT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -71,7 +77,9 @@ async def test_an_unreachable_server_is_not_a_refusal(server: FakeServer) -> Non
         await session(server).open()
 
 
-async def test_nothing_is_tried_again_once_the_run_directory_is_gone(server: FakeServer, tmp_path: Path) -> None:
+async def test_nothing_is_tried_again_once_the_run_directory_is_gone(
+    server: FakeServer, tmp_path: Path
+) -> None:
     server.faults = {"GET containers": [503, 503], "GET auth": [503]}
     with pytest.raises(Lost, match="is gone"):
         await session(server, unreachable_timeout=60.0, run_directory=str(tmp_path / "none")).open()
@@ -97,12 +105,18 @@ async def test_a_saved_log_is_a_collection_that_stays_as_it_is(server: FakeServe
     record = server.containers[CONTAINER]
     assert record["log"] == "d41d8cd98f00b204e9800998ecf8427e+0"
     pdh = await opened.save_log(". acbd18db4cc2f85cedef654fccc4a4d8+3 0:3:foo\n")
-    assert [one["portable_data_hash"] for one in server.collections.values()] == [record["log"], pdh]
+    assert [one["portable_data_hash"] for one in server.collections.values()] == [
+        record["log"],
+        pdh,
+    ]
     assert "PUT collections" not in server.calls
 
 
 def test_ways_to_the_server(tmp_path: Path) -> None:
-    for changes, address in (({}, "/s"), ({"api_socket": "", "api_url": "https://h:1"}, "https://h:1")):
+    for changes, address in (
+        ({}, "/s"),
+        ({"api_socket": "", "api_url": "https://h:1"}, "https://h:1"),
+    ):
         way = open_transport(assignment(**changes))
         assert isinstance(way, HttpTransport)
         assert way.address == address
@@ -122,7 +136,9 @@ async def test_of_two_supervisors_with_one_token_one_may_run(tmp_path: Path) -> 
             await second.report_running()
 
 
-async def test_a_container_runs_without_a_gateway_that_the_server_does_not_connect_to(tmp_path: Path) -> None:
+async def test_a_container_runs_without_a_gateway_that_the_server_does_not_connect_to(
+    tmp_path: Path,
+) -> None:
     async with world(tmp_path) as it:
         uuid = (await it.submit())["container_uuid"]
         told = assignment(container_uuid=uuid, supervisor_token=await it.lock(uuid))

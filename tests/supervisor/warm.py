@@ -76,7 +76,15 @@ def start_parent(directory: Path) -> Parent:
     ours.settimeout(PATIENCE)
     run = directory / "run"
     run.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "lading.supervisor.zygote", "--fd", str(theirs.fileno()), "--run", str(run)]
+    command = [
+        sys.executable,
+        "-m",
+        "lading.supervisor.process.forkserver",
+        "--fd",
+        str(theirs.fileno()),
+        "--run",
+        str(run),
+    ]
     process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stderr=subprocess.DEVNULL)
     theirs.close()
     return Parent(run, process, ours, directory)

@@ -1,6 +1,7 @@
 """Containers over VMs of an EC2 on this machine, with a dispatcher that is killed twice.
 
-`python -m tests.system.cloud --containers 300 --machines 20` is the large form, `test_cloud` the small one.
+`python -m tests.system.cloud --containers 300 --machines 20` is the large form, `test_cloud` the
+small one.
 """
 
 from __future__ import annotations
@@ -25,12 +26,20 @@ import yaml
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import read_file
-from lading.core.filetree import files, from_manifest
+from lading.core.data.filetree import files, from_manifest
 from lading.testing.ec2 import IMAGE, Ec2, running_ec2
 from tests.system.cluster import LADING, Cluster, free_address, running_cluster
 from tests.system.desk import Desk, desk_of
 
-TYPES = {"small": {"ProviderType": "t3.small", "VCPUs": 3, "RAM": "1GiB", "IncludedScratch": "10GiB", "Price": 0.1}}
+TYPES = {
+    "small": {
+        "ProviderType": "t3.small",
+        "VCPUs": 3,
+        "RAM": "1GiB",
+        "IncludedScratch": "10GiB",
+        "Price": 0.1,
+    }
+}
 DISPATCHERS = 3
 
 
@@ -48,7 +57,10 @@ class Cloud:
         command = [LADING, "dispatch", "--join", str(self.root / "join"), "--fleet", "cloud"]
         with (self.root / "dispatcher.log").open("ab") as log:
             self.dispatcher = subprocess.Popen(
-                [*command, "--data", str(self.root / "d"), "--config", str(self.root / "cloud.yml")],
+                [
+                    *command, "--data", str(self.root / "d"),
+                    "--config", str(self.root / "cloud.yml"),
+                ],
                 stdout=subprocess.PIPE, stderr=log, text=True,
             )  # fmt: skip
         assert self.dispatcher.stdout is not None
@@ -75,16 +87,27 @@ def running_cloud(root: Path, *, types: dict[str, Any], **settings: Any) -> Iter
     number = 100 + os.getpid() % 100
     with running_ec2(root / "vms", number=number) as ec2:
         port = free_address().rpartition(":")[2]
-        config = f"Containers: {{Dispatcher: none, StopGracePeriod: 300ms}}\nInstanceTypes: {json.dumps(types)}\n"
-        with running_cluster(root / "data", config, address=f"{ec2.machines.network.host}:{port}") as cluster:
+        config = (
+            "Containers: {Dispatcher: none, StopGracePeriod: 300ms}\n"
+            f"InstanceTypes: {json.dumps(types)}\n"
+        )
+        with running_cluster(
+            root / "data", config, address=f"{ec2.machines.network.host}:{port}"
+        ) as cluster:
             cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat")
-            cluster.lading("admin", "dispatcher-token", str(root / "join"), "--data", str(cluster.data))
+            cluster.lading(
+                "admin", "dispatcher-token", str(root / "join"), "--data", str(cluster.data)
+            )
             told = {
-                "Driver": "ec2", "DriverParameters": ec2.parameters, "ImageID": IMAGE, "BootProbeCommand": "true",
-                "TimeoutIdle": "3s", "SyncInterval": "1s", "ProbeInterval": "2s", "TimeoutShutdown": "2s",
-                "MaxProbesPerSecond": 100, **settings,
+                "Driver": "ec2", "DriverParameters": ec2.parameters, "ImageID": IMAGE,
+                "BootProbeCommand": "true", "TimeoutIdle": "3s", "SyncInterval": "1s",
+                "ProbeInterval": "2s", "TimeoutShutdown": "2s", "MaxProbesPerSecond": 100,
+                **settings,
             }  # fmt: skip
-            document = {"InstanceTypes": types, "Containers": {"ReserveExtraRAM": 0, "CloudVMs": told}}
+            document = {
+                "InstanceTypes": types,
+                "Containers": {"ReserveExtraRAM": 0, "CloudVMs": told},
+            }
             (root / "cloud.yml").write_text(yaml.safe_dump(document))
             made = Cloud(root, cluster, ec2)
             try:
@@ -102,7 +125,9 @@ async def until_no_vm(cloud: Cloud) -> None:
 async def submit_all(desk: Desk, count: int, *, seconds: float) -> list[str]:
     """Requests whose containers say their number and write it."""
     script = "sleep {seconds}; echo said {number}; echo wrote {number} >/out/file"
-    return [await desk.submit(script.format(seconds=seconds, number=number)) for number in range(count)]
+    return [
+        await desk.submit(script.format(seconds=seconds, number=number)) for number in range(count)
+    ]
 
 
 async def check_all(desk: Desk, uuids: list[str]) -> None:
@@ -110,11 +135,19 @@ async def check_all(desk: Desk, uuids: list[str]) -> None:
     blocks = BlockClient(desk.client.transport, desk.client.token)
     for number, uuid in enumerate(uuids):
         container = await desk.until(uuid, "Complete", "Cancelled")
-        assert (container["state"], container["exit_code"]) == ("Complete", 0), container["runtime_status"]
+        assert (container["state"], container["exit_code"]) == ("Complete", 0), container[
+            "runtime_status"
+        ]
         # What a dispatcher has locked and not started when it is killed, the next one locks again.
         assert container["lock_count"] <= DISPATCHERS
-        told = await desk.client.list("logs", filters=[["object_uuid", "=", container["uuid"]]], limit=100)
-        states = [state for one in told if (state := one["properties"].get("new_attributes", {}).get("state"))]
+        told = await desk.client.list(
+            "logs", filters=[["object_uuid", "=", container["uuid"]]], limit=100
+        )
+        states = [
+            state
+            for one in told
+            if (state := one["properties"].get("new_attributes", {}).get("state"))
+        ]
         moves = [state for state, _ in groupby(states)]
         assert moves.count("Running") == moves.count("Complete") == 1, moves
         request = await desk.client.get("container_requests", uuid)
@@ -128,12 +161,18 @@ async def check_all(desk: Desk, uuids: list[str]) -> None:
 async def _read(desk: Desk, blocks: BlockClient, uuid: str, name: str) -> str:
     """The file of that name in a collection, wherever it is there."""
     record = await desk.client.get("collections", uuid)
-    found = [one for path, one in files(from_manifest(record["manifest_text"])) if path.rpartition("/")[2] == name]
+    found = [
+        one
+        for path, one in files(from_manifest(record["manifest_text"]))
+        if path.rpartition("/")[2] == name
+    ]
     return b"".join([piece async for piece in read_file(blocks, found[0])]).decode()
 
 
 async def play(cloud: Cloud, *, containers: int, seconds: float, limit: float) -> None:
-    """Submit, kill the dispatcher twice while they run, see that all is right and that no VM is left."""
+    """Submit, kill the dispatcher twice while they run, see that all is right and that no VM is
+    left.
+    """
     cloud.start()
     async with desk_of(cloud.cluster, limit=limit) as desk:
         uuids = await submit_all(desk, containers, seconds=seconds)
@@ -151,7 +190,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.system.cloud", description=__doc__)
     parser.add_argument("--containers", type=int, default=300)
     parser.add_argument("--machines", type=int, default=20)
-    parser.add_argument("--limit", type=float, default=900.0, help="seconds after which it has failed")
+    parser.add_argument(
+        "--limit", type=float, default=900.0, help="seconds after which it has failed"
+    )
     given = parser.parse_args()
     began = time.monotonic()
     with (
@@ -161,8 +202,9 @@ def main() -> int:
         asyncio.run(play(cloud, containers=given.containers, seconds=1.0, limit=given.limit))
         most, made = cloud.ec2.most, cloud.ec2.started
     sys.stdout.write(
-        f"{given.containers} containers finished once each over {made} VMs, at most {most} at a time; the dispatcher "
-        f"was killed twice; no VM is left; {time.monotonic() - began:.0f} s\n"
+        f"{given.containers} containers finished once each over {made} VMs, "
+        f"at most {most} at a time; the dispatcher was killed twice; no VM is left; "
+        f"{time.monotonic() - began:.0f} s\n"
     )
     return 0
 

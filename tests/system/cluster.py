@@ -1,4 +1,6 @@
-"""A real `lading up` for system tests: on a free port, watched, killed in parts, checked for what it left."""
+"""A real `lading up` for system tests: on a free port, watched, killed in parts, checked for what
+it left.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,16 @@ class Cluster:
         """Start it; seconds until it said that it is ready."""
         began = time.monotonic()
         command = [LADING, "up", "--data", str(self.data), "--listen", self.address]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | self.around)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=os.environ | self.around
+        )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         seconds = time.monotonic() - began
         assert "ready" in line, f"lading up said {line!r}"
-        exported = (text.removeprefix("export ") for text in (self.data / "env").read_text().splitlines())
+        exported = (
+            text.removeprefix("export ") for text in (self.data / "env").read_text().splitlines()
+        )
         self.environment = os.environ | dict(text.split("=", 1) for text in exported)
         return seconds
 
@@ -52,17 +58,26 @@ class Cluster:
         self.process = None
         return code
 
-    def lading(self, *arguments: str, check: bool = True, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def lading(
+        self, *arguments: str, check: bool = True, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
         """Run one `lading` command as a user would."""
         done = subprocess.run(
-            [LADING, *arguments], env=self.environment, capture_output=True, text=True, timeout=timeout, check=False
+            [LADING, *arguments],
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
         )
         if check:
             assert done.returncode == 0, f"lading {' '.join(arguments)}: {done.stderr}"
         return done
 
     def decisions(self, *words: str) -> str:
-        """What dispatchers decided about the last request, once these words are in it: they tell it once a second."""
+        """What dispatchers decided about the last request, once these words are in it: they tell it
+        once a second.
+        """
         until = time.monotonic() + _TELLING
         while True:
             told = self.lading("request", "logs", "--dispatch", "last").stdout
@@ -72,14 +87,20 @@ class Cluster:
             time.sleep(0.1)
 
     def pids(self, role: str) -> list[int]:
-        """Live processes of this cluster in a role: server, dispatcher, warm-parent or supervisor."""
+        """Live processes of this cluster in a role: server, dispatcher, warm-parent or
+        supervisor.
+        """
         assert self.process is not None
         if role == "supervisor":
             return sorted(self._supervisors())
-        parent = self.process.pid if role != "warm-parent" else next(iter(self.pids("dispatcher")), -1)
-        mark = {"server": "lading.wiring.server", "dispatcher": "lading.wiring.dispatcher", "warm-parent": "zygote"}[
-            role
-        ]
+        parent = (
+            self.process.pid if role != "warm-parent" else next(iter(self.pids("dispatcher")), -1)
+        )
+        mark = {
+            "server": "lading.wiring.server",
+            "dispatcher": "lading.wiring.dispatcher",
+            "warm-parent": "zygote",
+        }[role]
         return [pid for pid in _children(parent) if mark in _command_line(pid)]
 
     def _supervisors(self) -> Iterator[int]:
@@ -108,7 +129,9 @@ def free_address() -> str:
 def running_cluster(
     data: Path, config: str = "", around: Mapping[str, str] | None = None, address: str = ""
 ) -> Iterator[Cluster]:
-    """A cluster that is stopped at the end, and must leave no process, mount or control group behind."""
+    """A cluster that is stopped at the end, and must leave no process, mount or control group
+    behind.
+    """
     data.mkdir(parents=True, exist_ok=True)
     if config:
         (data / "config.yml").write_text(config)
@@ -151,12 +174,18 @@ def left_processes(data: Path) -> list[str]:
 def processes_naming(*words: str) -> list[int]:
     """Live processes whose command line has all of these words."""
     pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    return [pid for pid in pids if all(word in _command_line(pid) for word in words) and is_alive(pid)]
+    return [
+        pid for pid in pids if all(word in _command_line(pid) for word in words) and is_alive(pid)
+    ]
 
 
 def left_cgroups(cluster_id: str) -> list[str]:
     """Control groups that still exist for containers of a cluster."""
-    return [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/lading/{cluster_id}-*") if path.is_dir()]
+    return [
+        str(path)
+        for path in Path("/sys/fs/cgroup").glob(f"**/lading/{cluster_id}-*")
+        if path.is_dir()
+    ]
 
 
 def is_alive(pid: int) -> bool:
@@ -177,6 +206,8 @@ def _children(parent: int) -> list[int]:
 
 def _command_line(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     except OSError:
         return ""

@@ -23,7 +23,9 @@ def docker_daemon() -> Iterator[DockerDaemon]:
 
 @pytest.fixture(scope="session")
 def podman_service() -> Iterator[PodmanService]:
-    """A podman service for all tests of the session; needs root, podman and runc, which docker.io brings."""
+    """A podman service for all tests of the session; needs root, podman and runc, which docker.io
+    brings.
+    """
     need_root()
     for program in ("podman", "runc"):
         need_program(program)

@@ -23,8 +23,9 @@ class Desk:
         made = await self.client.create(
             "container_requests",
             {
-                "state": "Committed", "priority": 500, "container_image": "tools:1", "command": ["sh", "-ec", script],
-                "cwd": "/out", "output_path": "/out", "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
+                "state": "Committed", "priority": 500, "container_image": "tools:1",
+                "command": ["sh", "-ec", script], "cwd": "/out", "output_path": "/out",
+                "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
                 "runtime_constraints": {"vcpus": 1, "ram": 64 << 20}, "use_existing": False, **more,
             },
         )  # fmt: skip
@@ -48,7 +49,9 @@ class Desk:
 
     async def why(self, uuid: str) -> dict[str, Any]:
         """The explanation."""
-        found: dict[str, Any] = await self.client.action("container_requests", uuid, "why", method="GET")
+        found: dict[str, Any] = await self.client.action(
+            "container_requests", uuid, "why", method="GET"
+        )
         return found
 
     async def until_told(self, uuid: str, word: str) -> str:
@@ -69,6 +72,8 @@ async def desk_of(cluster: Cluster, *, token: str = "", limit: float = 90.0) -> 
     transport = HttpTransport(unix_socket=cluster.data / "api.sock")
     try:
         async with asyncio.timeout(limit):
-            yield Desk(cluster, ApiClient(transport, token or cluster.environment["ARVADOS_API_TOKEN"]))
+            yield Desk(
+                cluster, ApiClient(transport, token or cluster.environment["ARVADOS_API_TOKEN"])
+            )
     finally:
         await transport.close()

@@ -20,15 +20,18 @@ class DockerDaemon:
 
 @contextmanager
 def running_docker_daemon() -> Iterator[DockerDaemon]:
-    """A daemon without networks, in a directory of its own. Raises FileNotFoundError when dockerd is not installed."""
+    """A daemon without networks, in a directory of its own. Raises FileNotFoundError when dockerd
+    is not installed.
+    """
     with running_service("ld-", _command, _answers, {}) as socket:
         yield DockerDaemon(socket)
 
 
 def _command(directory: Path, socket: Path) -> list[str]:
     return [
-        "dockerd", "--host", f"unix://{socket}", "--data-root", f"{directory}/data", "--exec-root", f"{directory}/exec",
-        "--pidfile", f"{directory}/pid", "--bridge=none", "--iptables=false",
+        "dockerd", "--host", f"unix://{socket}", "--data-root", f"{directory}/data",
+        "--exec-root", f"{directory}/exec", "--pidfile", f"{directory}/pid",
+        "--bridge=none", "--iptables=false",
     ]  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""A podman service of one's own for a test session: its API on a socket, its storage in a directory of its own."""
+"""A podman service of one's own for a test session: its API on a socket, its storage in a directory
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from pathlib import Path
 
 from tests.system.service_process import running_service
 
-# Podman asks for as many files and processes as the system allows; a machine that is a container itself has fewer.
+# Podman asks for as many files and processes as the system allows; a machine that is a container
+# itself has fewer.
 _CONFIGURATION = """[containers]
 default_ulimits = ["nofile=20000:20000", "nproc=20000:20000"]
 [engine]
@@ -40,6 +43,6 @@ def running_podman_service() -> Iterator[PodmanService]:
 
 def _command(directory: Path, socket: Path) -> list[str]:
     return [
-        "podman", "--root", f"{directory}/storage", "--runroot", f"{directory}/run", "--tmpdir", f"{directory}/tmp",
-        "system", "service", "--time=0", f"unix://{socket}",
+        "podman", "--root", f"{directory}/storage", "--runroot", f"{directory}/run",
+        "--tmpdir", f"{directory}/tmp", "system", "service", "--time=0", f"unix://{socket}",
     ]  # fmt: skip

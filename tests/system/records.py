@@ -18,7 +18,9 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One request: its uuid, whether its container was there before it, and how long it took to become Final."""
+    """One request: its uuid, whether its container was there before it, and how long it took to
+    become Final.
+    """
 
     uuid: str
     reused: bool
@@ -33,7 +35,9 @@ class Api:
 
     def get(self, path: str, **parameters: Any) -> Record:
         """The answer to one GET below /arvados/v1/."""
-        query = urllib.parse.urlencode({name: json.dumps(value) for name, value in parameters.items()})
+        query = urllib.parse.urlencode(
+            {name: json.dumps(value) for name, value in parameters.items()}
+        )
         return self._send(f"{path}?{query}", None)
 
     def post(self, path: str, body: Record) -> Record:
@@ -42,9 +46,14 @@ class Api:
 
     def _send(self, path: str, body: bytes | None) -> Record:
         environment = self._cluster.environment
-        headers = {"Authorization": f"Bearer {environment['ARVADOS_API_TOKEN']}", "Content-Type": "application/json"}
+        headers = {
+            "Authorization": f"Bearer {environment['ARVADOS_API_TOKEN']}",
+            "Content-Type": "application/json",
+        }
         request = urllib.request.Request(
-            f"https://{environment['ARVADOS_API_HOST']}/arvados/v1/{path}", data=body, headers=headers
+            f"https://{environment['ARVADOS_API_HOST']}/arvados/v1/{path}",
+            data=body,
+            headers=headers,
         )
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -64,14 +73,20 @@ class Api:
     def steps(self, *, since: Collection[str] = ()) -> dict[str, Step]:
         """The requests that are not among `since` and run no workflow, by name."""
         new = [one for one in self.list("container_requests") if one["uuid"] not in since]
-        return {one["name"]: self._step(one) for one in new if one["command"][0] != "arvados-cwl-runner"}
+        return {
+            one["name"]: self._step(one) for one in new if one["command"][0] != "arvados-cwl-runner"
+        }
 
     def _step(self, request: Record) -> Step:
         container = self.get(f"containers/{request['container_uuid']}")
         events = self.list("logs", ["object_uuid", "=", request["uuid"]])
         ends = [_moment(one["event_at"]) for one in events if _state(one) == "Final"]
         began = _moment(request["created_at"])
-        return Step(request["uuid"], _moment(container["created_at"]) < began, (min(ends) - began).total_seconds())
+        return Step(
+            request["uuid"],
+            _moment(container["created_at"]) < began,
+            (min(ends) - began).total_seconds(),
+        )
 
 
 def _state(event: Record) -> str:

@@ -19,7 +19,9 @@ _COMPLEMENT = str.maketrans("ACGT", "TGCA")
 
 @dataclass(frozen=True)
 class Sample:
-    """The genome of one phage. `variants` has the base that stands at each position (from 1) where it differs."""
+    """The genome of one phage. `variants` has the base that stands at each position (from 1) where
+    it differs.
+    """
 
     genome: str
     variants: dict[int, str]
@@ -27,7 +29,9 @@ class Sample:
 
 def read_genome(path: Path) -> str:
     """The one sequence of a FASTA file."""
-    return "".join(line for line in path.read_text().splitlines() if not line.startswith(">")).upper()
+    return "".join(
+        line for line in path.read_text().splitlines() if not line.startswith(">")
+    ).upper()
 
 
 def make_sample(genome: str, *, variants: int, seed: int) -> Sample:
@@ -41,7 +45,9 @@ def make_sample(genome: str, *, variants: int, seed: int) -> Sample:
 
 
 def write_reads(path: Path, sample: Sample, *, count: int, seed: int) -> None:
-    """Reads from everywhere and both strands with one wrong base in 25, as FASTQ compressed with gzip."""
+    """Reads from everywhere and both strands with one wrong base in 25, as FASTQ compressed with
+    gzip.
+    """
     draw = random.Random(seed)
     with gzip.open(path, "wt", compresslevel=1) as file:
         for number in range(count):

@@ -1,4 +1,6 @@
-"""An engine's service for a test session: started in a directory of its own, awaited, ended, its leavings removed."""
+"""An engine's service for a test session: started in a directory of its own, awaited, ended, its
+leavings removed.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +24,11 @@ Command = Callable[[Path, Path], list[str]]
 def running_service(
     prefix: str, command: Command, answers: Callable[[Path], bool], environment: Mapping[str, str]
 ) -> Iterator[Path]:
-    """The socket of the service that `command` makes of a directory and a socket; it runs when it `answers` there.
+    """The socket of the service that `command` makes of a directory and a socket; it runs when it
+    `answers` there.
 
-    Raises FileNotFoundError for a program that is not installed, RuntimeError with the end of its log otherwise.
+    Raises FileNotFoundError for a program that is not installed, RuntimeError with the end of its
+    log otherwise.
     """
     # The path of a Unix socket must be short, so pytest's directories will not do.
     directory = Path(tempfile.mkdtemp(prefix=prefix))
@@ -33,13 +37,15 @@ def running_service(
         socket = directory / "s.sock"
         with (directory / "log").open("wb") as log:
             process = subprocess.Popen(
-                command(directory, socket), stdout=log, stderr=log, start_new_session=True, cwd=directory,
-                env=os.environ | environment,
+                command(directory, socket), stdout=log, stderr=log, start_new_session=True,
+                cwd=directory, env=os.environ | environment,
             )  # fmt: skip
         until = time.monotonic() + _PATIENCE
         while not answers(socket):
             if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"it did not start: {(directory / 'log').read_text(errors='replace')[-2000:]}")
+                raise RuntimeError(
+                    f"it did not start: {(directory / 'log').read_text(errors='replace')[-2000:]}"
+                )
             time.sleep(0.05)
         yield socket
     finally:

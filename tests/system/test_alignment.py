@@ -1,4 +1,6 @@
-"""A scientist's pipeline on real reads: bowtie2, samtools, bcftools; the known result, equal on both engines."""
+"""A scientist's pipeline on real reads: bowtie2, samtools, bcftools; the known result, equal on
+both engines.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ def _run(cluster: Cluster, inputs: dict[str, str], script: str) -> str:
     options = [f"--input={target}={source}" for target, source in inputs.items()]
     limits = ["--vcpus=1", "--ram=1GiB"]
     done = cluster.lading(
-        "run", "--json", f"--image={IMAGE}", *limits, *options, "--", "sh", "-ec", script, timeout=300
+        "run",
+        "--json",
+        f"--image={IMAGE}",
+        *limits,
+        *options,
+        "--",
+        "sh",
+        "-ec",
+        script,
+        timeout=300,
     )
     result = json.loads(done.stdout)
     assert result["reused"] is False
@@ -34,7 +45,8 @@ def _align(cluster: Cluster) -> dict[str, str]:
     aligned = _run(
         cluster,
         {"/index": index, "/reads": reads},
-        "bowtie2 -x /index/lambda -1 /reads/reads_1.fq.gz -2 /reads/reads_2.fq.gz -S /tmp/all.sam 2>rate.txt\n"
+        "bowtie2 -x /index/lambda -1 /reads/reads_1.fq.gz -2 /reads/reads_2.fq.gz "
+        "-S /tmp/all.sam 2>rate.txt\n"
         "samtools sort --no-PG -o sorted.bam /tmp/all.sam",
     )
     called = _run(
@@ -49,7 +61,9 @@ def _align(cluster: Cluster) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def native_outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    with running_cluster(tmp_path_factory.mktemp("native"), "Containers: {RuntimeEngine: native}\n") as cluster:
+    with running_cluster(
+        tmp_path_factory.mktemp("native"), "Containers: {RuntimeEngine: native}\n"
+    ) as cluster:
         outputs = _align(cluster)
         outputs["rate"] = cluster.lading("cat", f"{outputs['aligned']}/rate.txt").stdout
         outputs["vcf"] = cluster.lading("cat", f"{outputs['called']}/calls.vcf").stdout

@@ -1,4 +1,6 @@
-"""A backup of `lading up` taken under load, restored elsewhere: what had ended is there, whole, and work goes on."""
+"""A backup of `lading up` taken under load, restored elsewhere: what had ended is there, whole, and
+work goes on.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,15 @@ def test_a_backup_under_load_comes_back_whole(tmp_path: Path) -> None:
             stop.set()
             worker.join(60)
         assert made, "there was no load"
-    command = [LADING, "admin", "restore", str(tmp_path / "backup"), "--data", str(tmp_path / "again"), "--json"]
+    command = [
+        LADING,
+        "admin",
+        "restore",
+        str(tmp_path / "backup"),
+        "--data",
+        str(tmp_path / "again"),
+        "--json",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert (json.loads(done.stdout)["damaged"], json.loads(done.stdout)["missing"]) == ([], [])
     with running_cluster(tmp_path / "again") as restored:
@@ -46,6 +56,8 @@ def test_a_backup_under_load_comes_back_whole(tmp_path: Path) -> None:
 
 
 def _run(cluster: Any, number: int) -> dict[str, Any]:
-    done = cluster.lading("run", "--json", "--image", "tools:1", "--", "sh", "-c", f"echo {number} > number")
+    done = cluster.lading(
+        "run", "--json", "--image", "tools:1", "--", "sh", "-c", f"echo {number} > number"
+    )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer

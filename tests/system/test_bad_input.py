@@ -1,4 +1,6 @@
-"""Bad input over real HTTPS: one line that names the fault, the documented status, and nothing changed."""
+"""Bad input over real HTTPS: one line that names the fault, the documented status, and nothing
+changed.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,16 @@ class Api:
 
     cluster: Cluster
 
-    def send(self, method: str, path: str, body: object = None, *, token: str = "") -> tuple[int, str]:
+    def send(
+        self, method: str, path: str, body: object = None, *, token: str = ""
+    ) -> tuple[int, str]:
         """Send one request; a `bytes` body goes out as it is, anything else as JSON."""
         host, _, port = self.cluster.address.rpartition(":")
         context = ssl.create_default_context(cafile=str(self.cluster.data / "tls.crt"))
         connection = http.client.HTTPSConnection(host, int(port), context=context, timeout=30)
-        headers = {"Authorization": f"Bearer {token or self.cluster.environment['ARVADOS_API_TOKEN']}"}
+        headers = {
+            "Authorization": f"Bearer {token or self.cluster.environment['ARVADOS_API_TOKEN']}"
+        }
         if isinstance(body, bytes):
             data: bytes | None = body
         else:
@@ -74,7 +80,9 @@ class Api:
         """How many records of each type there are."""
         kinds = ("container_requests", "containers", "collections", "links", "logs", "users")
         path = "/arvados/v1/{}?limit=0&include_trash=true"
-        return {kind: int(self.record("GET", path.format(kind))["items_available"]) for kind in kinds}
+        return {
+            kind: int(self.record("GET", path.format(kind))["items_available"]) for kind in kinds
+        }
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +111,9 @@ CASES = [
         "unreadable collection",
         "POST",
         REQUESTS,
-        _request(mounts=MOUNTS | {"/in": {"kind": "collection", "uuid": "zzzzz-4zz18-000000000000000"}}),
+        _request(
+            mounts=MOUNTS | {"/in": {"kind": "collection", "uuid": "zzzzz-4zz18-000000000000000"}}
+        ),
         422,
         "zzzzz-4zz18-000000000000000",
     ),
@@ -132,22 +142,52 @@ CASES = [
         422,
         r"\.\./x|/in",
     ),
-    ("output is no mount", "POST", REQUESTS, _request(output_path="/elsewhere"), 422, "(?i)output.path"),
+    (
+        "output is no mount",
+        "POST",
+        REQUESTS,
+        _request(output_path="/elsewhere"),
+        422,
+        "(?i)output.path",
+    ),
     ("no ram", "POST", REQUESTS, _request(runtime_constraints={"vcpus": 1}), 422, "ram"),
     ("bad manifest", "POST", COLLECTIONS, {"manifest_text": "nonsense"}, 422, "(?i)manifest"),
-    ("path traversal in a manifest", "POST", COLLECTIONS, {"manifest_text": "./.. " + UNSIGNED[2:]}, 422, r"\.\."),
-    ("unknown filter attribute", "GET", f'{COLLECTIONS}?filters=[["colour","=","red"]]', None, 422, "colour"),
+    (
+        "path traversal in a manifest",
+        "POST",
+        COLLECTIONS,
+        {"manifest_text": "./.. " + UNSIGNED[2:]},
+        422,
+        r"\.\.",
+    ),
+    (
+        "unknown filter attribute",
+        "GET",
+        f'{COLLECTIONS}?filters=[["colour","=","red"]]',
+        None,
+        422,
+        "colour",
+    ),
     ("unknown select", "GET", f'{COLLECTIONS}?select=["colour"]', None, 422, "colour"),
     ("bad limit", "GET", f"{COLLECTIONS}?limit=many", None, 422, "limit"),
     ("no such route", "GET", "/arvados/v1/colours", None, 404, "API endpoint not found"),
     ("wrong method", "DELETE", COLLECTIONS, None, 405, "API endpoint not found"),
     ("absent record", "GET", f"{COLLECTIONS}/zzzzz-4zz18-000000000000000", None, 404, "not found"),
-    ("a user cannot make containers of no kind", "POST", "/arvados/v1/containers", {"command": 5}, 422, "."),
+    (
+        "a user cannot make containers of no kind",
+        "POST",
+        "/arvados/v1/containers",
+        {"command": 5},
+        422,
+        ".",
+    ),
 ]
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "fault"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+    ("method", "path", "body", "status", "fault"),
+    [case[1:] for case in CASES],
+    ids=[c[0] for c in CASES],
 )
 def test_it_is_refused_and_changes_nothing(
     api: Api, method: str, path: str, body: object, status: int, fault: str
@@ -185,7 +225,9 @@ def test_a_block_is_read_and_named_by_its_signature_only(api: Api, hint: str) ->
     before = api.census()
     answered, text = api.send("GET", f"/{LOCATOR}{hint}", token=token)
     assert (answered, "some data" in text) == (400, False), text
-    answered, text = api.send("POST", COLLECTIONS, {"manifest_text": f". {LOCATOR}{hint} 0:10:file\n"}, token=token)
+    answered, text = api.send(
+        "POST", COLLECTIONS, {"manifest_text": f". {LOCATOR}{hint} 0:10:file\n"}, token=token
+    )
     assert (answered, "signature" in text) == (403, True), text
     assert api.census() == before
 

@@ -1,5 +1,6 @@
-"""Bad input and bad luck on a real engine: each ends in a final state with words for a scientist and a failure class,
-and leaves the machine as it was: no process, mount, control group or run directory."""
+"""Bad input and bad luck on a real engine: each ends in a final state with words for a scientist
+and a failure class, and leaves the machine as it was: no process, mount, control group or run
+directory."""
 
 from __future__ import annotations
 
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from lading.supervisor import linux, lockfile
-from lading.supervisor.cgroup import Cgroup, find_hierarchy
+from lading.supervisor import linux
+from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
+from lading.supervisor.process import lockfile
 from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER
 from tests.reality import need_program, need_root
@@ -27,7 +29,9 @@ MIB = 1 << 20
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
-    """No control group after the test, and so no process of the container; `staged` looks at the rest."""
+    """No control group after the test, and so no process of the container; `staged` looks at the
+    rest.
+    """
     need_root()
     need_program("crun")
     group = Cgroup(find_hierarchy(Path("/proc/mounts").read_text()), CONTAINER)
@@ -57,8 +61,12 @@ def status(record: dict[str, Any]) -> tuple[str, str, str]:
         (None, "not found"),
     ],
 )
-async def test_an_image_that_is_no_image(native: Stage, files: dict[str, bytes] | None, words: str) -> None:
-    native.image = native.server.add_collection(files) if files else "acbd18db4cc2f85cedef654fccc4a4d8+3"
+async def test_an_image_that_is_no_image(
+    native: Stage, files: dict[str, bytes] | None, words: str
+) -> None:
+    native.image = (
+        native.server.add_collection(files) if files else "acbd18db4cc2f85cedef654fccc4a4d8+3"
+    )
     state, failure, error = status(await native.run(["true"]))
     assert (state, failure) == ("Cancelled", "image")
     assert words in error
@@ -74,7 +82,9 @@ async def test_a_command_that_does_not_exist(native: Stage) -> None:
 async def test_a_killed_crun_is_no_result_of_the_command(native: Stage) -> None:
     record, pidfd = await native.begun(["sh", "-c", "echo up; exec sleep 1000"])
     group = Cgroup(find_hierarchy(Path("/proc/mounts").read_text()), CONTAINER)
-    (crun,) = [pid for pid in group.processes() if b"--bundle" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    (crun,) = [
+        pid for pid in group.processes() if b"--bundle" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
     os.kill(crun, signal.SIGKILL)
     await native.over(pidfd)
     state, failure, error = status(record)
@@ -83,9 +93,10 @@ async def test_a_killed_crun_is_no_result_of_the_command(native: Stage) -> None:
 
 
 async def test_an_output_path_that_is_gone(native: Stage) -> None:
-    record, pidfd = await native.begun(["sh", "-c", "echo up; while [ ! -e /tmp/go ]; do sleep 0.01; done"], mounts={
-        "/out": {"kind": "tmp"}, "/tmp": {"kind": "tmp"},
-    })  # fmt: skip
+    record, pidfd = await native.begun(
+        ["sh", "-c", "echo up; while [ ! -e /tmp/go ]; do sleep 0.01; done"],
+        mounts={"/out": {"kind": "tmp"}, "/tmp": {"kind": "tmp"}},
+    )
     made = native.parent.run / CONTAINER / "mounts"
     output, temporary = sorted(made.iterdir())
     shutil.rmtree(output)
@@ -98,7 +109,11 @@ async def test_an_output_path_that_is_gone(native: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("target", "words"),
-    [("/in/none", "which has no directory 'none' to mount it on"), ("/in/x", "no directory 'x'"), ("/in/d", "")],
+    [
+        ("/in/none", "which has no directory 'none' to mount it on"),
+        ("/in/x", "no directory 'x'"),
+        ("/in/d", ""),
+    ],
 )
 async def test_a_mount_over_a_mount(native: Stage, target: str, words: str) -> None:
     pdh = native.server.add_collection({"x": b"x", "d/y": b"y"})
@@ -128,7 +143,9 @@ async def test_a_full_disk() -> None:
 
 async def test_a_flood_of_log_on_a_small_disk() -> None:
     async with on_small_disk(24) as stage:
-        record = await stage.run(["sh", "-c", "dd if=/dev/zero bs=1M count=200; echo well > /out/file"])
+        record = await stage.run(
+            ["sh", "-c", "dd if=/dev/zero bs=1M count=200; echo well > /out/file"]
+        )
         assert record["state"] == "Complete"
         assert record["exit_code"] == 0
         assert stage.server.files(record["output"]) == {"file": b"well\n"}
@@ -140,7 +157,9 @@ async def test_a_flood_of_log_on_a_small_disk() -> None:
 async def test_a_container_that_writes_a_gigabyte_of_log_a_second(native: Stage) -> None:
     native.assignment["log_limit"] = 64 * MIB
     began = time.monotonic()
-    record, pidfd = await native.start(["sh", "-c", "dd if=/dev/zero bs=1M count=3000; echo said >&2"])
+    record, pidfd = await native.start(
+        ["sh", "-c", "dd if=/dev/zero bs=1M count=3000; echo said >&2"]
+    )
     holder = None
     while holder is None:
         holder = lockfile.read_holder(native.parent.run / CONTAINER)
@@ -152,7 +171,10 @@ async def test_a_container_that_writes_a_gigabyte_of_log_a_second(native: Stage)
     await watching
     assert (record["state"], record["exit_code"]) == ("Complete", 0)
     files = native.server.files(record["log"])
-    assert b"[the log keeps 67108864 bytes of this: what follows is not kept]\n" in files["stdout.txt"][-100:]
+    assert (
+        b"[the log keeps 67108864 bytes of this: what follows is not kept]\n"
+        in files["stdout.txt"][-100:]
+    )
     assert len(files["stdout.txt"]) < 66 * MIB
     assert files["stderr.txt"].endswith(b" said\n")
     assert files["crunch-run.txt"].endswith(b" Complete\n")
@@ -173,10 +195,17 @@ async def test_a_fork_bomb(native: Stage) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1.5, pytest.param(125.0, marks=pytest.mark.long)])
-async def test_a_server_that_is_dead_for_a_while(native: Stage, tmp_path: Path, seconds: float) -> None:
-    native.assignment |= {"api_socket": str(tmp_path / "other.sock"), "unreachable_timeout": 60.0 + seconds}
+async def test_a_server_that_is_dead_for_a_while(
+    native: Stage, tmp_path: Path, seconds: float
+) -> None:
+    native.assignment |= {
+        "api_socket": str(tmp_path / "other.sock"),
+        "unreachable_timeout": 60.0 + seconds,
+    }
     async with serving(native.server, uds=str(tmp_path / "other.sock")):
-        record, pidfd = await native.begun(["sh", "-c", "echo up; sleep 0.5; echo data > /out/file"])
+        record, pidfd = await native.begun(
+            ["sh", "-c", "echo up; sleep 0.5; echo data > /out/file"]
+        )
     (tmp_path / "other.sock").unlink(missing_ok=True)
     watching = asyncio.create_task(native.over(pidfd))
     await asyncio.sleep(seconds)

@@ -1,4 +1,6 @@
-"""kill -9 of each part at ten seeded moments of a run of 50 containers: nothing lost, nothing run twice at a time."""
+"""kill -9 of each part at ten seeded moments of a run of 50 containers: nothing lost, nothing run
+twice at a time.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`lading cloud test` with VMs that boot, or do not: namespaces by the loopback driver, and EC2's protocol."""
+"""`lading cloud test` with VMs that boot, or do not: namespaces by the loopback driver, and EC2's
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,20 @@ from typing import Any
 import pytest
 import yaml
 
-from lading.dispatch.cloud.namespaces import Network
+from lading.dispatch.fleets.cloud.drivers.namespaces import Network
 from lading.testing.ec2 import IMAGE, Ec2, running_ec2
 from tests.reality import need_program, need_root
 from tests.system.cluster import LADING
 
 pytestmark = pytest.mark.system
 TYPES = {
-    "small": {"ProviderType": "t3.small", "VCPUs": 1, "RAM": "1GiB", "IncludedScratch": "10GiB", "Price": 0.1},
+    "small": {
+        "ProviderType": "t3.small",
+        "VCPUs": 1,
+        "RAM": "1GiB",
+        "IncludedScratch": "10GiB",
+        "Price": 0.1,
+    },
     "large": {"ProviderType": "t3.large", "VCPUs": 2, "RAM": "2GiB", "Price": 0.2},
 }
 NO_PYTHON = (
@@ -45,7 +53,8 @@ def networks() -> Iterator[list[Network]]:
 
 def written(path: Path, network: Network, **settings: Any) -> Path:
     told = {
-        "Driver": "loopback", "DriverParameters": {"Bridge": network.name, "Subnet": network.subnet},
+        "Driver": "loopback",
+        "DriverParameters": {"Bridge": network.name, "Subnet": network.subnet},
         "BootProbeCommand": "true", "TimeoutShutdown": "2s", **settings,
     }  # fmt: skip
     path.write_text(yaml.safe_dump({"InstanceTypes": TYPES, "Containers": {"CloudVMs": told}}))
@@ -53,7 +62,17 @@ def written(path: Path, network: Network, **settings: Any) -> Path:
 
 
 def test(config: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    command = [LADING, "cloud", "test", "--config", str(config), "--json", "--set-id", config.stem, *arguments]
+    command = [
+        LADING,
+        "cloud",
+        "test",
+        "--config",
+        str(config),
+        "--json",
+        "--set-id",
+        config.stem,
+        *arguments,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
@@ -67,20 +86,26 @@ def failed(told: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_vms_of_this_machine_pass(tmp_path: Path, networks: list[Network]) -> None:
-    code, told = test(written(tmp_path / "c.yml", networks[0]), "--type", "small", "--command", "echo hello")
+    code, told = test(
+        written(tmp_path / "c.yml", networks[0]), "--type", "small", "--command", "echo hello"
+    )
     assert failed(told) == []
     assert (code, told["ok"]) == (0, True)
     found = {one["name"]: one["found"] for one in told["steps"]}
     assert list(found) == [
-        "list", "create", "listed", "ssh", "secret", "boot probe", "software", "runner", "agent", "container",
-        "command", "api", "request", "shell", "port", "tags", "destroy", "nothing left",
+        "list", "create", "listed", "ssh", "secret", "boot probe", "software", "runner", "agent",
+        "container", "command", "api", "request", "shell", "port", "tags", "destroy",
+        "nothing left",
     ]  # fmt: skip
     assert found["container"] == "crun: a container ran as process 1"
     assert found["command"] == "hello"
     assert "Python 3" in found["software"]
     assert found["api"].startswith(f"the VM reaches https://{networks[0].host}:")
     assert found["request"].endswith(" runs on the VM")
-    assert found["shell"] == "a session was opened through the server, and a command ran in the container"
+    assert (
+        found["shell"]
+        == "a session was opened through the server, and a command ran in the container"
+    )
     assert found["port"] == "port 8000 of the container answered through the server"
 
 
@@ -133,16 +158,20 @@ def ec2(tmp_path: Path) -> Iterator[Ec2]:
 
 def of_ec2(path: Path, ec2: Ec2, **settings: Any) -> Path:
     told = {
-        "Driver": "ec2", "DriverParameters": ec2.parameters, "ImageID": IMAGE, "BootProbeCommand": "true",
-        "TimeoutShutdown": "2s", **settings,
+        "Driver": "ec2", "DriverParameters": ec2.parameters, "ImageID": IMAGE,
+        "BootProbeCommand": "true", "TimeoutShutdown": "2s", **settings,
     }  # fmt: skip
     path.write_text(yaml.safe_dump({"InstanceTypes": TYPES, "Containers": {"CloudVMs": told}}))
     return path
 
 
 @pytest.mark.long
-async def test_vms_of_ec2_pass_unless_they_never_boot_or_the_test_is_interrupted(tmp_path: Path, ec2: Ec2) -> None:
-    code, told = await asyncio.to_thread(test, of_ec2(tmp_path / "c.yml", ec2), "--type", "all", "--no-server")
+async def test_vms_of_ec2_pass_unless_they_never_boot_or_the_test_is_interrupted(
+    tmp_path: Path, ec2: Ec2
+) -> None:
+    code, told = await asyncio.to_thread(
+        test, of_ec2(tmp_path / "c.yml", ec2), "--type", "all", "--no-server"
+    )
     assert failed(told) == []
     assert (code, {one["type"] for one in told["steps"]}) == (0, {"", "small", "large"})
     assert ec2.running() == {}
@@ -150,7 +179,15 @@ async def test_vms_of_ec2_pass_unless_they_never_boot_or_the_test_is_interrupted
     code, told = await asyncio.to_thread(test, of_ec2(tmp_path / "c.yml", ec2, TimeoutBooting="4s"))
     assert [name for name, _ in failed(told)] == ["ssh"]
     assert ec2.running() == {}
-    command = [LADING, "cloud", "test", "--config", str(tmp_path / "c.yml"), "--set-id", "interrupted"]
+    command = [
+        LADING,
+        "cloud",
+        "test",
+        "--config",
+        str(tmp_path / "c.yml"),
+        "--set-id",
+        "interrupted",
+    ]
     (tmp_path / "c.yml").write_text((tmp_path / "c.yml").read_text().replace("4s", "400s"))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     while not await asyncio.to_thread(ec2.running):

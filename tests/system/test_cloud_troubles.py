@@ -1,5 +1,6 @@
-"""What is wrong with a cloud is said in the log, in `why` and in the metrics, and no VM is left paid for; spot VMs that
-are taken away. Real parts: EC2's protocol, VMs with a real sshd, a real server and dispatcher.
+"""What is wrong with a cloud is said in the log, in `why` and in the metrics, and no VM is left
+paid for; spot VMs that are taken away. Real parts: EC2's protocol, VMs with a real sshd, a real
+server and dispatcher.
 """
 
 from __future__ import annotations
@@ -82,8 +83,16 @@ async def cancel(cloud: Cloud, uuid: str) -> None:
 async def test_vms_that_never_become_ready_are_said_and_removed(cloud: Cloud) -> None:
     cases: list[tuple[dict[str, Any], bool, str]] = [
         ({"DeployPublicKey": True, "InstanceInitCommand": ""}, True, "no ssh connection"),
-        ({"DeployPublicKey": False}, False, "ssh does not let root in with the key of Containers.DispatchPrivateKey"),
-        ({"DeployPublicKey": True, "InstanceInitCommand": NO_PYTHON}, False, "there is no python3 on the instance"),
+        (
+            {"DeployPublicKey": False},
+            False,
+            "ssh does not let root in with the key of Containers.DispatchPrivateKey",
+        ),
+        (
+            {"DeployPublicKey": True, "InstanceInitCommand": NO_PYTHON},
+            False,
+            "there is no python3 on the instance",
+        ),
     ]
     for settings, frozen, said in cases:
         cloud.ec2.frozen = frozen
@@ -111,13 +120,17 @@ async def test_a_cloud_that_cannot_be_reached_is_said(cloud: Cloud) -> None:
             told = await desk.until_told(uuid, "the instances cannot be listed")
             assert "EC2 cannot be reached" in told
             assert "EC2 cannot be reached" in cloud.log()
-            assert await figure(metrics, r'driver_operations_total{error="1",operation="List"}') >= 1
+            assert (
+                await figure(metrics, r'driver_operations_total{error="1",operation="List"}') >= 1
+            )
     finally:
         process.terminate()
         process.wait(30)
 
 
-def test_credentials_that_are_wrong_end_the_dispatcher_with_the_reason(cloud: Cloud, tmp_path: Path) -> None:
+def test_credentials_that_are_wrong_end_the_dispatcher_with_the_reason(
+    cloud: Cloud, tmp_path: Path
+) -> None:
     with running("openstack", tmp_path) as other:
         change(cloud, Driver="libcloud", DriverParameters=other.parameters | {"Password": "wrong"})
         command = [LADING, "dispatch", "--join", str(cloud.root / "join"), "--fleet", "cloud"]
@@ -132,7 +145,9 @@ async def test_spot_vms_that_are_taken_away_are_not_the_users_failure(cloud: Clo
     change(cloud)
     async with at_work(cloud) as desk:
         uuid = await desk.submit(
-            "echo began; sleep 4", scheduling_parameters={"preemptible": True}, container_count_max=5
+            "echo began; sleep 4",
+            scheduling_parameters={"preemptible": True},
+            container_count_max=5,
         )
         for attempt in range(1, 3):
             container = await desk.until(uuid, "Running")
@@ -140,12 +155,18 @@ async def test_spot_vms_that_are_taken_away_are_not_the_users_failure(cloud: Clo
             await asyncio.to_thread(reclaim, cloud)
             await until(lambda n=attempt: _has_attempts(desk, uuid, n + 1))
             ended = await desk.client.get("containers", container["uuid"])
-            assert (ended["state"], ended["runtime_status"]["failure"]) == ("Cancelled", "preempted")
+            assert (ended["state"], ended["runtime_status"]["failure"]) == (
+                "Cancelled",
+                "preempted",
+            )
             assert ended["cost"] > 0
             assert ended["log"] is not None
             assert ended["exit_code"] is None
         container = await desk.until(uuid, "Complete")
-        assert (container["exit_code"], container["scheduling_parameters"]["preemptible"]) == (0, False)
+        assert (container["exit_code"], container["scheduling_parameters"]["preemptible"]) == (
+            0,
+            False,
+        )
         request = await desk.client.get("container_requests", uuid)
         assert request["container_count"] == 3
         assert request["cumulative_cost"] >= container["cost"] > 0

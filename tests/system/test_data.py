@@ -1,4 +1,6 @@
-"""The commands for data with a real server: an upload that is killed goes on, a very large directory stays cheap."""
+"""The commands for data with a real server: an upload that is killed goes on, a very large
+directory stays cheap.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_a_killed_upload_goes_on(cluster: Cluster, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "large").read_bytes() == (tmp_path / "in" / "large").read_bytes()
 
 
-def test_many_files_are_listed_and_one_is_fetched_in_little_memory(cluster: Cluster, tmp_path: Path) -> None:
+def test_many_files_are_listed_and_one_is_fetched_in_little_memory(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "all").write_text("".join(f"{number:05}" for number in range(MANY)))
     stored = json.loads(cluster.lading("put", "--json", str(tmp_path / "all")).stdout)
     found = _api(cluster, f"collections/{stored['uuid']}")
@@ -86,7 +90,9 @@ def test_many_small_files_are_put_and_fetched(cluster: Cluster, tmp_path: Path) 
         (folder / f"{number}").write_text(str(number))
     pdh = cluster.lading("put", str(tmp_path / "in")).stdout.strip()
     cluster.lading("get", pdh, str(tmp_path / "out"))
-    done = subprocess.run(["diff", "-r", "in", "out"], cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["diff", "-r", "in", "out"], cwd=tmp_path, capture_output=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout) == (0, b"")
 
 
@@ -94,7 +100,9 @@ def _api(cluster: Cluster, path: str, body: dict[str, object] | None = None) -> 
     token = cluster.environment["ARVADOS_API_TOKEN"]
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
-    asked = urllib.request.Request(f"https://{cluster.address}/arvados/v1/{path}", data=data, headers=headers)
+    asked = urllib.request.Request(
+        f"https://{cluster.address}/arvados/v1/{path}", data=data, headers=headers
+    )
     context = ssl.create_default_context(cafile=str(cluster.data / "tls.crt"))
     with urllib.request.urlopen(asked, timeout=60, context=context) as answer:
         found: dict[str, Any] = json.load(answer)
@@ -104,9 +112,12 @@ def _api(cluster: Cluster, path: str, body: dict[str, object] | None = None) -> 
 def _peak(cluster: Cluster, *arguments: str) -> int:
     """The most memory of one command, in bytes."""
     script = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
+        "import resource, subprocess, sys; "
+        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
         "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
     )
     command = [sys.executable, "-c", script, sys.executable, "-m", "lading", *arguments]
-    done = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        command, env=cluster.environment, capture_output=True, text=True, timeout=120, check=True
+    )
     return int(done.stdout) * 1024

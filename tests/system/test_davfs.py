@@ -1,4 +1,6 @@
-"""A collection mounted for reading and writing by Debian's davfs2: files are made, renamed, removed and stay."""
+"""A collection mounted for reading and writing by Debian's davfs2: files are made, renamed, removed
+and stay.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,29 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @contextmanager
 def mounted(cluster: Cluster, uuid: str) -> Iterator[Path]:
-    """The collection below a directory; what was written is sent at the latest when it is taken away."""
+    """The collection below a directory; what was written is sent at the latest when it is taken
+    away.
+    """
     with tempfile.TemporaryDirectory(prefix="lading-davfs-") as folder:
         # The program reads them as a user of its own.
         Path(folder).chmod(0o755)
-        settings, place, certificate = (Path(folder) / name for name in ("davfs2.conf", "dav", "tls.crt"))
+        settings, place, certificate = (
+            Path(folder) / name for name in ("davfs2.conf", "dav", "tls.crt")
+        )
         certificate.write_bytes((cluster.data / "tls.crt").read_bytes())
         settings.write_text(f"trust_server_cert {certificate}\ndelay_upload 0\n")
         place.mkdir()
-        command = ["mount.davfs", f"https://{cluster.address}/c={uuid}/", str(place), "-o", f"conf={settings}"]
+        command = [
+            "mount.davfs",
+            f"https://{cluster.address}/c={uuid}/",
+            str(place),
+            "-o",
+            f"conf={settings}",
+        ]
         login = f"any\n{cluster.environment['ARVADOS_API_TOKEN']}\n"
-        done = subprocess.run(command, input=login, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, input=login, capture_output=True, text=True, timeout=60, check=False
+        )
         assert done.returncode == 0, done.stderr
         try:
             yield place

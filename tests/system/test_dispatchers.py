@@ -1,4 +1,4 @@
-"""Several dispatchers, and the locking scenarios of the seed, with real processes.
+"""Several dispatchers and their locks, with real processes (docs/spec/dispatch, section Locking).
 
 Another host is a network namespace: its dispatcher reaches the server over TCP and TLS only.
 """
@@ -64,13 +64,26 @@ def another_host() -> Iterator[tuple[list[str], str]]:
 
 
 @contextmanager
-def guest(root: Path, cluster: Cluster, config: str, *, via: list[str]) -> Iterator[subprocess.Popen[str]]:
+def guest(
+    root: Path, cluster: Cluster, config: str, *, via: list[str]
+) -> Iterator[subprocess.Popen[str]]:
     """A dispatcher that joins the cluster."""
     cluster.lading("admin", "dispatcher-token", str(root / "join"), "--data", str(cluster.data))
     (root / "guest.yml").write_text(config)
-    command = [*via, LADING, "dispatch", "--join", str(root / "join"), "--data", str(root / "guest")]
+    command = [
+        *via,
+        LADING,
+        "dispatch",
+        "--join",
+        str(root / "join"),
+        "--data",
+        str(root / "guest"),
+    ]
     process = subprocess.Popen(
-        [*command, "--config", str(root / "guest.yml")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, "--config", str(root / "guest.yml")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -88,24 +101,35 @@ async def test_a_dispatcher_on_another_host_takes_its_share_and_its_partition(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with another_host() as (via, here):
-        monkeypatch.setattr("tests.system.cluster.free_address", lambda: free_address().replace("127.0.0.1", here))
+        monkeypatch.setattr(
+            "tests.system.cluster.free_address", lambda: free_address().replace("127.0.0.1", here)
+        )
         with running_cluster(tmp_path / "data", HERE) as cluster:
             tools(cluster)
             with guest(tmp_path, cluster, FAR, via=via):
                 async with desk_of(cluster) as desk:
                     far = [
-                        await desk.submit("echo far", scheduling_parameters={"partitions": ["far"]}) for _ in range(3)
+                        await desk.submit("echo far", scheduling_parameters={"partitions": ["far"]})
+                        for _ in range(3)
                     ]
                     near = [await desk.submit("sleep 0.3") for _ in range(10)]
                     token = DataDirectory(cluster.data).secrets().dispatch_token_uuid
                     for uuid in (*far, *near):
                         ended = await desk.until(uuid, "Complete", "Cancelled")
-                        assert (ended["state"], ended["exit_code"], ended["lock_count"]) == ("Complete", 0, 1)
+                        assert (ended["state"], ended["exit_code"], ended["lock_count"]) == (
+                            "Complete",
+                            0,
+                            1,
+                        )
                     by = {uuid: await _dispatcher(desk, uuid) for uuid in (*far, *near)}
                     assert token not in {by[uuid] for uuid in far}
                     assert len({by[uuid] for uuid in near}) == 2
-                    nobody = await desk.submit("true", scheduling_parameters={"partitions": ["moon"]})
-                    assert "the partitions moon only" in await desk.until_told(nobody, "Not for this dispatcher")
+                    nobody = await desk.submit(
+                        "true", scheduling_parameters={"partitions": ["moon"]}
+                    )
+                    assert "the partitions moon only" in await desk.until_told(
+                        nobody, "Not for this dispatcher"
+                    )
 
 
 async def _dispatcher(desk: object, uuid: str) -> str:
@@ -117,7 +141,14 @@ async def _dispatcher(desk: object, uuid: str) -> str:
 async def test_two_dispatchers_with_one_token_do_no_harm(cluster: Cluster) -> None:
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "lading.wiring.dispatcher", "--data", str(cluster.data)]
-    command += ["--listen", cluster.address, "--parent", str(os.getpid()), "--ready-fd", str(writing)]
+    command += [
+        "--listen",
+        cluster.address,
+        "--parent",
+        str(os.getpid()),
+        "--ready-fd",
+        str(writing),
+    ]
     twin = subprocess.Popen(command, pass_fds=[writing], stderr=subprocess.DEVNULL)
     os.close(writing)
     assert os.read(reading, 6) == b"ready\n"
@@ -134,7 +165,9 @@ async def test_two_dispatchers_with_one_token_do_no_harm(cluster: Cluster) -> No
         twin.wait(20)
 
 
-async def test_who_cleans_up_while_the_supervisor_lives_wins_and_the_supervisor_loses(cluster: Cluster) -> None:
+async def test_who_cleans_up_while_the_supervisor_lives_wins_and_the_supervisor_loses(
+    cluster: Cluster,
+) -> None:
     token = DataDirectory(cluster.data).secrets().dispatch_token
     async with desk_of(cluster) as desk, desk_of(cluster, token=token) as dispatcher:
         uuid = await desk.submit("echo begun; exec sleep 63.5", container_count_max=1)
@@ -145,13 +178,18 @@ async def test_who_cleans_up_while_the_supervisor_lives_wins_and_the_supervisor_
         while Path(f"/proc/{supervisor}").exists() and _is_running(supervisor):
             await asyncio.sleep(0.02)
         after = await desk.container(uuid)
-        assert {name: after[name] for name in ("state", "exit_code", "output", "log", "finished_at")} == {
-            name: before[name] for name in ("state", "exit_code", "output", "log", "finished_at")
-        }
-        assert subprocess.run(["pgrep", "-f", "^sleep 63.5"], capture_output=True, check=False).stdout == b""
+        assert {
+            name: after[name] for name in ("state", "exit_code", "output", "log", "finished_at")
+        } == {name: before[name] for name in ("state", "exit_code", "output", "log", "finished_at")}
+        assert (
+            subprocess.run(["pgrep", "-f", "^sleep 63.5"], capture_output=True, check=False).stdout
+            == b""
+        )
 
 
-async def test_an_unlocked_container_is_lost_to_the_supervisor_that_had_it(cluster: Cluster) -> None:
+async def test_an_unlocked_container_is_lost_to_the_supervisor_that_had_it(
+    cluster: Cluster,
+) -> None:
     token = DataDirectory(cluster.data).secrets().dispatch_token
     async with desk_of(cluster) as desk, desk_of(cluster, token=token) as dispatcher:
         for warm_parent in cluster.pids("warm-parent"):

@@ -29,7 +29,9 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture(scope="class")
 def own_mounts() -> Iterator[None]:
-    """The native engine mounts only where nobody else sees it; the tests after these are where they were before."""
+    """The native engine mounts only where nobody else sees it; the tests after these are where they
+    were before.
+    """
     need_root()
     need_program("crun")
     before = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
@@ -55,10 +57,15 @@ class TestNative(IsolatingEngineSuite):
         return Kit(NativeEngine, clean_directory)
 
     async def test_it_is_stopped_before_crun_has_written_who_it_is(self, kit: Kit) -> None:
-        made, script = kit.bind("/made"), "trap 'exit 9' TERM; echo > /made/bell; while :; do sleep 0.01; done"
+        made, script = (
+            kit.bind("/made"),
+            "trap 'exit 9' TERM; echo > /made/bell; while :; do sleep 0.01; done",
+        )
         run = Path(kit.settings.run_directory)
         # With a user namespace crun's files are in memory.
-        places = [place / "crun" / CONTAINER / "status" for place in (run, UserNamespace(run).directory)]
+        places = [
+            place / "crun" / CONTAINER / "status" for place in (run, UserNamespace(run).directory)
+        ]
         with Bell(Path(made.source) / "bell") as bell:
             task = asyncio.create_task(kit.run(script, binds=(made,)))
             await bell.rung()
@@ -76,7 +83,9 @@ class TestNative(IsolatingEngineSuite):
             await engine.prepare(kit.image)
             await engine.create(Spec(command=("true",)))
             os.kill(engine.pid or 0, signal.SIGKILL)
-            ended = await asyncio.wait_for(engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE)
+            ended = await asyncio.wait_for(
+                engine.run(stop=kit.stop, stop_grace=kit.grace), PATIENCE
+            )
             assert ended.lost == "the crun that ran the container was ended by signal 9"
         finally:
             await engine.remove()
@@ -88,7 +97,9 @@ class TestDocker(IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, docker_daemon: DockerDaemon, clean_directory: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return DockerEngine(dataclasses.replace(settings, docker_socket=str(docker_daemon.socket)))
+            return DockerEngine(
+                dataclasses.replace(settings, docker_socket=str(docker_daemon.socket))
+            )
 
         return Kit(make, clean_directory)
 
@@ -99,15 +110,21 @@ class TestPodman(IsolatingEngineSuite):
     @pytest.fixture
     def kit(self, podman_service: PodmanService, clean_directory: Path) -> Kit:
         def make(settings: EngineSettings) -> Engine:
-            return make_engine(dataclasses.replace(settings, podman_socket=str(podman_service.socket)))
+            return make_engine(
+                dataclasses.replace(settings, podman_socket=str(podman_service.socket))
+            )
 
         return Kit(make, clean_directory)
 
 
-async def test_native_on_a_data_directory_that_is_on_an_overlay(own_mounts: None, clean_directory: Path) -> None:
+async def test_native_on_a_data_directory_that_is_on_an_overlay(
+    own_mounts: None, clean_directory: Path
+) -> None:
     for name in ("lower", "upper", "work", "data"):
         (clean_directory / name).mkdir()
-    lower, upper, work, data = (str(clean_directory / name) for name in ("lower", "upper", "work", "data"))
+    lower, upper, work, data = (
+        str(clean_directory / name) for name in ("lower", "upper", "work", "data")
+    )
     linux.mount_overlay(data, lower=[lower], upper=upper, work=work)
     try:
         kit = Kit(NativeEngine, clean_directory / "data")

@@ -1,4 +1,6 @@
-"""Files of collections over HTTP with a real server: cadaver and curl, large bodies in little memory, many writers."""
+"""Files of collections over HTTP with a real server: cadaver and curl, large bodies in little
+memory, many writers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def root(cluster: Cluster) -> str:
 
 
 def new_collection(cluster: Cluster) -> str:
-    answer = curl(cluster, "-X", "POST", "-d", "{}", f"https://{cluster.address}/arvados/v1/collections")
+    answer = curl(
+        cluster, "-X", "POST", "-d", "{}", f"https://{cluster.address}/arvados/v1/collections"
+    )
     return f"https://{cluster.address}/c={json.loads(answer)['uuid']}/"
 
 
@@ -53,7 +57,9 @@ def curl(cluster: Cluster, *arguments: str) -> bytes:
         *arguments,
     ]
     header = f'header = "Authorization: Bearer {token}"\n'
-    done = subprocess.run(command, input=header.encode(), capture_output=True, timeout=120, check=False)
+    done = subprocess.run(
+        command, input=header.encode(), capture_output=True, timeout=120, check=False
+    )
     assert done.returncode == 0, f"curl {arguments}: {done.stderr.decode()} {done.stdout[:300]!r}"
     return done.stdout
 
@@ -61,13 +67,20 @@ def curl(cluster: Cluster, *arguments: str) -> bytes:
 def cadaver(cluster: Cluster, root: str, script: str, home: Path) -> str:
     """What cadaver says to a script of commands."""
     token = cluster.environment["ARVADOS_API_TOKEN"]
-    (home / ".netrc").write_text(f"machine {cluster.address.split(':')[0]} login any password {token}\n")
+    (home / ".netrc").write_text(
+        f"machine {cluster.address.split(':')[0]} login any password {token}\n"
+    )
     (home / ".netrc").chmod(0o600)
     # It asks a person, at a terminal, whether the certificate that the server made is trusted.
     person, terminal = os.openpty()
     environment = {"HOME": str(home), "PATH": os.environ["PATH"], "TERM": "dumb"}
     process = subprocess.Popen(
-        ["cadaver", root], stdin=terminal, stdout=terminal, stderr=terminal, env=environment, cwd=home
+        ["cadaver", root],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        env=environment,
+        cwd=home,
     )
     os.close(terminal)
     said = bytearray()
@@ -87,8 +100,9 @@ def test_cadaver(cluster: Cluster, tmp_path: Path) -> None:
     said = cadaver(
         cluster,
         root,
-        "mkcol notes\nput local.txt notes/a.txt\ncopy notes/a.txt notes/b.txt\nmove notes/b.txt notes/c.txt\n"
-        "lock notes/c.txt\ndiscover notes/c.txt\nunlock notes/c.txt\nls notes\nget notes/c.txt back.txt\n"
+        "mkcol notes\nput local.txt notes/a.txt\ncopy notes/a.txt notes/b.txt\n"
+        "move notes/b.txt notes/c.txt\nlock notes/c.txt\ndiscover notes/c.txt\n"
+        "unlock notes/c.txt\nls notes\nget notes/c.txt back.txt\n"
         "delete notes/a.txt\npropnames notes/c.txt\nmkcol gone\nrmcol gone\nls notes",
         tmp_path,
     )
@@ -99,7 +113,9 @@ def test_cadaver(cluster: Cluster, tmp_path: Path) -> None:
     assert [one["name"] for one in listing["items"]] == ["c.txt"]
 
 
-def test_curl_reads_ranges_listings_and_archives(cluster: Cluster, root: str, tmp_path: Path) -> None:
+def test_curl_reads_ranges_listings_and_archives(
+    cluster: Cluster, root: str, tmp_path: Path
+) -> None:
     curl(cluster, "-T", __file__, f"{root}sub/code.py")
     source = Path(__file__).read_bytes()
     assert curl(cluster, f"{root}sub/code.py") == source
@@ -109,7 +125,9 @@ def test_curl_reads_ranges_listings_and_archives(cluster: Cluster, root: str, tm
     with zipfile.ZipFile(tmp_path / "all.zip") as archive:
         assert archive.read("sub/code.py") == source
     tar = curl(cluster, f"{root}?format=tar")
-    listed = subprocess.run(["tar", "-t"], input=tar, capture_output=True, check=True).stdout.decode()
+    listed = subprocess.run(
+        ["tar", "-t"], input=tar, capture_output=True, check=True
+    ).stdout.decode()
     assert "sub/code.py" in listed.split()
 
 
@@ -132,7 +150,12 @@ def test_many_writers_do_not_lose_files(cluster: Cluster, tmp_path: Path) -> Non
     root = new_collection(cluster)
     (tmp_path / "x").write_text("x")
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: curl(cluster, "-T", str(tmp_path / "x"), f"{root}d/f{number}"), range(40)))
+        list(
+            pool.map(
+                lambda number: curl(cluster, "-T", str(tmp_path / "x"), f"{root}d/f{number}"),
+                range(40),
+            )
+        )
     items = json.loads(curl(cluster, f"{root}d/?format=json"))["items"]
     assert {one["name"] for one in items} == {f"f{number}" for number in range(40)}
 

@@ -1,4 +1,6 @@
-"""Two servers on one PostgreSQL database: whoever asks one of them gets into containers whose tunnel the other has."""
+"""Two servers on one PostgreSQL database: whoever asks one of them gets into containers whose
+tunnel the other has.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,14 @@ from bench.sessions import entered
 from lading.client.api import ApiClient
 from lading.client.environment import Server
 from lading.client.transport import HttpTransport
-from lading.core import sessions
+from lading.core.containers import sessions
 from lading.core.errors import Unavailable
-from lading.supervisor.assignment import Assignment
+from lading.supervisor.container_gateway.outbound import keep_tunnel
 from lading.supervisor.engines import EngineSettings
-from lading.supervisor.gateway.outbound import keep_tunnel
 from lading.supervisor.session import Session
-from tests.api.test_ports import InsideEngine, container
-from tests.supervisor.gateway.entering import gateway_of, stub_running
+from lading.supervisor.supervisor_config import Assignment
+from tests.api.container_access.test_published_ports import InsideEngine, container
+from tests.supervisor.container_gateway.entering import gateway_of, stub_running
 from tests.system.test_servers import Servers, queue, servers
 
 __all__ = ["servers"]
@@ -41,13 +43,16 @@ class Running:
 
 
 @asynccontextmanager
-async def tunnelled(servers: Servers, client: ApiClient, uuid: str, port: int) -> AsyncIterator[Running]:
+async def tunnelled(
+    servers: Servers, client: ApiClient, uuid: str, port: int
+) -> AsyncIterator[Running]:
     """A gateway that listens on `port` reaches out to server 1, as a supervisor does it."""
     certificate = servers.directory.certificate
     token = (await client.action("containers", uuid, "lock"))["supervisor_token"]
     told = Assignment(
         container_uuid=uuid, supervisor_token=token, run_directory="/",
-        cache_directory="/", api_url=f"https://{servers.addresses[1]}", api_ca_file=str(certificate),
+        cache_directory="/", api_url=f"https://{servers.addresses[1]}",
+        api_ca_file=str(certificate),
     )  # fmt: skip
     async with HttpTransport(told.api_url, verify=certificate) as transport:
         session = Session(told, transport)
@@ -60,7 +65,10 @@ async def tunnelled(servers: Servers, client: ApiClient, uuid: str, port: int) -
         keeping = asyncio.create_task(keep_tunnel(told, session, port, said.append))
         try:
             async with asyncio.timeout(PATIENCE):
-                while servers.addresses[1] not in (await client.get("containers", uuid))["gateway_address"]:
+                while (
+                    servers.addresses[1]
+                    not in (await client.get("containers", uuid))["gateway_address"]
+                ):
                     await asyncio.sleep(0.02)
                 yield Running(uuid, server)
         finally:
@@ -80,11 +88,16 @@ async def test_a_session(servers: Servers, tmp_path: Path) -> None:
     data = os.urandom(3 << 20)
     (tmp_path / "data").write_bytes(data)
     async with stub_running(tmp_path) as engine, gateway_of(engine, uuid=uuid, key=key) as gateway:
-        async with tunnelled(servers, client, uuid, gateway.port) as there, entered(there.server, uuid) as ssh:
+        async with (
+            tunnelled(servers, client, uuid, gateway.port) as there,
+            entered(there.server, uuid) as ssh,
+        ):
             done = await ssh.run(f"cat {tmp_path}/data; exit 7", encoding=None)
             assert (done.stdout, done.exit_status) == (data, 7)
         assert (await client.get("containers", uuid))["interactive_session_started"] is True
-        rows = await client.list("logs", filters=[["object_uuid", "=", uuid], ["event_type", "=", "shell"]])
+        rows = await client.list(
+            "logs", filters=[["object_uuid", "=", uuid], ["event_type", "=", "shell"]]
+        )
         # The server that has the tunnel writes it down, once.
         assert len(rows) == 1
 
@@ -108,7 +121,9 @@ async def test_a_session_when_the_other_server_is_gone(servers: Servers, tmp_pat
 async def test_a_published_port(servers: Servers, tmp_path: Path) -> None:
     client = await servers.client(0)
     uuid, key = await waiting(servers, client)
-    engine = InsideEngine(EngineSettings(container_uuid=uuid, run_directory="/", cache_directory=str(tmp_path)))
+    engine = InsideEngine(
+        EngineSettings(container_uuid=uuid, run_directory="/", cache_directory=str(tmp_path))
+    )
     with container() as engine.inside:
         async with (
             gateway_of(engine, uuid=uuid, key=key) as gateway,
@@ -118,7 +133,9 @@ async def test_a_published_port(servers: Servers, tmp_path: Path) -> None:
             url = f"https://{there.server.address}/services/{uuid}-8000/page"
             for token, status in ((there.server.token, 200), ("none", 401)):
                 headers = {"Authorization": f"Bearer {token}"}
-                async with http.post(url, data=b"x" * 100_000, headers=headers, ssl=False) as answer:
+                async with http.post(
+                    url, data=b"x" * 100_000, headers=headers, ssl=False
+                ) as answer:
                     text = await answer.text()
                     assert answer.status == status, text
                     if status == 200:

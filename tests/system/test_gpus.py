@@ -1,4 +1,6 @@
-"""GPUs given to containers, on this machine and through a real Slurm: device files of a tree whose GPUs are none."""
+"""GPUs given to containers, on this machine and through a real Slurm: device files of a tree whose
+GPUs are none.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,17 @@ from typing import Any
 import pytest
 
 from lading.client.blocks import BlockClient
-from lading.core import manifest
+from lading.core.data import manifest
 from lading.testing.devices import make_devices
-from lading.testing.slurm import running_slurm
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.desk import Desk, desk_of
+from tests.system.slurm_cluster import running_slurm
 
 pytestmark = pytest.mark.system
-LOCAL = "Local: {{VCPUs: 4, RAM: 1GiB, GPUDriverVersion: '11.4'}}\nContainers: {{DeviceRoot: {tree}}}\n"
+LOCAL = (
+    "Local: {{VCPUs: 4, RAM: 1GiB, GPUDriverVersion: '11.4'}}\nContainers: {{DeviceRoot: {tree}}}\n"
+)
 SLURM = """
 Containers:
   Dispatcher: slurm
@@ -28,7 +32,9 @@ Containers:
   SLURM: {{PollPeriod: 300ms, NodeDirectory: {node}, HookDirectory: {hooks}}}
 """
 # When it had which device.
-SCRIPT = "cd /dev; echo nvidia[0-9] >/out/who; date +%s%N >>/out/who; sleep 0.3; date +%s%N >>/out/who"
+SCRIPT = (
+    "cd /dev; echo nvidia[0-9] >/out/who; date +%s%N >>/out/who; sleep 0.3; date +%s%N >>/out/who"
+)
 
 
 def tools(cluster: Cluster) -> None:
@@ -44,13 +50,21 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running_cluster(tmp_path_factory.mktemp("cluster") / "data", LOCAL.format(tree=tree)) as running:
+    with running_cluster(
+        tmp_path_factory.mktemp("cluster") / "data", LOCAL.format(tree=tree)
+    ) as running:
         tools(running)
         yield running
 
 
 def gpus(count: int, **more: Any) -> dict[str, Any]:
-    gpu = {"stack": "cuda", "device_count": count, "driver_version": "11.0", "hardware_target": ["8.0"], **more}
+    gpu = {
+        "stack": "cuda",
+        "device_count": count,
+        "driver_version": "11.0",
+        "hardware_target": ["8.0"],
+        **more,
+    }
     return {"runtime_constraints": {"vcpus": 1, "ram": 64 << 20, "gpu": gpu}}
 
 

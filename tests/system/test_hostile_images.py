@@ -1,4 +1,6 @@
-"""Images with hostile members through the whole of it: added, asked for by a request, refused with the reason."""
+"""Images with hostile members through the whole of it: added, asked for by a request, refused with
+the reason.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         ("whiteout", [("d/.wh...", FILE, b"")], "removes nothing below"),
         ("root", [(".", LINK, "{outside}")], "root is not a directory"),
         ("deep", [("d/" * 10_000 + "f", FILE, b"x")], "too long"),
-        ("inside", [("{outside}/x", FILE, b"x"), ("l", LINK, "{outside}"), ("l/y", FILE, b"y")], "cannot be started"),
+        (
+            "inside",
+            [("{outside}/x", FILE, b"x"), ("l", LINK, "{outside}"), ("l/y", FILE, b"y")],
+            "cannot be started",
+        ),
     ],
 )
 def test_a_layer_is_refused_and_nothing_is_written_outside(
@@ -76,7 +82,11 @@ def test_a_layer_is_refused_and_nothing_is_written_outside(
     outside.mkdir()
     (outside / "safe").write_text("safe")
     made = [
-        (path.format(outside=outside), kind, what.format(outside=outside) if isinstance(what, str) else what)
+        (
+            path.format(outside=outside),
+            kind,
+            what.format(outside=outside) if isinstance(what, str) else what,
+        )
         for path, kind, what in members
     ]
     (tmp_path / "image.tar").write_bytes(_image(_tar(*made)))
@@ -90,15 +100,24 @@ def test_a_layer_is_refused_and_nothing_is_written_outside(
 @pytest.mark.parametrize(
     ("archive", "reason"),
     [
-        (_tar(("manifest.json", FILE, b'[{"Config":"../../etc/passwd","Layers":["/etc/passwd"]}]')), "is missing"),
+        (
+            _tar(
+                ("manifest.json", FILE, b'[{"Config":"../../etc/passwd","Layers":["/etc/passwd"]}]')
+            ),
+            "is missing",
+        ),
         (_tar(("manifest.json", LINK, "/etc/passwd")), "neither an image nor a root file system"),
         (_tar(("manifest.json", FILE, gzip.compress(bytes(1 << 20)))), "malformed"),
         (b"no archive" * 1000, "image.tar"),
     ],
 )
-def test_an_archive_that_is_no_image_is_refused(cluster: Cluster, tmp_path: Path, archive: bytes, reason: str) -> None:
+def test_an_archive_that_is_no_image_is_refused(
+    cluster: Cluster, tmp_path: Path, archive: bytes, reason: str
+) -> None:
     (tmp_path / "image.tar").write_bytes(archive)
-    done = cluster.lading("image", "add", str(tmp_path / "image.tar"), "--name", "none:1", check=False)
+    done = cluster.lading(
+        "image", "add", str(tmp_path / "image.tar"), "--name", "none:1", check=False
+    )
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert reason in done.stderr
     assert "root:" not in done.stderr + done.stdout

@@ -1,8 +1,10 @@
-"""Scoped trust (docs/spec/containers, section Tokens): a worker with one container and a hostile root.
+"""Scoped trust (docs/spec/containers, section Tokens): a worker with one container and a hostile
+root.
 
-The test plays both sides against a real server over HTTPS: a dispatcher that locks one of Alice's containers, and the
-machine that gets its assignment. Root on that machine reads everything there is: both tokens, the inputs, the image. It
-then tries, with either token and with none, to read, change and lock what is not its own.
+The test plays both sides against a real server over HTTPS: a dispatcher that locks one of Alice's
+containers, and the machine that gets its assignment. Root on that machine reads everything there
+is: both tokens, the inputs, the image. It then tries, with either token and with none, to read,
+change and lock what is not its own.
 """
 
 from __future__ import annotations
@@ -58,8 +60,16 @@ def _token_of(api: Api, admin: str, email: str) -> str:
         assert status == 200, text
         return json.loads(text)
 
-    user = call("POST", "users", {"user": {"email": email, "username": email.partition("@")[0], "is_active": True}})
-    auth = call("POST", "api_client_authorizations", {"api_client_authorization": {"owner_uuid": user["uuid"]}})
+    user = call(
+        "POST",
+        "users",
+        {"user": {"email": email, "username": email.partition("@")[0], "is_active": True}},
+    )
+    auth = call(
+        "POST",
+        "api_client_authorizations",
+        {"api_client_authorization": {"owner_uuid": user["uuid"]}},
+    )
     return f"v2/{auth['uuid']}/{auth['api_token']}"
 
 
@@ -86,7 +96,9 @@ def scene(cluster: Cluster, request: pytest.FixtureRequest) -> Scene:
         manifest = f". {text.strip()} 0:{len(data)}:{name}\n"
         return ok(token, "POST", "collections", {"collection": {"manifest_text": manifest}})
 
-    def container(token: str, command: str, image: str, mounts: dict[str, Any], **more: Any) -> tuple[str, str]:
+    def container(
+        token: str, command: str, image: str, mounts: dict[str, Any], **more: Any
+    ) -> tuple[str, str]:
         spec = {
             "state": "Committed",
             "priority": 1,
@@ -111,8 +123,12 @@ def scene(cluster: Cluster, request: pytest.FixtureRequest) -> Scene:
     mount = {"/in": {"kind": "collection", "portable_data_hash": input_["portable_data_hash"]}}
     secrets = {"/key": {"kind": "text", "content": SECRET}}
     wanted, mine = container(alice, f"mine{name}", image["portable_data_hash"], mount)
-    _, other = container(alice, f"other{name}", image["portable_data_hash"], {}, secret_mounts=secrets)
-    bobs, foreign = container(bob, f"foreign{name}", bobs_image["portable_data_hash"], {}, secret_mounts=secrets)
+    _, other = container(
+        alice, f"other{name}", image["portable_data_hash"], {}, secret_mounts=secrets
+    )
+    bobs, foreign = container(
+        bob, f"foreign{name}", bobs_image["portable_data_hash"], {}, secret_mounts=secrets
+    )
     locked = ok(dispatcher, "POST", f"containers/{mine}/lock", {})
     supervisor = locked["supervisor_token"]
     auth = ok(supervisor, "GET", f"containers/{mine}/auth")
@@ -143,19 +159,30 @@ def test_it_can_do_its_work(scene: Scene) -> None:
         assert scene.send(scene.own, "GET", f"collections/{pdh}")[0] == 200
 
 
-@pytest.mark.parametrize("action", ["", "/auth", "/secret_mounts", "/lock", "/unlock", "/live/x", "/git_tree"])
+@pytest.mark.parametrize(
+    "action", ["", "/auth", "/secret_mounts", "/lock", "/unlock", "/live/x", "/git_tree"]
+)
 @pytest.mark.parametrize("whose", ["other", "foreign"])
-def test_other_containers_cannot_be_read_changed_or_locked(scene: Scene, whose: str, action: str) -> None:
+def test_other_containers_cannot_be_read_changed_or_locked(
+    scene: Scene, whose: str, action: str
+) -> None:
     uuid = getattr(scene, whose)
     before = _as_admin(scene, f"containers/{uuid}")
     for token in (scene.supervisor, scene.own):
         for method in ("GET", "POST", "PUT", "DELETE"):
             body = {"container": {"state": "Cancelled", "priority": 0}}
-            status, said = scene.send(token, method, f"containers/{uuid}{action}", body if method != "GET" else None)
-            # With the user's rights one sees the user's own containers, and no more of them than that.
+            status, said = scene.send(
+                token, method, f"containers/{uuid}{action}", body if method != "GET" else None
+            )
+            # With the user's rights one sees the user's own containers, and no more of them than
+            # that.
             alices = whose == "other" and token == scene.own and _may_use_api(scene)
             readable = alices and method == "GET" and action == ""
-            assert status in ((200,) if readable else (401, 403, 404, 405, 422)), (method, action, said)
+            assert status in ((200,) if readable else (401, 403, 404, 405, 422)), (
+                method,
+                action,
+                said,
+            )
             assert SECRET not in json.dumps(said)
     assert _as_admin(scene, f"containers/{uuid}") == before
 
@@ -163,8 +190,8 @@ def test_other_containers_cannot_be_read_changed_or_locked(scene: Scene, whose: 
 @pytest.mark.parametrize(
     "path",
     [
-        "users", "api_client_authorizations", "container_requests", "containers", "collections", "groups", "links",
-        "logs", "repositories", "workflows", "credentials", "nodes", "config",
+        "users", "api_client_authorizations", "container_requests", "containers", "collections",
+        "groups", "links", "logs", "repositories", "workflows", "credentials", "nodes", "config",
     ],
 )  # fmt: skip
 def test_lists_show_nothing_to_it(scene: Scene, path: str) -> None:
@@ -192,13 +219,28 @@ def test_collections_of_others_stay_hidden(scene: Scene, what: str) -> None:
 
 def test_requests_cannot_be_made_or_changed(scene: Scene) -> None:
     before = _as_admin(scene, f"container_requests/{scene.request}")
-    assert scene.send(scene.supervisor, "GET", f"container_requests/{scene.request}")[0] in (403, 404)
+    assert scene.send(scene.supervisor, "GET", f"container_requests/{scene.request}")[0] in (
+        403,
+        404,
+    )
     for uuid in (scene.request, scene.others["bob's request"]):
         body = {"container_request": {"priority": 0}}
-        assert scene.send(scene.supervisor, "PUT", f"container_requests/{uuid}", body)[0] in (403, 404)
+        assert scene.send(scene.supervisor, "PUT", f"container_requests/{uuid}", body)[0] in (
+            403,
+            404,
+        )
     theirs = "container_requests/" + scene.others["bob's request"]
-    assert scene.send(scene.own, "PUT", theirs, {"container_request": {"priority": 0}})[0] in (403, 404)
-    made = {"container_request": {"command": ["true"], "container_image": scene.image, "output_path": "/"}}
+    assert scene.send(scene.own, "PUT", theirs, {"container_request": {"priority": 0}})[0] in (
+        403,
+        404,
+    )
+    made = {
+        "container_request": {
+            "command": ["true"],
+            "container_image": scene.image,
+            "output_path": "/",
+        }
+    }
     assert scene.send(scene.supervisor, "POST", "container_requests", made)[0] == 403
     if not _may_use_api(scene):
         assert scene.send(scene.own, "POST", "container_requests", made)[0] == 403
@@ -235,13 +277,17 @@ def test_the_cluster_cannot_be_asked_for_more(scene: Scene) -> None:
 
 
 def test_the_servers_socket_trusts_nobody_for_being_there(scene: Scene) -> None:
-    """Root on the server's own machine may connect; a token is asked for all the same, and files are private."""
+    """Root on the server's own machine may connect; a token is asked for all the same, and files
+    are private.
+    """
     path = scene.cluster.data / "api.sock"
     assert path.stat().st_mode & 0o077 == 0
     assert (scene.cluster.data / "secrets.json").stat().st_mode & 0o077 == 0
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(path))
-        connection.sendall(b"GET /arvados/v1/users HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        connection.sendall(
+            b"GET /arvados/v1/users HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
         answer = connection.makefile("rb").read()
     assert answer.startswith(b"HTTP/1.1 401")
 

@@ -1,4 +1,5 @@
-"""Real MPI over ssh between containers with addresses of their own, through `lading up`; and what goes wrong.
+"""Real MPI over ssh between containers with addresses of their own, through `lading up`; and what
+goes wrong.
 
 The faults marked `long` are run by `make hpc`.
 """
@@ -18,16 +19,16 @@ from pathlib import Path
 
 import pytest
 
-from lading.supervisor.cgroup import Cgroup, find_hierarchy
+from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.machine import mount_table
 from lading.testing.hpc import Rig, until
-from lading.testing.slurm import SlurmCluster, running_slurm
 from tests.reality import need_ipv6, need_program, need_root
 from tests.system.cloud import TYPES, Cloud, running_cloud
 from tests.system.cluster import LADING, Cluster, left_mounts, left_processes, running_cluster
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
 from tests.system.records import Api
+from tests.system.slurm_cluster import SlurmCluster, running_slurm
 
 pytestmark = pytest.mark.system
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(folder / "data", CONFIG) as running:
         # By relative paths, as the documentation has it.
         named = [f"./{Path(one).name}" for one in programs]
-        subprocess.run([LADING, "image", "hpc", *named], cwd=folder, env=running.environment, check=True, timeout=120)
+        subprocess.run(
+            [LADING, "image", "hpc", *named],
+            cwd=folder,
+            env=running.environment,
+            check=True,
+            timeout=120,
+        )
         yield running
     assert left_processes(folder / "data") == []
     assert left_mounts(folder / "data") == set()
@@ -75,12 +82,21 @@ def test_a_ring_an_allreduce_and_the_heat_equation(cluster: Cluster, tmp_path: P
     )
     done = cluster.lading(*gang)
     *ring, closed, summed, heat = done.stdout.splitlines()
-    assert sorted([*ring, closed])[:4] == [f"rank {n} of 4 on container-{n} has token {n + 1}" for n in range(4)]
+    assert sorted([*ring, closed])[:4] == [
+        f"rank {n} of 4 on container-{n} has token {n + 1}" for n in range(4)
+    ]
     assert "ring closed with token 4" in done.stdout
     serial = sum(n * n for n in range(1, 12346))
-    assert (summed, heat) == (f"4 ranks: {serial}, serial: {serial}", "4 ranks, 1000 cells, 300 steps")
+    assert (summed, heat) == (
+        f"4 ranks: {serial}, serial: {serial}",
+        "4 ranks, 1000 cells, 300 steps",
+    )
     single = [str(cluster.data.parent / "heat"), str(tmp_path / "field"), "1000", "300"]
-    subprocess.run(["mpirun", "--allow-run-as-root", "-np", "1", *single], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["mpirun", "--allow-run-as-root", "-np", "1", *single],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     assert (tmp_path / "out" / "field").read_bytes() == (tmp_path / "field").read_bytes()
     again = cluster.lading(*(word.replace("/out", "/again") for word in gang))
     assert "reused" in again.stderr
@@ -91,12 +107,16 @@ def test_a_ring_an_allreduce_and_the_heat_equation(cluster: Cluster, tmp_path: P
 def test_the_wheel_alone_brings_the_daemon(tmp_path: Path) -> None:
     """`lading hpc daemon` in a Python where nothing but the wheel is installed."""
     source, python = tmp_path / "source", tmp_path / "bare" / "bin" / "python"
-    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__"))
+    shutil.copytree(
+        ROOT / "src", source / "src", ignore=shutil.ignore_patterns("*.egg-info", "__pycache__")
+    )
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     alone = ["--no-deps", "--no-index"]
-    subprocess.run([*pip, "wheel", *alone, "--no-build-isolation", "-w", tmp_path, source], check=True)
+    subprocess.run(
+        [*pip, "wheel", *alone, "--no-build-isolation", "-w", tmp_path, source], check=True
+    )
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
     wheel = next(tmp_path.glob("lading-*.whl"))
     subprocess.run([*pip, "--python", python, "install", *alone, f"{wheel}[hpc]"], check=True)
@@ -120,12 +140,18 @@ def test_another_number_of_ranks_is_another_computation(cluster: Cluster) -> Non
 
 
 @pytest.mark.long
-def test_every_rank_gets_parameters_and_files_and_its_results_are_kept(cluster: Cluster, tmp_path: Path) -> None:
+def test_every_rank_gets_parameters_and_files_and_its_results_are_kept(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     (tmp_path / "mesh.txt").write_text("mesh\n")
-    script = 'echo "$WORLD_RANK of $WORLD_SIZE: $STEPS" | cat - /hpcaas/files/mesh.txt > /hpcaas/results/r'
+    script = (
+        'echo "$WORLD_RANK of $WORLD_SIZE: $STEPS" '
+        "| cat - /hpcaas/files/mesh.txt > /hpcaas/results/r"
+    )
     cluster.lading(
-        "hpc", "run", "--size", "3", "--launcher", "all", "--param", "STEPS=5", "--file", str(tmp_path / "mesh.txt"),
-        "--output", str(tmp_path / "out"), "--", "sh", "-c", script,
+        "hpc", "run", "--size", "3", "--launcher", "all", "--param", "STEPS=5",
+        "--file", str(tmp_path / "mesh.txt"), "--output", str(tmp_path / "out"),
+        "--", "sh", "-c", script,
     )  # fmt: skip
     for rank in range(3):
         kept = (tmp_path / f"out/ranks/{rank}/results/r").read_text()
@@ -139,7 +165,10 @@ def test_a_gang_through_slurm_is_one_job(tmp_path_factory: pytest.TempPathFactor
         need_program(program)
     root = tmp_path_factory.mktemp("slurm")
     with running_slurm(root / "slurm", nodes=2, vcpus=4, ram=4000) as slurm:
-        config = f"Containers: {{Dispatcher: slurm, ReserveExtraRAM: 0, SLURM: {{NodeDirectory: {root / 'node'}}}}}\n"
+        config = (
+            "Containers: {Dispatcher: slurm, ReserveExtraRAM: 0, "
+            f"SLURM: {{NodeDirectory: {root / 'node'}}}}}\n"
+        )
         with running_cluster(root / "data", config, slurm.environment) as cluster:
             cluster.lading("image", "hpc")
             gang = (
@@ -154,7 +183,11 @@ def test_a_gang_through_slurm_is_one_job(tmp_path_factory: pytest.TempPathFactor
                 'echo "$OMPI_COMM_WORLD_RANK"; sleep 3',
             )
             with subprocess.Popen(
-                [LADING, *gang], env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                [LADING, *gang],
+                env=cluster.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
             ) as process:
                 until(lambda: bool(slurm.jobs()))
                 shown = slurm.run("scontrol", "show", "job", slurm.jobs()[0].split()[0])
@@ -165,15 +198,24 @@ def test_a_gang_through_slurm_is_one_job(tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(params=["127.0.0.1"])
-def spread(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[SlurmCluster, Cluster]]:
-    """Three nodes of Slurm, of which none can hold two ranks of two CPUs; the parameter is their address."""
+def spread(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[tuple[SlurmCluster, Cluster]]:
+    """Three nodes of Slurm, of which none can hold two ranks of two CPUs; the parameter is their
+    address.
+    """
     need_root()
     if ":" in request.param:
         need_ipv6()
     for program in ("slurmctld", "slurmd", "munged", "mpirun", "sshd", "crun", "bridge"):
         need_program(program)
-    with running_slurm(tmp_path / "slurm", nodes=3, vcpus=2, ram=4000, address=request.param) as slurm:
-        config = f"Containers: {{Dispatcher: slurm, ReserveExtraRAM: 0, SLURM: {{NodeDirectory: {tmp_path}/node}}}}\n"
+    with running_slurm(
+        tmp_path / "slurm", nodes=3, vcpus=2, ram=4000, address=request.param
+    ) as slurm:
+        config = (
+            "Containers: {Dispatcher: slurm, ReserveExtraRAM: 0, "
+            f"SLURM: {{NodeDirectory: {tmp_path}/node}}}}\n"
+        )
         with running_cluster(tmp_path / "data", config, slurm.environment) as cluster:
             cluster.lading("image", "hpc")
             yield slurm, cluster
@@ -188,20 +230,36 @@ SPREAD = ("hpc", "run", "--size", "3", "--vcpus", "2", "--no-reuse")
 
 @pytest.mark.long
 @pytest.mark.parametrize("spread", ["127.0.0.1", "::1"], indirect=True)
-def test_a_gang_over_several_nodes_of_slurm(spread: tuple[SlurmCluster, Cluster], tmp_path: Path) -> None:
+def test_a_gang_over_several_nodes_of_slurm(
+    spread: tuple[SlurmCluster, Cluster], tmp_path: Path
+) -> None:
     slurm, cluster = spread
     script = "touch w$OMPI_COMM_WORLD_RANK; echo r > /hpcaas/results/r; hostname; sleep 2"
     command = [LADING, *SPREAD, "--output", str(tmp_path / "out"), "--", "sh", "-c", script]
     with subprocess.Popen(
-        command, env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        env=cluster.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
         until(lambda: any("RUNNING" in job for job in slurm.jobs()))
         shown = slurm.run("scontrol", "show", "job", slurm.jobs()[0].split()[0])
         said, _ = process.communicate(timeout=120)
     assert {"NumNodes=3", "NumTasks=3", "CPUs/Task=2"} <= set(shown.split())
-    assert (process.returncode, sorted(said.split())) == (0, sorted(2 * ["container-0", "container-1", "container-2"]))
-    files = {str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file()}
-    assert files == {*(f"w{rank}" for rank in range(6)), *(f"ranks/{rank}/results/r" for rank in range(3))}
+    assert (process.returncode, sorted(said.split())) == (
+        0,
+        sorted(2 * ["container-0", "container-1", "container-2"]),
+    )
+    files = {
+        str(one.relative_to(tmp_path / "out"))
+        for one in (tmp_path / "out").rglob("*")
+        if one.is_file()
+    }
+    assert files == {
+        *(f"w{rank}" for rank in range(6)),
+        *(f"ranks/{rank}/results/r" for rank in range(3)),
+    }
 
 
 @pytest.mark.long
@@ -220,7 +278,11 @@ def test_what_goes_wrong_with_a_gang_over_several_nodes(
         f"touch r$OMPI_COMM_WORLD_RANK; sleep {9 if what == 'supervisor' else 60}",
     ]
     with subprocess.Popen(
-        command, env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        env=cluster.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
         until(lambda: len(list((tmp_path / "node").glob("annex/*/mounts/*/r*"))) == 4)
         if what == "cancel":
@@ -238,11 +300,15 @@ def test_what_goes_wrong_with_a_gang_over_several_nodes(
 
 
 def _of(cluster: Cluster, words: str) -> list[int]:
-    """Processes with these words in their command line that belong to Slurm's jobs for a cluster."""
+    """Processes with these words in their command line that belong to Slurm's jobs for a
+    cluster.
+    """
     mine = f"SLURM_CONF={cluster.around['SLURM_CONF']}"
     pids = sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     return [
-        pid for pid in pids if words in _command_line(pid) and (words.startswith("sleep") or mine in _surroundings(pid))
+        pid
+        for pid in pids
+        if words in _command_line(pid) and (words.startswith("sleep") or mine in _surroundings(pid))
     ]
 
 
@@ -257,7 +323,14 @@ def _surroundings(pid: int) -> list[str]:
 def test_gangs_of_the_docker_engine(docker_daemon: DockerDaemon, tmp_path: Path) -> None:
     _gangs_of(f"RuntimeEngine: docker, DockerSocket: {docker_daemon.socket}", tmp_path)
     for kind in ("ps -aq", "network ls -q"):
-        listed = ["docker", "-H", f"unix://{docker_daemon.socket}", *kind.split(), "--filter", "label=lading.gang"]
+        listed = [
+            "docker",
+            "-H",
+            f"unix://{docker_daemon.socket}",
+            *kind.split(),
+            "--filter",
+            "label=lading.gang",
+        ]
         assert subprocess.run(listed, capture_output=True, check=True).stdout == b""
 
 
@@ -272,12 +345,29 @@ def test_a_gang_on_a_vm_of_a_cloud(tmp_path: Path) -> None:
     need_root()
     for program in ("mpirun", "sshd", "ip", "unshare", "nsenter", "crun"):
         need_program(program)
-    large = {"ProviderType": "t3.xlarge", "VCPUs": 8, "RAM": "3GiB", "IncludedScratch": "20GiB", "Price": 0.4}
+    large = {
+        "ProviderType": "t3.xlarge",
+        "VCPUs": 8,
+        "RAM": "3GiB",
+        "IncludedScratch": "20GiB",
+        "Price": 0.4,
+    }
     with running_cloud(tmp_path, types={**TYPES, "large": large}, MaxInstances=2) as cloud:
         cloud.start()
         cloud.cluster.lading("image", "hpc")
         script = 'echo "$OMPI_COMM_WORLD_RANK $(hostname)"; echo r > /hpcaas/results/r'
-        gang = ("hpc", "run", "--size", "4", "--output", str(tmp_path / "out"), "--", "sh", "-c", script)
+        gang = (
+            "hpc",
+            "run",
+            "--size",
+            "4",
+            "--output",
+            str(tmp_path / "out"),
+            "--",
+            "sh",
+            "-c",
+            script,
+        )
         done = cloud.cluster.lading(*gang)
         assert sorted(done.stdout.splitlines()) == [f"{rank} container-{rank}" for rank in range(4)]
         assert (tmp_path / "out/ranks/3/results/r").read_text() == "r\n"
@@ -303,11 +393,17 @@ def clouded(tmp_path: Path) -> Iterator[Cloud]:
 
 @pytest.mark.long
 def test_a_gang_over_several_vms_of_a_cloud(clouded: Cloud, tmp_path: Path) -> None:
-    """It waits for three VMs, its dispatcher is killed meanwhile, and all VMs go when it has ended."""
+    """It waits for three VMs, its dispatcher is killed meanwhile, and all VMs go when it has
+    ended.
+    """
     script = "touch w$OMPI_COMM_WORLD_RANK; echo r > /hpcaas/results/r; hostname; sleep 9"
     command = [LADING, *SPREAD, "--output", str(tmp_path / "out"), "--", "sh", "-c", script]
     with subprocess.Popen(
-        command, env=clouded.cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        env=clouded.cluster.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         until(lambda: len(_written(clouded)) == 6, patience=120)
         clouded.stop(signal.SIGKILL)
@@ -317,8 +413,15 @@ def test_a_gang_over_several_vms_of_a_cloud(clouded: Cloud, tmp_path: Path) -> N
         0,
         sorted(2 * ["container-0", "container-1", "container-2"]),
     ), told
-    files = {str(one.relative_to(tmp_path / "out")) for one in (tmp_path / "out").rglob("*") if one.is_file()}
-    assert files == {*(f"w{rank}" for rank in range(6)), *(f"ranks/{rank}/results/r" for rank in range(3))}
+    files = {
+        str(one.relative_to(tmp_path / "out"))
+        for one in (tmp_path / "out").rglob("*")
+        if one.is_file()
+    }
+    assert files == {
+        *(f"w{rank}" for rank in range(6)),
+        *(f"ranks/{rank}/results/r" for rank in range(3)),
+    }
     assert (clouded.ec2.started, clouded.ec2.most) == (3, 3)
 
 
@@ -326,9 +429,21 @@ def test_a_gang_over_several_vms_of_a_cloud(clouded: Cloud, tmp_path: Path) -> N
 @pytest.mark.parametrize("what", ["cancel", "machine", "supervisor"])
 def test_what_goes_wrong_with_a_gang_over_several_vms(clouded: Cloud, what: str) -> None:
     seconds = 9 if what == "supervisor" else 60
-    command = [LADING, *SPREAD[:-1], "--json", "--", "sh", "-c", f"touch w$OMPI_COMM_WORLD_RANK; sleep {seconds}"]
+    command = [
+        LADING,
+        *SPREAD[:-1],
+        "--json",
+        "--",
+        "sh",
+        "-c",
+        f"touch w$OMPI_COMM_WORLD_RANK; sleep {seconds}",
+    ]
     with subprocess.Popen(
-        command, env=clouded.cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command,
+        env=clouded.cluster.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as process:
         until(lambda: len(_written(clouded)) == 6, patience=120)
         if what == "cancel":
@@ -347,7 +462,9 @@ def test_what_goes_wrong_with_a_gang_over_several_vms(clouded: Cloud, what: str)
 
 def _written(cloud: Cloud) -> list[Path]:
     """The files that the command has made on all VMs."""
-    return [path for kind in ("run", "annex") for path in _below(cloud, f"{kind}/*/mounts/*/w[0-9]")]
+    return [
+        path for kind in ("run", "annex") for path in _below(cloud, f"{kind}/*/mounts/*/w[0-9]")
+    ]
 
 
 def _of_annexes(cloud: Cloud) -> list[str]:
@@ -373,19 +490,38 @@ def _holders(lock: Path) -> list[int]:
 
 
 def _gangs_of(engine: str, root: Path) -> None:
-    """A gang runs to its end; a second one is ended with its supervisor, runs again and is cancelled."""
+    """A gang runs to its end; a second one is ended with its supervisor, runs again and is
+    cancelled.
+    """
     for program in ("mpirun", "sshd"):
         need_program(program)
     config = CONFIG.replace("Containers: {", f"Containers: {{{engine}, ")
     with running_cluster(root / "data", config) as cluster:
         cluster.lading("image", "hpc")
         script = 'echo "$OMPI_COMM_WORLD_RANK $(hostname)"; echo r > /hpcaas/results/r'
-        done = cluster.lading("hpc", "run", "--size", "3", "--output", str(root / "out"), "--", "sh", "-c", script)
+        done = cluster.lading(
+            "hpc", "run", "--size", "3", "--output", str(root / "out"), "--", "sh", "-c", script
+        )
         assert sorted(done.stdout.splitlines()) == [f"{rank} container-{rank}" for rank in range(3)]
         assert (root / "out/ranks/2/results/r").read_text() == "r\n"
-        gang = ("hpc", "run", "--json", "--no-reuse", "--size", "2", "--", "sh", "-c", "touch here; sleep 60")
+        gang = (
+            "hpc",
+            "run",
+            "--json",
+            "--no-reuse",
+            "--size",
+            "2",
+            "--",
+            "sh",
+            "-c",
+            "touch here; sleep 60",
+        )
         with subprocess.Popen(
-            [LADING, *gang], env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            [LADING, *gang],
+            env=cluster.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         ) as process:
             until(lambda: bool(list(cluster.data.glob("run/*/mounts/*/here"))))
             os.kill(cluster.pids("supervisor")[0], signal.SIGKILL)
@@ -423,18 +559,24 @@ class Running:
         said, _ = self.process.communicate(timeout=120)
         outcome: dict[str, object] = json.loads(said)
         until(lambda: not list((self.cluster.data / "run").glob("*-dz642-*")))
-        assert not any(Cgroup(find_hierarchy(mount_table()), str(outcome["container_uuid"])).processes())
+        assert not any(
+            Cgroup(find_hierarchy(mount_table()), str(outcome["container_uuid"])).processes()
+        )
         return outcome
 
     def kept(self, outcome: dict[str, object]) -> set[str]:
         """The files of the output."""
-        listed = json.loads(self.cluster.lading("ls", "--json", "--recursive", str(outcome["output"])).stdout)
+        listed = json.loads(
+            self.cluster.lading("ls", "--json", "--recursive", str(outcome["output"])).stdout
+        )
         return {str(one["path"]) for one in listed}
 
 
 def _command_line(pid: int) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     except OSError:
         return ""
 
@@ -445,9 +587,25 @@ def busy(cluster: Cluster) -> Iterator[Callable[..., Running]]:
     started: list[subprocess.Popen[str]] = []
 
     def start(seconds: str) -> Running:
-        command = [LADING, "hpc", "run", "--json", "--no-reuse", "--size", "3", "--", "sh", "-c", BUSY % seconds]
+        command = [
+            LADING,
+            "hpc",
+            "run",
+            "--json",
+            "--no-reuse",
+            "--size",
+            "3",
+            "--",
+            "sh",
+            "-c",
+            BUSY % seconds,
+        ]
         process = subprocess.Popen(
-            command, env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command,
+            env=cluster.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
         started.append(process)
         until(lambda: len(list(cluster.data.glob("run/*/mounts/*/rank-[0-2]"))) == 3)
@@ -461,7 +619,9 @@ def busy(cluster: Cluster) -> Iterator[Callable[..., Running]]:
 
 
 @pytest.mark.long
-def test_kill_9_of_a_rank_ends_the_gang_and_keeps_what_there_is(busy: Callable[..., Running]) -> None:
+def test_kill_9_of_a_rank_ends_the_gang_and_keeps_what_there_is(
+    busy: Callable[..., Running],
+) -> None:
     gang = busy("60")
     os.kill(gang.processes("sleep 60")[-1], signal.SIGKILL)
     outcome = gang.end()
@@ -500,7 +660,9 @@ def test_kill_9_of_a_container_ends_the_gang(busy: Callable[..., Running]) -> No
 
 
 @pytest.mark.long
-def test_kill_9_of_the_conductor_runs_the_gang_again(busy: Callable[..., Running], cluster: Cluster) -> None:
+def test_kill_9_of_the_conductor_runs_the_gang_again(
+    busy: Callable[..., Running], cluster: Cluster
+) -> None:
     gang = busy("4")
     first = gang.uuid
     os.kill(gang.processes("lading.hpc.conductor")[0], signal.SIGKILL)
@@ -508,7 +670,7 @@ def test_kill_9_of_the_conductor_runs_the_gang_again(busy: Callable[..., Running
     assert (outcome["state"], outcome["exit_code"]) == ("Complete", 0)
     assert outcome["container_uuid"] != first
     lost = Api(cluster).get(f"containers/{first}")
-    assert (lost["state"], lost["runtime_status"]["failure"]) == ("Cancelled", "infrastructure")
+    assert (lost["state"], lost["runtime_status"]["failure"]) == ("Cancelled", "node")
     # What there was of the first attempt is in the trash, as of any container that was cancelled.
     filters = [["name", "=", f"output for {first}"]]
     (kept,) = Api(cluster).get("collections", filters=filters, include_trash=True)["items"]
@@ -517,7 +679,9 @@ def test_kill_9_of_the_conductor_runs_the_gang_again(busy: Callable[..., Running
 
 
 @pytest.mark.long
-def test_kill_9_of_the_supervisor_runs_the_gang_again(busy: Callable[..., Running], cluster: Cluster) -> None:
+def test_kill_9_of_the_supervisor_runs_the_gang_again(
+    busy: Callable[..., Running], cluster: Cluster
+) -> None:
     gang = busy("4")
     first = gang.uuid
     os.kill(cluster.pids("supervisor")[0], signal.SIGKILL)
@@ -530,11 +694,16 @@ def test_kill_9_of_the_supervisor_runs_the_gang_again(busy: Callable[..., Runnin
 def test_a_network_cut_between_ranks_ends_the_gang(busy: Callable[..., Running]) -> None:
     gang = busy("60")
     conductor = gang.processes("lading.hpc.conductor")[0]
-    subprocess.run(["nsenter", "--net", f"--target={conductor}", "ip", "link", "set", "rank2", "down"], check=True)
+    subprocess.run(
+        ["nsenter", "--net", f"--target={conductor}", "ip", "link", "set", "rank2", "down"],
+        check=True,
+    )
     outcome = gang.end()
     assert outcome["state"] == "Complete"
     assert outcome["exit_code"] != 0
-    assert {"rank-0", "rank-1", "rank-2", "ranks/0/results/r", "ranks/1/results/r"} <= gang.kept(outcome)
+    assert {"rank-0", "rank-1", "rank-2", "ranks/0/results/r", "ranks/1/results/r"} <= gang.kept(
+        outcome
+    )
 
 
 @pytest.mark.long

@@ -1,4 +1,6 @@
-"""Containers that have IPv6 addresses and no others: ssh, host file and Open MPI between them. `make hpc` runs it."""
+"""Containers that have IPv6 addresses and no others: ssh, host file and Open MPI between them.
+`make hpc` runs it.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ import pytest
 from lading.client.images.from_host import this_host
 from lading.client.images.hpc import INIT, build_hpc
 from lading.core.errors import Unavailable
-from lading.hpc.caller import Caller
 from lading.hpc.credentials import Identity, make_identity, make_ssh_keys
+from lading.hpc.daemon_client import Caller
 from lading.hpc.package import write_package
 from tests.reality import need_ipv6, need_program, need_root
 
@@ -67,9 +69,24 @@ class Container:
             "TLS_PRIVATE_KEY": self.identity.key,
             "AUTHORIZATION": self.identity.authorization,
         }
-        alone = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "sh", "-c", script]
+        alone = [
+            "unshare",
+            "--net",
+            "--mount",
+            "--uts",
+            "--ipc",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            script,
+        ]
         process = subprocess.Popen(
-            alone, env={"PATH": os.environ["PATH"], **secrets}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            alone,
+            env={"PATH": os.environ["PATH"], **secrets},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
         )
         try:
             assert process.stdout is not None
@@ -115,12 +132,16 @@ def image(tmp_path: Path) -> Path:
     daemon = io.BytesIO()
     write_package(daemon)
     (tmp_path / "layers").mkdir()
-    build_hpc([str(program)], tmp_path / "layers", host=this_host(os.environ), daemon=daemon.getvalue())
+    build_hpc(
+        [str(program)], tmp_path / "layers", host=this_host(os.environ), daemon=daemon.getvalue()
+    )
     root.mkdir()
-    for layer in sorted((tmp_path / "layers").glob("*.tar"), key=lambda one: one.name == "cluster.tar"):
+    for layer in sorted(
+        (tmp_path / "layers").glob("*.tar"), key=lambda one: one.name == "cluster.tar"
+    ):
         if layer.name != "image.tar":
             with tarfile.open(layer) as opened:
-                opened.extractall(root, filter="fully_trusted")
+                _extract(opened, root)
     for name in ("proc", "sys", "dev", "run", "tmp"):
         (root / name).mkdir(exist_ok=True)
     return root
@@ -138,7 +159,9 @@ def bridge() -> Iterator[None]:
 
 
 def test_mpi_over_ipv6_alone(image: Path, bridge: None, tmp_path: Path) -> None:
-    containers = [Container(rank, make_identity(f"c{rank}", now=datetime.now(UTC))) for rank in range(3)]
+    containers = [
+        Container(rank, make_identity(f"c{rank}", now=datetime.now(UTC))) for rank in range(3)
+    ]
     with ExitStack() as stack:
         callers = []
         for one in containers:
@@ -154,13 +177,16 @@ def test_mpi_over_ipv6_alone(image: Path, bridge: None, tmp_path: Path) -> None:
 
 async def _mpirun(callers: list[Caller]) -> tuple[dict[str, Any], str]:
     keys = make_ssh_keys()
-    addresses = {str(rank): one.host if rank % 2 else f"[{one.host}]:22" for rank, one in enumerate(callers)}
+    addresses = {
+        str(rank): one.host if rank % 2 else f"[{one.host}]:22" for rank, one in enumerate(callers)
+    }
     async with asyncio.timeout(120):
         for rank, one in enumerate(callers):
             settings: dict[str, object] = {
                 "worldRank": rank, "worldSize": len(callers), "sshAddresses": addresses,
                 "sshPrivateKey": keys.private, "sshPublicKey": keys.public, "codeName": "/bin/sh",
-                "codeArguments": ["-c", "mpirun hostname && mpirun allreduce 12345"], "childFailurePolicy": "direct",
+                "codeArguments": ["-c", "mpirun hostname && mpirun allreduce 12345"],
+                "childFailurePolicy": "direct",
             }  # fmt: skip
             await _when_up(one)
             await one.tell("/v1/daemon-configuration", {"daemonParameters": settings})
@@ -182,3 +208,11 @@ async def _when_up(one: Caller) -> None:
             await asyncio.sleep(0.05)
         else:
             return
+
+
+def _extract(archive: tarfile.TarFile, root: Path) -> None:
+    # Python 3.11.3 and older has no filters; the archive is ours.
+    if hasattr(tarfile, "fully_trusted_filter"):
+        archive.extractall(root, filter="fully_trusted")
+    else:
+        archive.extractall(root)

@@ -1,4 +1,6 @@
-"""What a command writes, while it runs and afterwards, in two attempts: `logs -f`, ranges and server-sent events."""
+"""What a command writes, while it runs and afterwards, in two attempts: `logs -f`, ranges and
+server-sent events.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ class Log:
     def get(self, *more: str) -> tuple[int, str]:
         """Status and body."""
         done = subprocess.run(
-            [*self.command, "-w", "\n%{http_code}", *more], capture_output=True, text=True, check=False
+            [*self.command, "-w", "\n%{http_code}", *more], capture_output=True, text=True,
+            check=False,
         )  # fmt: skip
         body, _, status = done.stdout.rpartition("\n")
         return int(status), body
@@ -65,7 +68,9 @@ async def test_two_attempts(cluster: Cluster, desk: Desk) -> None:
     following = subprocess.Popen(
         [LADING, "request", "logs", "-f", uuid], env=cluster.environment, stdout=pipe, text=True
     )
-    events = subprocess.Popen([*log.command, "-H", "Accept: text/event-stream"], stdout=pipe, text=True)
+    events = subprocess.Popen(
+        [*log.command, "-H", "Accept: text/event-stream"], stdout=pipe, text=True
+    )
     whole = await until_written(log)
     assert following.stdout is not None
     early = await asyncio.wait_for(asyncio.to_thread(following.stdout.readline), PATIENCE)

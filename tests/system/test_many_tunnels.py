@@ -1,4 +1,6 @@
-"""What one server bears: a thousand tunnels with a WebSocket through each, a gigabyte through a forwarded port."""
+"""What one server bears: a thousand tunnels with a WebSocket through each, a gigabyte through a
+forwarded port.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,11 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from lading.core import sessions
+from lading.core.containers import sessions
 from lading.supervisor.engines import EngineSettings
-from tests.api.test_ports import InsideEngine, container
+from tests.api.container_access.test_published_ports import InsideEngine, container
 from tests.reality import need_program, need_root
-from tests.supervisor.gateway.entering import gateway_of
+from tests.supervisor.container_gateway.entering import gateway_of
 from tests.system.cluster import LADING, free_address, running_cluster
 from tests.system.desk import desk_of
 from tests.system.test_forwarding import tunnelled
@@ -31,7 +33,9 @@ logger = logging.getLogger(__name__)
 pytestmark = [pytest.mark.system, pytest.mark.long]
 TUNNELS, AT_ONCE, ROUNDS = 1000, 10, 3
 MEMORY = 320 << 20
-"""What these may add to the server, in bytes: a third of a mebibyte for each tunnel, with TLS at both ends."""
+"""What these may add to the server, in bytes: a third of a mebibyte for each tunnel, with TLS at
+both ends.
+"""
 PORT, PATIENCE = 8000, 180.0
 SIZE, PIECE = 1_000_000_000, 1 << 18
 SERVE = """
@@ -80,8 +84,13 @@ def memory(pid: int) -> int:
 
 
 async def test_a_thousand_tunnels_at_once(servers: Servers) -> None:
-    """Each container has a tunnel of its own, and a WebSocket through it to its published port: all open together."""
-    client, (server, address) = await servers.client(1), (servers.processes[1], servers.addresses[1])
+    """Each container has a tunnel of its own, and a WebSocket through it to its published port: all
+    open together.
+    """
+    client, (server, address) = (
+        await servers.client(1),
+        (servers.processes[1], servers.addresses[1]),
+    )
     before = memory(server.pid)
     uuids, gate = await queue(client, TUNNELS), asyncio.Semaphore(AT_ONCE)
     async with contextlib.AsyncExitStack() as stack:
@@ -93,7 +102,9 @@ async def test_a_thousand_tunnels_at_once(servers: Servers) -> None:
 
         async def open_one(uuid: str) -> aiohttp.ClientWebSocketResponse:
             async with gate:
-                engine = InsideEngine(EngineSettings(container_uuid=uuid, run_directory="/", cache_directory="/"))
+                engine = InsideEngine(
+                    EngineSettings(container_uuid=uuid, run_directory="/", cache_directory="/")
+                )
                 engine.inside = inside
                 key = sessions.container_key(servers.secrets.system_root_token, uuid)
                 gateway = await stack.enter_async_context(gateway_of(engine, uuid=uuid, key=key))
@@ -102,9 +113,12 @@ async def test_a_thousand_tunnels_at_once(servers: Servers) -> None:
                 async with asyncio.timeout(PATIENCE):
                     while True:
                         try:
-                            return await stack.enter_async_context(http.ws_connect(url, headers=headers))
+                            return await stack.enter_async_context(
+                                http.ws_connect(url, headers=headers)
+                            )
                         except aiohttp.WSServerHandshakeError as refused:
-                            # All the supervisors are in this one process, which may not answer in time.
+                            # All the supervisors are in this one process, which may not answer in
+                            # time.
                             if refused.status != 503:
                                 raise
                         await asyncio.sleep(0.5)
@@ -121,14 +135,18 @@ async def test_a_thousand_tunnels_at_once(servers: Servers) -> None:
 
         began = time.monotonic()
         for number in range(ROUNDS):
-            await asyncio.gather(*(echo(uuid, one, number) for uuid, one in zip(uuids, sockets, strict=True)))
+            await asyncio.gather(
+                *(echo(uuid, one, number) for uuid, one in zip(uuids, sockets, strict=True))
+            )
         took, grown = time.monotonic() - began, memory(server.pid) - before
         logger.info(f"opened in {opened:.1f} s, echoed in {took / ROUNDS:.2f} s, {grown >> 20} MiB")
         assert grown < MEMORY
 
 
 async def test_a_gigabyte_through_a_port(tmp_path: Path) -> None:
-    """Sent and received at the same time, through OpenSSH, `lading shell`, the server and the tunnel."""
+    """Sent and received at the same time, through OpenSSH, `lading shell`, the server and the
+    tunnel.
+    """
     need_root()
     for program in ("crun", "ssh"):
         need_program(program)
@@ -137,13 +155,17 @@ async def test_a_gigabyte_through_a_port(tmp_path: Path) -> None:
         cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "python3")
         async with desk_of(cluster, limit=600.0) as desk:
             amounts = {"vcpus": 1, "ram": 256 << 20}
-            uuid = await desk.submit(f"exec python3 -c '{ECHO.format(port=PORT)}'", runtime_constraints=amounts)
+            uuid = await desk.submit(
+                f"exec python3 -c '{ECHO.format(port=PORT)}'", runtime_constraints=amounts
+            )
             await desk.until(uuid, "Running")
             server = cluster.pids("server")[0]
             port = free_address().rpartition(":")[2]
             command = [LADING, "shell", "--wait", "-N", "-L", f"{port}:localhost:{PORT}", uuid]
             null = subprocess.DEVNULL
-            forwarding = subprocess.Popen(command, env=cluster.environment, stdin=null, stdout=null, stderr=null)
+            forwarding = subprocess.Popen(
+                command, env=cluster.environment, stdin=null, stdout=null, stderr=null
+            )
             try:
                 async with connection(int(port)) as (reader, writer):
                     before, began = memory(server), time.monotonic()
@@ -160,7 +182,9 @@ async def test_a_gigabyte_through_a_port(tmp_path: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def connection(port: int) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connection(
+    port: int,
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """To the port of the container, once something there answers."""
     async with contextlib.AsyncExitStack() as stack:
         async with asyncio.timeout(PATIENCE):

@@ -1,4 +1,6 @@
-"""The store as a directory: a real mount of a real server, read by ordinary programs, killed, left without a server."""
+"""The store as a directory: a real mount of a real server, read by ordinary programs, killed, left
+without a server.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of several blocks, many small ones, names that are hard to write, an empty directory."""
+    """A file of several blocks, many small ones, names that are hard to write, an empty
+    directory.
+    """
     root = tmp_path_factory.mktemp("source")
     chance = random.Random(4)
     (root / "big").write_bytes(chance.randbytes(70 << 20))
@@ -59,15 +63,25 @@ def pdh(cluster: Cluster, source: Path) -> str:
 
 
 @contextmanager
-def mounted(cluster: Cluster, root: Path, *options: str, apart: bool = False) -> Iterator[tuple[Path, int]]:
+def mounted(
+    cluster: Cluster, root: Path, *options: str, apart: bool = False
+) -> Iterator[tuple[Path, int]]:
     """A mount in the background, with a cache of its own, and the number of its process.
 
     `apart`: the server lends it no files, as if it was on another machine.
     """
     place = root / "mount"
     place.mkdir(exist_ok=True)
-    here = replace(cluster, environment=cluster.environment | {"LADING_DATA": ""}) if apart else cluster
-    answer = json.loads(here.lading("mount", str(place), "--cache-dir", str(root / "cache"), "--json", *options).stdout)
+    here = (
+        replace(cluster, environment=cluster.environment | {"LADING_DATA": ""})
+        if apart
+        else cluster
+    )
+    answer = json.loads(
+        here.lading(
+            "mount", str(place), "--cache-dir", str(root / "cache"), "--json", *options
+        ).stdout
+    )
     try:
         yield place, answer["pid"]
     finally:
@@ -89,17 +103,25 @@ def _until(what: object) -> None:
 
 def _same(one: Path, other: Path) -> None:
     done = subprocess.run(
-        ["diff", "-r", str(one), str(other)], capture_output=True, text=True, timeout=120, check=False
+        ["diff", "-r", str(one), str(other)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_ordinary_programs_read_it(cluster: Cluster, source: Path, pdh: str, tmp_path: Path) -> None:
+def test_ordinary_programs_read_it(
+    cluster: Cluster, source: Path, pdh: str, tmp_path: Path
+) -> None:
     with mounted(cluster, tmp_path) as (place, _):
         assert _names(place) == ["README", "by_id", "by_tag", "home", "shared"]
         _same(source, place / "by_id" / pdh)
         _same(source, place / "home" / "source")
-        found = subprocess.run(["find", str(place / "by_id" / pdh), "-type", "f"], capture_output=True, check=True)
+        found = subprocess.run(
+            ["find", str(place / "by_id" / pdh), "-type", "f"], capture_output=True, check=True
+        )
         assert len(found.stdout.splitlines()) == 301
         with pytest.raises(OSError) as caught:
             (place / "home" / "source" / "big").write_bytes(b"")
@@ -120,7 +142,16 @@ def test_on_the_machine_of_the_server_nothing_is_kept_twice(
 ) -> None:
     place = tmp_path / "m"
     place.mkdir()
-    command = ("mount", str(place), "--collection", pdh, "--cache-dir", str(tmp_path / "c"), "--json", "--exec")
+    command = (
+        "mount",
+        str(place),
+        "--collection",
+        pdh,
+        "--cache-dir",
+        str(tmp_path / "c"),
+        "--json",
+        "--exec",
+    )
     done = cluster.lading(*command, "diff", "-r", str(source), str(place))
     found = json.loads(done.stdout)["statistics"]
     assert (found["blocks_lent"], found["blocks_fetched"], found["failed"]) == (3, 0, 0)
@@ -131,14 +162,22 @@ def test_a_flipped_bit_is_never_read_and_named(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"1" * 5000)
     with running_cluster(tmp_path / "data") as cluster:
         pdh = cluster.lading("put", str(tmp_path / "one")).stdout.strip()
-        block = next(path for path in (tmp_path / "data" / "blocks").glob("???/*") if path.stat().st_size == 5000)
+        block = next(
+            path
+            for path in (tmp_path / "data" / "blocks").glob("???/*")
+            if path.stat().st_size == 5000
+        )
         for apart in (False, True):
             root = tmp_path / f"apart {apart}"
             root.mkdir()
-            with mounted(cluster, root, "--collection", pdh, "--timeout", "1s", apart=apart) as (place, _):
+            with mounted(cluster, root, "--collection", pdh, "--timeout", "1s", apart=apart) as (
+                place,
+                _,
+            ):
                 if not apart:
                     assert (place / "one").read_bytes() == b"1" * 5000
-                    # The block is open, and was verified; the kernel keeps nothing of the mounted file.
+                    # The block is open, and was verified; the kernel keeps nothing of the mounted
+                    # file.
                     with (place / "one").open("rb") as file:
                         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
                     with block.open("r+b") as file:
@@ -154,7 +193,9 @@ def test_what_is_made_or_removed_shows_at_once(cluster: Cluster, tmp_path: Path)
     (tmp_path / "note").write_text("new")
     with mounted(cluster, tmp_path) as (place, _):
         assert "fresh" not in _names(place / "home")
-        uuid = json.loads(cluster.lading("put", str(tmp_path / "note"), "--name", "fresh", "--json").stdout)["uuid"]
+        uuid = json.loads(
+            cluster.lading("put", str(tmp_path / "note"), "--name", "fresh", "--json").stdout
+        )["uuid"]
         began = time.monotonic()
         _until(lambda: (place / "home" / "fresh" / "note").exists())
         assert time.monotonic() - began < 5
@@ -189,7 +230,16 @@ async def _replace(cluster: Cluster, uuid: str, pdh: str) -> None:
 def test_it_is_there_for_one_command(cluster: Cluster, pdh: str, tmp_path: Path) -> None:
     place = tmp_path / "m"
     place.mkdir()
-    command = ("mount", str(place), "--collection", pdh, "--cache-dir", str(tmp_path / "c"), "--json", "--exec")
+    command = (
+        "mount",
+        str(place),
+        "--collection",
+        pdh,
+        "--cache-dir",
+        str(tmp_path / "c"),
+        "--json",
+        "--exec",
+    )
     done = cluster.lading(*command, "sh", "-c", f"ls {place}; exit 3", check=False)
     listed, _, answer = done.stdout.partition("{")
     assert (done.returncode, listed.split()) == (3, ["big", "empty", "many"])
@@ -210,7 +260,9 @@ def test_ctrl_c_and_term_unmount(cluster: Cluster, tmp_path: Path, number: int) 
     assert (running.returncode, points.kind_of(tmp_path)) == (0, "")
 
 
-def test_a_killed_mount_is_explained_and_taken_away(cluster: Cluster, pdh: str, tmp_path: Path) -> None:
+def test_a_killed_mount_is_explained_and_taken_away(
+    cluster: Cluster, pdh: str, tmp_path: Path
+) -> None:
     with mounted(cluster, tmp_path, "--collection", pdh) as (place, pid):
         os.kill(pid, signal.SIGKILL)
         _until(lambda: not is_alive(pid))
@@ -219,7 +271,10 @@ def test_a_killed_mount_is_explained_and_taken_away(cluster: Cluster, pdh: str, 
         assert caught.value.errno in (errno.ENOTCONN, errno.ECONNABORTED)
         again = cluster.lading("mount", str(place), check=False)
         assert again.returncode == 1
-        assert f"a mount is there whose process is gone; take it away: lading mount --unmount {place}" in again.stderr
+        assert (
+            f"a mount is there whose process is gone; take it away: lading mount --unmount {place}"
+            in again.stderr
+        )
         cluster.lading("mount", "--unmount", str(place))
         assert _names(place) == []
     with mounted(cluster, tmp_path, "--collection", pdh) as (place, _):
@@ -230,7 +285,9 @@ def test_without_a_server_it_fails_and_does_not_hang(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"1" * 5000)
     (tmp_path / "two").write_bytes(b"2" * 5000)
     with running_cluster(tmp_path / "data") as cluster:
-        one, two = (cluster.lading("put", str(tmp_path / name)).stdout.strip() for name in ("one", "two"))
+        one, two = (
+            cluster.lading("put", str(tmp_path / name)).stdout.strip() for name in ("one", "two")
+        )
         with mounted(cluster, tmp_path, "--timeout", "1s") as (place, _):
             assert (place / "by_id" / one / "one").read_bytes() == b"1" * 5000
             assert (place / "by_id" / two / "two").stat().st_size == 5000
@@ -260,7 +317,11 @@ def test_a_lost_block_is_an_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"1" * 5000)
     with running_cluster(tmp_path / "data") as cluster:
         pdh = cluster.lading("put", str(tmp_path / "one")).stdout.strip()
-        block = next(path for path in (tmp_path / "data" / "blocks").glob("*/*") if path.stat().st_size == 5000)
+        block = next(
+            path
+            for path in (tmp_path / "data" / "blocks").glob("*/*")
+            if path.stat().st_size == 5000
+        )
         block.unlink()
         with mounted(cluster, tmp_path, "--collection", pdh) as (place, _):
             with pytest.raises(OSError) as caught:
@@ -269,7 +330,9 @@ def test_a_lost_block_is_an_error_that_names_it(tmp_path: Path) -> None:
         assert block.name in (tmp_path / "cache" / "mount.log").read_text()
 
 
-def test_unmodified_arv_mount_reads_the_same(cluster: Cluster, source: Path, pdh: str, tmp_path: Path) -> None:
+def test_unmodified_arv_mount_reads_the_same(
+    cluster: Cluster, source: Path, pdh: str, tmp_path: Path
+) -> None:
     need_program("fusermount")
     programs, place = client_environment(), tmp_path / "arv"
     place.mkdir()
@@ -285,7 +348,10 @@ def test_unmodified_arv_mount_reads_the_same(cluster: Cluster, source: Path, pdh
         f"{place}/{pdh}",
     ]
     log = tmp_path / "log"
-    with log.open("w") as out, subprocess.Popen(command, env=environment, stdout=out, stderr=out) as program:
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, env=environment, stdout=out, stderr=out) as program,
+    ):
         try:
             code = program.wait(120)
         except subprocess.TimeoutExpired:
@@ -301,4 +367,7 @@ def _waits(pid: int) -> str:
     """Where in the kernel the threads of a process and of its children are."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     tasks = [task for one in (str(pid), *children) for task in Path(f"/proc/{one}/task").iterdir()]
-    return "\n".join(f"{one.name} {(one / 'comm').read_text().strip()} {(one / 'wchan').read_text()}" for one in tasks)
+    return "\n".join(
+        f"{one.name} {(one / 'comm').read_text().strip()} {(one / 'wchan').read_text()}"
+        for one in tasks
+    )

@@ -1,4 +1,6 @@
-"""Containers whose inputs are mounted: large ones as they are needed, and `keep` mounts; equal to those laid out."""
+"""Containers whose inputs are mounted: large ones as they are needed, and `keep` mounts; equal to
+those laid out.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,9 @@ def play(root: Path, config: str, source: Path, act: Callable[[Scene], Awaitable
     async def run(cluster: Cluster) -> Any:
         server = await asyncio.to_thread(find_server, cluster.environment, Path("/nonexistent"))
         async with server.transport() as transport:
-            scene = await asyncio.to_thread(Scene, cluster, ApiClient(transport, server.token), source)
+            scene = await asyncio.to_thread(
+                Scene, cluster, ApiClient(transport, server.token), source
+            )
             return await act(scene)
 
     with running_cluster(root / "data", config) as cluster:
@@ -118,11 +122,15 @@ async def _work(scene: Scene) -> tuple[str, bool]:
         "stdin": scene.collection("big"),
     }
     container = await scene.until(await scene.submit(SCRIPT, mounts), "Complete", "Cancelled")
-    assert (container["state"], container["exit_code"]) == ("Complete", 0), container["runtime_status"]
+    assert (container["state"], container["exit_code"]) == ("Complete", 0), container[
+        "runtime_status"
+    ]
     return container["output"], "arv-mount.txt" in await scene.log(container)
 
 
-def test_outputs_are_equal_however_inputs_come(docker_daemon: DockerDaemon, source: Path, tmp_path: Path) -> None:
+def test_outputs_are_equal_however_inputs_come(
+    docker_daemon: DockerDaemon, source: Path, tmp_path: Path
+) -> None:
     found = {
         name: play(tmp_path / name, _config(engine, large), source, _work)
         for name, engine, large in (
@@ -140,17 +148,26 @@ def test_outputs_are_equal_however_inputs_come(docker_daemon: DockerDaemon, sour
 
 
 async def _keep(scene: Scene) -> None:
-    """A container sees what its user can read, by id and by name, and refers to it in its output."""
+    """A container sees what its user can read, by id and by name, and refers to it in its
+    output.
+    """
     script = f"""
 cat /keep/by_id/{scene.pdh}/many/9 /keep/home/source/many/9 > twice
 ln -s /keep/by_id/{scene.pdh}/big big
 ln -s /keep/home/source/many/8 eight
 ls /keep > top
 """
-    container = await scene.until(await scene.submit(script, {"/keep": {"kind": "keep"}}), "Complete", "Cancelled")
-    assert (container["state"], container["exit_code"]) == ("Complete", 0), container["runtime_status"]
+    container = await scene.until(
+        await scene.submit(script, {"/keep": {"kind": "keep"}}), "Complete", "Cancelled"
+    )
+    assert (container["state"], container["exit_code"]) == ("Complete", 0), container[
+        "runtime_status"
+    ]
     text = (await scene.api.get("collections", container["output"]))["manifest_text"]
-    assert all(name in text for name in ("900:twice", ":big", "800:eight", ":top")) or "1800:twice" in text
+    assert (
+        all(name in text for name in ("900:twice", ":big", "800:eight", ":top"))
+        or "1800:twice" in text
+    )
     listed = scene.cluster.lading("cat", f"{container['output']}/top").stdout.split()
     assert listed == ["README", "by_id", "by_tag", "home", "shared"]
     original = (await scene.api.get("collections", scene.pdh))["manifest_text"]
@@ -162,7 +179,11 @@ ls /keep > top
 def test_a_keep_mount_shows_all_collections(
     request: pytest.FixtureRequest, source: Path, tmp_path: Path, engine: str
 ) -> None:
-    named = "RuntimeEngine: native" if engine == "native" else _docker(request.getfixturevalue("docker_daemon"))
+    named = (
+        "RuntimeEngine: native"
+        if engine == "native"
+        else _docker(request.getfixturevalue("docker_daemon"))
+    )
     play(tmp_path, _config(named, "0"), source, _keep)
 
 
@@ -183,7 +204,11 @@ async def _kill_supervisor(scene: Scene) -> None:
 def test_a_killed_supervisor_leaves_no_mount(
     request: pytest.FixtureRequest, source: Path, tmp_path: Path, engine: str
 ) -> None:
-    named = "RuntimeEngine: native" if engine == "native" else _docker(request.getfixturevalue("docker_daemon"))
+    named = (
+        "RuntimeEngine: native"
+        if engine == "native"
+        else _docker(request.getfixturevalue("docker_daemon"))
+    )
     play(tmp_path, _config(named, "1MiB"), source, _kill_supervisor)
 
 
@@ -194,7 +219,9 @@ async def _kill_mount(scene: Scene) -> None:
     (supervisor,) = scene.cluster.pids("supervisor")
     os.kill(_mount_process(supervisor), signal.SIGKILL)
     container = await scene.until(request, "Cancelled")
-    assert container["runtime_status"]["error"].startswith("the mount of its collections ended while it ran")
+    assert container["runtime_status"]["error"].startswith(
+        "the mount of its collections ended while it ran"
+    )
     assert container["runtime_status"]["failure"] == "node"
 
 

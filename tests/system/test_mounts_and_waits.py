@@ -25,7 +25,9 @@ LARGE = 320 << 20
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("mounts") / "data", CONFIG) as running:
-        running.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat", "mkdir")
+        running.lading(
+            "image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat", "mkdir"
+        )
         yield running
 
 
@@ -50,7 +52,10 @@ def test_files_mounts_and_copies(cluster: Cluster, tmp_path: Path) -> None:
         "stdin": {"kind": "file", "path": "/copy/reads.fq"},
         "stderr": {"kind": "file", "path": "/copy/complaints"},
     }
-    script = "{ cat; cat /again/reads.fq /copy/reads.fq; } > /made/deep/result; echo more >> /copy/reads.fq"
+    script = (
+        "{ cat; cat /again/reads.fq /copy/reads.fq; } > /made/deep/result; "
+        "echo more >> /copy/reads.fq"
+    )
 
     async def act(client: Client) -> None:
         request = await client.submit(script, mounts=mounts, output_path="/made/deep/result")
@@ -58,9 +63,14 @@ def test_files_mounts_and_copies(cluster: Cluster, tmp_path: Path) -> None:
         assert (done["state"], done["exit_code"]) == ("Complete", 0), done["runtime_status"]
         assert await output_of(client, done) == ["0:15:result"]
         whole = {"/work.d": {**source, "writable": True}}
-        request = await client.submit("cat /work.d/reads.fq > /work.d/b", mounts=whole, output_path="/work.d")
+        request = await client.submit(
+            "cat /work.d/reads.fq > /work.d/b", mounts=whole, output_path="/work.d"
+        )
         done = await client.until(request, "Complete", "Cancelled")
-        assert {one.rpartition(":")[2] for one in await output_of(client, done)} == {"b", "reads.fq"}
+        assert {one.rpartition(":")[2] for one in await output_of(client, done)} == {
+            "b",
+            "reads.fq",
+        }
 
     scene(cluster, act)
 
@@ -72,7 +82,9 @@ def test_what_was_waited_for_is_told_afterwards(cluster: Cluster) -> None:
         second = await client.submit("sleep 0", name="second")
         await client.until(second, "Complete")
         async with asyncio.timeout(60):
-            while not (why := await client.api.get("container_requests", f"{second['uuid']}/why"))["waited"]:
+            while not (why := await client.api.get("container_requests", f"{second['uuid']}/why"))[
+                "waited"
+            ]:
                 await asyncio.sleep(0.2)
         assert why["waited"][0]["text"].endswith("s for 1 VCPU and 64.0 MiB RAM")
 

@@ -1,6 +1,8 @@
-"""A scientist's day with the unmodified Arvados tools and `lading up`, from nothing to a workflow's result.
+"""A scientist's day with the unmodified Arvados tools and `lading up`, from nothing to a workflow's
+result.
 
-What takes minutes, because `arvados-cwl-runner` looks at its containers every twelve seconds, runs with `make cwl`.
+What takes minutes, because `arvados-cwl-runner` looks at its containers every twelve seconds, runs
+with `make cwl`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ pytestmark = pytest.mark.system
 PHAGE = Path(__file__).parents[2] / "examples" / "phage"
 WORKFLOW = (str(PHAGE / "workflow" / "variants.cwl"), str(PHAGE / "workflow" / "job.yml"))
 PROGRAMS = ("sh", "awk", "bowtie2", "bowtie2-build", "samtools", "bcftools")
-STEPS = ["align", "align_2", "call", "call_2", "sort", "sort_2", "statistics", "statistics_2", "summarise"]
+STEPS = [
+    "align",
+    "align_2",
+    "call",
+    "call_2",
+    "sort",
+    "sort_2",
+    "statistics",
+    "statistics_2",
+    "summarise",
+]
 REPORT = """\
 sample      aligned  covered    depth  variants
 reads_1        9404   99.96%    21.44        90
@@ -42,9 +54,13 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
 def test_files(tools: Tools, tmp_path: Path) -> None:
     reads = PHAGE / "reads_1.fq.gz"
 
-    collection = tools.run("arv-put", "--no-progress", "--name", "lambda phage", f"{PHAGE}/").strip()
+    collection = tools.run(
+        "arv-put", "--no-progress", "--name", "lambda phage", f"{PHAGE}/"
+    ).strip()
     assert "./reads_1.fq.gz" in tools.run("arv-ls", collection).split()
-    tools.run("arv-get", "--no-progress", f"{collection}/reads_1.fq.gz", str(tmp_path / "back.fq.gz"))
+    tools.run(
+        "arv-get", "--no-progress", f"{collection}/reads_1.fq.gz", str(tmp_path / "back.fq.gz")
+    )
     assert filecmp.cmp(tmp_path / "back.fq.gz", reads, shallow=False)
 
     with tools.mounted(tmp_path / "keep") as keep:
@@ -59,7 +75,9 @@ def test_files(tools: Tools, tmp_path: Path) -> None:
 
 
 def test_images(tools: Tools) -> None:
-    digest = tools.cluster.lading("image", "add", "--name", "phage-tools:1", "--from-host", *PROGRAMS).stdout.strip()
+    digest = tools.cluster.lading(
+        "image", "add", "--name", "phage-tools:1", "--from-host", *PROGRAMS
+    ).stdout.strip()
     listed = [line.split() for line in tools.run("arv-keepdocker").splitlines()]
     assert ["phage-tools", "1", digest[:12]] in [words[:3] for words in listed]
 
@@ -68,18 +86,24 @@ def test_an_image_of_docker_goes_up_with_arv_keepdocker(
     tools: Tools, docker_daemon: DockerDaemon, tmp_path: Path
 ) -> None:
     collection = json.loads(
-        tools.cluster.lading("image", "add", "--json", "--name", "small:1", "--from-host", "true").stdout
+        tools.cluster.lading(
+            "image", "add", "--json", "--name", "small:1", "--from-host", "true"
+        ).stdout
     )
     tools.cluster.lading("get", collection["collection_uuid"], f"{tmp_path}/")
     host = ["docker", "--host", f"unix://{docker_daemon.socket}"]
     (archive,) = tmp_path.glob("sha256*.tar")
     with archive.open("rb") as file:
-        loaded = subprocess.run([*host, "load"], stdin=file, capture_output=True, text=True, check=True).stdout
+        loaded = subprocess.run(
+            [*host, "load"], stdin=file, capture_output=True, text=True, check=True
+        ).stdout
     subprocess.run([*host, "tag", loaded.split()[-1], "from-docker:2"], check=True)
 
     docker = Tools(tools.cluster, tools.home, {"DOCKER_HOST": f"unix://{docker_daemon.socket}"})
     docker.run("arv-keepdocker", "from-docker", "2")
-    done = tools.cluster.lading("run", "--image=from-docker:2", "--", "sh", "-c", "echo ran >out.txt")
+    done = tools.cluster.lading(
+        "run", "--image=from-docker:2", "--", "sh", "-c", "echo ran >out.txt"
+    )
     assert done.returncode == 0
 
 
@@ -94,7 +118,10 @@ def test_a_workflow(tools: Tools) -> None:
     for way, options in {"--submit": (), "--local": ("--disable-reuse",)}.items():
         before = api.requests()
         result = json.loads(tools.run("arvados-cwl-runner", way, *options, "--quiet", *WORKFLOW))
-        assert cluster.lading("cat", result["report"]["location"].removeprefix("keep:")).stdout == REPORT
+        assert (
+            cluster.lading("cat", result["report"]["location"].removeprefix("keep:")).stdout
+            == REPORT
+        )
         first = api.steps(since=before)
         assert sorted(first) == STEPS
         assert not any(step.reused for step in first.values())
@@ -105,5 +132,9 @@ def test_a_workflow(tools: Tools) -> None:
         second = api.steps(since=before)
         assert sorted(second) == STEPS
         assert all(step.reused for step in second.values())
-        # The program itself waits for its next look at each level of the workflow, whatever was reused.
-        assert sum(step.seconds for step in second.values()) < sum(step.seconds for step in first.values()) / 10
+        # The program itself waits for its next look at each level of the workflow, whatever was
+        # reused.
+        assert (
+            sum(step.seconds for step in second.values())
+            < sum(step.seconds for step in first.values()) / 10
+        )

@@ -1,4 +1,6 @@
-"""Images from a real registry: Debian's docker-registry on loopback, with a login; a pull that is killed goes on."""
+"""Images from a real registry: Debian's docker-registry on loopback, with a login; a pull that is
+killed goes on.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +40,20 @@ class DockerRegistry:
     login: Path
 
     def push(self, repository: str, tag: str, archive: bytes) -> tuple[bytes, int]:
-        """Push the image of a docker-save archive, small layers packed; its manifest, and the bytes of its layers."""
+        """Push the image of a docker-save archive, small layers packed; its manifest, and the bytes
+        of its layers.
+        """
         with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-            contents = {member.name: tar.extractfile(member).read() for member in tar if member.isfile()}  # type: ignore[union-attr]
+            contents = {
+                member.name: tar.extractfile(member).read()  # type: ignore[union-attr]
+                for member in tar
+                if member.isfile()
+            }
         (entry,) = json.loads(contents["manifest.json"])
         plain = [contents[name] for name in entry["Layers"]]
-        layers = [gzip.compress(layer, 1, mtime=0) if len(layer) < 32 << 20 else layer for layer in plain]
+        layers = [
+            gzip.compress(layer, 1, mtime=0) if len(layer) < 32 << 20 else layer for layer in plain
+        ]
         config = contents[entry["Config"]]
         for blob in (config, *layers):
             place = self._call("POST", f"/v2/{repository}/blobs/uploads/")
@@ -56,11 +66,17 @@ class DockerRegistry:
         """Name a manifest or an index."""
         self._call("PUT", f"/v2/{repository}/manifests/{tag}", manifest, {"Content-Type": kind})
 
-    def _call(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> str:
+    def _call(
+        self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> str:
         """The address that the answer leads to."""
         address = path if path.startswith("http") else f"http://{self.host}{path}"
         login = f"Basic {b64encode(_LOGIN.encode()).decode()}"
-        own = {"Authorization": login, "Content-Type": "application/octet-stream", **(headers or {})}
+        own = {
+            "Authorization": login,
+            "Content-Type": "application/octet-stream",
+            **(headers or {}),
+        }
         asked = urllib.request.Request(address, data=body, method=method, headers=own)
         with urllib.request.urlopen(asked, timeout=60) as answer:
             answer.read()
@@ -87,7 +103,9 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerRegistr
     login = folder / "auth.json"
     login.write_text(json.dumps({"auths": {host: {"auth": b64encode(_LOGIN.encode()).decode()}}}))
     with (folder / "log").open("wb") as log:
-        serving = subprocess.Popen(["docker-registry", "serve", str(folder / "registry.yml")], stdout=log, stderr=log)
+        serving = subprocess.Popen(
+            ["docker-registry", "serve", str(folder / "registry.yml")], stdout=log, stderr=log
+        )
     try:
         _wait_until_it_answers(host)
         yield DockerRegistry(host, login)
@@ -97,20 +115,31 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerRegistr
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, registry: DockerRegistry) -> Iterator[Cluster]:
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, registry: DockerRegistry
+) -> Iterator[Cluster]:
     need_root()
     folder = tmp_path_factory.mktemp("pull")
     with running_cluster(folder / "data") as running:
-        running.environment |= {"XDG_CACHE_HOME": str(folder / "cache"), "REGISTRY_AUTH_FILE": str(registry.login)}
+        running.environment |= {
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "REGISTRY_AUTH_FILE": str(registry.login),
+        }
         yield running
 
 
-def test_a_container_runs_what_was_pulled_by_tag_and_by_digest(cluster: Cluster, registry: DockerRegistry) -> None:
+def test_a_container_runs_what_was_pulled_by_tag_and_by_digest(
+    cluster: Cluster, registry: DockerRegistry
+) -> None:
     manifest, _ = registry.push("bio/tools", "arch", tiny_image()[1])
-    registry.put_manifest("bio/tools", "1", index_of({"linux/amd64": manifest, "linux/arm64": manifest}), INDEX)
+    registry.put_manifest(
+        "bio/tools", "1", index_of({"linux/amd64": manifest, "linux/arm64": manifest}), INDEX
+    )
     platform = ("--platform", "linux/amd64")
     pulled = json.loads(
-        cluster.lading("image", "pull", "--json", f"{registry.host}/bio/tools:1", "--name", "t:1", *platform).stdout
+        cluster.lading(
+            "image", "pull", "--json", f"{registry.host}/bio/tools:1", "--name", "t:1", *platform
+        ).stdout
     )
     for name in ("t:1", f"{registry.host}/bio/tools:1", pulled["pinned"]):
         ran = cluster.lading("run", "--image", name, "--", "sh", "-c", "echo from the registry")
@@ -121,9 +150,14 @@ def test_a_container_runs_what_was_pulled_by_tag_and_by_digest(cluster: Cluster,
 
 def test_a_login_is_needed(cluster: Cluster, registry: DockerRegistry, tmp_path: Path) -> None:
     (tmp_path / "auth.json").write_text("{}")
-    environment = cluster.environment | {"REGISTRY_AUTH_FILE": str(tmp_path / "auth.json"), "HOME": str(tmp_path)}
+    environment = cluster.environment | {
+        "REGISTRY_AUTH_FILE": str(tmp_path / "auth.json"),
+        "HOME": str(tmp_path),
+    }
     command = [LADING, "image", "pull", f"{registry.host}/bio/tools:1"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 1
     assert f"log in with 'docker login {registry.host}'" in done.stderr
 
@@ -141,7 +175,9 @@ def test_a_pull_that_is_killed_goes_on(cluster: Cluster, registry: DockerRegistr
         time.sleep(0.001)
     pulling.send_signal(signal.SIGKILL)
     assert pulling.wait() == -signal.SIGKILL
-    done = json.loads(cluster.lading("image", "pull", "--json", f"{registry.host}/bio/large:1").stdout)
+    done = json.loads(
+        cluster.lading("image", "pull", "--json", f"{registry.host}/bio/large:1").stdout
+    )
     assert done["is_new"]
     assert done["fetched"] <= size - (1 << 20), "what was here is not fetched again"
 

@@ -1,4 +1,6 @@
-"""What requests can ask for, with real dispatcher and supervisor: sizes from a range, the network, order and time."""
+"""What requests can ask for, with real dispatcher and supervisor: sizes from a range, the network,
+order and time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 
 from lading.client.api import ApiClient, Record
 from lading.client.environment import find_server
-from lading.core import filetree
+from lading.core.data import filetree
 from lading.core.timestamps import format_time
 from tests.repository import Repository
 from tests.system.cluster import Cluster, running_cluster
@@ -79,8 +81,13 @@ def in_seconds(seconds: float) -> str:
 def test_a_range_is_given_what_is_free(cluster: Cluster) -> None:
     async def act(client: Client) -> None:
         wanted = {"vcpus": [1, 8], "ram": [64 << 20, 128 << 20]}
-        done = await client.until(await client.submit("cat /dev/null", runtime_constraints=wanted), "Complete")
-        assert (done["runtime_constraints"]["vcpus"], done["runtime_constraints"]["ram"]) == (2, 128 << 20)
+        done = await client.until(
+            await client.submit("cat /dev/null", runtime_constraints=wanted), "Complete"
+        )
+        assert (done["runtime_constraints"]["vcpus"], done["runtime_constraints"]["ram"]) == (
+            2,
+            128 << 20,
+        )
 
     scene(cluster, act)
 
@@ -91,11 +98,16 @@ def test_the_internet_without_the_api(cluster: Cluster) -> None:
         for internet in (True, False):
             wanted = "!=" if internet else "="
             script = (
-                'found=; while read -r name _; do test "$name" = eth0: && found=1; done < /proc/net/dev;'
+                "found=; while read -r name _; "
+                'do test "$name" = eth0: && found=1; done < /proc/net/dev;'
                 f' test "$found" {wanted} "" -a -z "$ARVADOS_API_TOKEN"'
             )
-            request = await client.submit(script, runtime_constraints={**sizes, "internet": internet})
-            assert (await client.until(request, "Complete", "Cancelled"))["exit_code"] == 0, internet
+            request = await client.submit(
+                script, runtime_constraints={**sizes, "internet": internet}
+            )
+            assert (await client.until(request, "Complete", "Cancelled"))["exit_code"] == 0, (
+                internet
+            )
 
     scene(cluster, act)
 
@@ -126,7 +138,9 @@ def test_what_has_expired_is_stopped(cluster: Cluster) -> None:
     scene(cluster, act)
 
 
-def test_a_git_tree_is_run_and_what_a_link_leads_to_in_it_is_saved(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_git_tree_is_run_and_what_a_link_leads_to_in_it_is_saved(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     repository = Repository(tmp_path / "repository")
     (tmp_path / "repository" / "hello").write_text("#!/bin/sh\necho hello from $0\n")
     (tmp_path / "repository" / "hello").chmod(0o755)
@@ -145,7 +159,9 @@ def test_a_git_tree_is_run_and_what_a_link_leads_to_in_it_is_saved(cluster: Clus
         ended = await client.until(request, "Cancelled", "Complete")
         assert (ended["state"], ended["exit_code"]) == ("Complete", 0), ended["runtime_status"]
         record = await client.api.get("collections", ended["output"])
-        names = [path for path, _ in filetree.files(filetree.from_manifest(record["manifest_text"]))]
+        names = [
+            path for path, _ in filetree.files(filetree.from_manifest(record["manifest_text"]))
+        ]
         assert names == ["kept/notes", "note", "said"]
 
     scene(cluster, act)

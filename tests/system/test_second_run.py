@@ -1,8 +1,10 @@
-"""A workflow with work to do, and what its user waits for it the second time, with unmodified `arvados-cwl-runner`.
+"""A workflow with work to do, and what its user waits for it the second time, with unmodified
+`arvados-cwl-runner`.
 
-The program looks at its containers every 12 seconds: the four levels of the workflow and the run of the program in a
-container come to about 65 s, whatever was reused. So the first run has to do real work, and is given as much as takes
-this machine `WORK` seconds of one processor for each sample: that is the least that it can last.
+The program looks at its containers every 12 seconds: the four levels of the workflow and the run of
+the program in a container come to about 65 s, whatever was reused. So the first run has to do real
+work, and is given as much as takes this machine `WORK` seconds of one processor for each sample:
+that is the least that it can last.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ from tests.reality import need_program, need_root
 from tests.system.arvados_client.tools import Tools
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.records import Api
-from tests.system.sequencing import LENGTH, Sample, make_sample, processor_seconds, read_genome, write_reads
+from tests.system.sequencing import (
+    LENGTH,
+    Sample,
+    make_sample,
+    processor_seconds,
+    read_genome,
+    write_reads,
+)
 from tests.system.test_newcomer import PHAGE, PROGRAMS, STEPS
 
 pytestmark = [pytest.mark.system, pytest.mark.long]
@@ -43,7 +52,9 @@ def tools(tmp_path: Path) -> Iterator[Tools]:
 
 def test_a_second_run_takes_less_than_a_tenth_of_the_time(tools: Tools, tmp_path: Path) -> None:
     genome = read_genome(GENOME)
-    samples = {f"reads_{number}": make_sample(genome, variants=VARIANTS, seed=number) for number in (1, 2)}
+    samples = {
+        f"reads_{number}": make_sample(genome, variants=VARIANTS, seed=number) for number in (1, 2)
+    }
     reads = math.ceil(WORK / processor_seconds(GENOME, samples["reads_1"], tmp_path))
     job = _job(tmp_path, samples, reads)
 
@@ -62,7 +73,9 @@ def _job(folder: Path, samples: dict[str, Sample], reads: int) -> Path:
         write_reads(folder / f"{name}.fq.gz", sample, count=reads, seed=seed)
     files = [{"class": "File", "location": str(folder / f"{name}.fq.gz")} for name in samples]
     path = folder / "job.json"
-    path.write_text(json.dumps({"genome": {"class": "File", "location": str(GENOME)}, "samples": files}))
+    path.write_text(
+        json.dumps({"genome": {"class": "File", "location": str(GENOME)}, "samples": files})
+    )
     return path
 
 
@@ -71,7 +84,9 @@ def _run(tools: Tools, way: str, job: Path, *, reused: bool) -> tuple[dict[str, 
     api = Api(tools.cluster)
     before, began = api.requests(), monotonic()
     workflow = str(PHAGE / "workflow" / "variants.cwl")
-    result = json.loads(tools.run("arvados-cwl-runner", way, "--quiet", workflow, str(job), timeout=_TIMEOUT))
+    result = json.loads(
+        tools.run("arvados-cwl-runner", way, "--quiet", workflow, str(job), timeout=_TIMEOUT)
+    )
     seconds = monotonic() - began
     steps = api.steps(since=before)
     assert sorted(steps) == STEPS
@@ -79,7 +94,9 @@ def _run(tools: Tools, way: str, job: Path, *, reused: bool) -> tuple[dict[str, 
     return result, seconds
 
 
-def _check(cluster: Cluster, result: dict[str, Any], samples: dict[str, Sample], reads: int) -> None:
+def _check(
+    cluster: Cluster, result: dict[str, Any], samples: dict[str, Sample], reads: int
+) -> None:
     """Every read is where it came from, and exactly what was changed is found."""
     lines = [line.split() for line in _text(cluster, result["report"]).splitlines()[1:]]
     assert [line[0] for line in lines] == list(samples)
@@ -88,7 +105,11 @@ def _check(cluster: Cluster, result: dict[str, Any], samples: dict[str, Sample],
         assert float(covered.rstrip("%")) > 99
         assert float(depth) == pytest.approx(reads * LENGTH / len(read_genome(GENOME)), rel=0.01)
     for sample, file in zip(samples.values(), result["calls"], strict=True):
-        called = [line.split("\t") for line in _text(cluster, file).splitlines() if not line.startswith("#")]
+        called = [
+            line.split("\t")
+            for line in _text(cluster, file).splitlines()
+            if not line.startswith("#")
+        ]
         assert {int(one[1]): one[4] for one in called if float(one[5]) > _SURE} == sample.variants
 
 

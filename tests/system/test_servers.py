@@ -1,4 +1,6 @@
-"""Two servers on one PostgreSQL database under load, one of them killed: nothing acknowledged is lost."""
+"""Two servers on one PostgreSQL database under load, one of them killed: nothing acknowledged is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from lading.client.events import Event, events
 from lading.client.retry import RetryPolicy
 from lading.client.transport import HttpTransport
 from lading.core.errors import Conflict, Invalid, Unavailable
-from lading.core.schema import JSON, Record
+from lading.core.records.schema import JSON, Record
 from lading.wiring.certificate import ensure_certificate
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.process import READY
@@ -52,7 +54,13 @@ class Servers:
         self.addresses[number] = free_address()
         listen = ["--listen", self.addresses[number], "--socket", str(self.socket(number))]
         process = await asyncio.create_subprocess_exec(
-            *command, *listen, "--parent", str(os.getpid()), "--ready-fd", str(writing), pass_fds=[writing]
+            *command,
+            *listen,
+            "--parent",
+            str(os.getpid()),
+            "--ready-fd",
+            str(writing),
+            pass_fds=[writing],
         )
         os.close(writing)
         try:
@@ -63,8 +71,12 @@ class Servers:
 
     async def client(self, number: int, token: str = "") -> ApiClient:
         """A client of one server that does not try again."""
-        transport = await self.stack.enter_async_context(HttpTransport(unix_socket=self.socket(number)))
-        return ApiClient(transport, token or self.secrets.admin_token, retry=RetryPolicy(attempts=1))
+        transport = await self.stack.enter_async_context(
+            HttpTransport(unix_socket=self.socket(number))
+        )
+        return ApiClient(
+            transport, token or self.secrets.admin_token, retry=RetryPolicy(attempts=1)
+        )
 
 
 @pytest.fixture
@@ -72,7 +84,9 @@ async def servers(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[Ser
     directory = DataDirectory(tmp_path)
     directory.prepare()
     secrets = directory.secrets(entropy=os.urandom(400))
-    ensure_certificate(directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC))
+    ensure_certificate(
+        directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC)
+    )
     settings = {"PostgreSQL": {"Connection": dict(await postgres.fresh())}}
     (tmp_path / "config.yml").write_text(yaml.safe_dump(settings))
     made = Servers(directory, secrets)
@@ -110,7 +124,9 @@ async def test_one_of_two_servers_is_killed_under_load(servers: Servers) -> None
     assert len(acknowledged) >= 100
     assert {uuid: winners for uuid, winners in won.items() if len(winners) > 1} == {}
     ours = set(stored.values())
-    assert [uuid for uuid in heard if uuid in ours] == [uuid for uuid in await links_in_order(survivor) if uuid in ours]
+    assert [uuid for uuid in heard if uuid in ours] == [
+        uuid for uuid in await links_in_order(survivor) if uuid in ours
+    ]
     locked = await survivor.list("containers", filters=[["state", "=", "Locked"]], limit=1000)
     assert {row["uuid"] for row in locked} >= set(won)
     assert all(row["lock_count"] == 1 for row in locked)
@@ -118,7 +134,9 @@ async def test_one_of_two_servers_is_killed_under_load(servers: Servers) -> None
 
 async def queue(client: ApiClient, count: int) -> list[str]:
     """Containers that wait to be locked."""
-    image = await client.create("collections", {"manifest_text": f". {EMPTY} 0:0:sha256:{'0' * 64}.tar\n"})
+    image = await client.create(
+        "collections", {"manifest_text": f". {EMPTY} 0:0:sha256:{'0' * 64}.tar\n"}
+    )
     spec = {
         "container_image": image["portable_data_hash"],
         "output_path": "/out",
@@ -128,12 +146,15 @@ async def queue(client: ApiClient, count: int) -> list[str]:
         "state": "Committed",
     }
     made = [
-        await client.create("container_requests", {**spec, "command": ["echo", str(number)]}) for number in range(count)
+        await client.create("container_requests", {**spec, "command": ["echo", str(number)]})
+        for number in range(count)
     ]
     return [str(row["container_uuid"]) for row in made]
 
 
-async def write(client: ApiClient, writer: int, about: str, acknowledged: list[str], enough: asyncio.Event) -> None:
+async def write(
+    client: ApiClient, writer: int, about: str, acknowledged: list[str], enough: asyncio.Event
+) -> None:
     """Make links until the server dies, or until a good while after the other one died."""
     for number in range(150):
         name = f"{writer}.{number}"
@@ -146,7 +167,9 @@ async def write(client: ApiClient, writer: int, about: str, acknowledged: list[s
             enough.set()
 
 
-async def lock(client: ApiClient, locker: int, waiting: list[str], won: dict[str, list[int]]) -> None:
+async def lock(
+    client: ApiClient, locker: int, waiting: list[str], won: dict[str, list[int]]
+) -> None:
     """Try to lock every container, each locker beginning elsewhere."""
     start = locker * len(waiting) // (2 * LOCKERS)
     for uuid in waiting[start:] + waiting[:start]:
@@ -190,10 +213,14 @@ async def links_in_order(client: ApiClient) -> list[str]:
     return [row["object_uuid"] for row in await everything(client, "logs", "id", 0, made)]
 
 
-async def everything(client: ApiClient, plural: str, key: str, last: JSON, filters: list[JSON]) -> list[Record]:
+async def everything(
+    client: ApiClient, plural: str, key: str, last: JSON, filters: list[JSON]
+) -> list[Record]:
     """All records, page by page."""
     rows: list[Record] = []
-    while page := await client.list(plural, filters=[*filters, [key, ">", last]], order=[key], limit=500):
+    while page := await client.list(
+        plural, filters=[*filters, [key, ">", last]], order=[key], limit=500
+    ):
         rows += page
         last = page[-1][key]
     return rows
@@ -206,11 +233,21 @@ async def test_what_a_dispatcher_tells_one_server_the_other_says_too(servers: Se
     items = {container: {"reason": "quota", "sentence": sentence}}
     dispatcher = await servers.client(0, servers.secrets.dispatch_token)
     await dispatcher.request("POST", "dispatch/statuses", body={"items": items})
-    request = (await one.list("container_requests", filters=[["container_uuid", "=", container]]))[0]["uuid"]
-    answers = [await client.action("container_requests", request, "why", method="GET") for client in (one, other)]
+    request = (await one.list("container_requests", filters=[["container_uuid", "=", container]]))[
+        0
+    ]["uuid"]
+    answers = [
+        await client.action("container_requests", request, "why", method="GET")
+        for client in (one, other)
+    ]
     assert answers[0]["waits"] == answers[1]["waits"]
     assert answers[1]["waits"][1] == {"reason": "quota", "sentence": sentence}
     states = [
-        await client.action("container_requests", request, "container_status", method="GET") for client in (one, other)
+        await client.action("container_requests", request, "container_status", method="GET")
+        for client in (one, other)
     ]
-    assert states[0] == states[1] == {"uuid": container, "container_state": "Queued", "scheduling_status": sentence}
+    assert (
+        states[0]
+        == states[1]
+        == {"uuid": container, "container_state": "Queued", "scheduling_status": sentence}
+    )

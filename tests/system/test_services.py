@@ -92,7 +92,9 @@ async def serve(desk: Desk, access: str) -> str:
 def curl(url: str, *more: str) -> tuple[int, str]:
     """Status and body."""
     command = ["curl", "-sk", "-m", "20", "-w", "\n%{http_code}", *more, url]
-    body, _, status = subprocess.run(command, capture_output=True, text=True, check=False).stdout.rpartition("\n")
+    body, _, status = subprocess.run(
+        command, capture_output=True, text=True, check=False
+    ).stdout.rpartition("\n")
     return int(status), body
 
 
@@ -110,7 +112,9 @@ async def test_pages_by_path_and_by_host(cluster: Cluster, desk: Desk) -> None:
         assert (await asyncio.to_thread(curl, url, *more))[0] == 401
         got = await asyncio.to_thread(curl, url, *more, "-H", f"Authorization: Bearer {token}")
         assert got == (200, "/a?b None None")
-        once = await asyncio.to_thread(curl, f"{url}&arvados_api_token={token}", *more, "-L", "-c", "/dev/null")
+        once = await asyncio.to_thread(
+            curl, f"{url}&arvados_api_token={token}", *more, "-L", "-c", "/dev/null"
+        )
         assert once == (200, "/a?b= None None")
     await desk.cancel(uuid)
     await desk.until(uuid, "Cancelled")
@@ -120,7 +124,9 @@ async def test_pages_by_path_and_by_host(cluster: Cluster, desk: Desk) -> None:
 
 @pytest.mark.long
 async def test_a_port_of_its_own(tmp_path: Path) -> None:
-    """Without a wildcard in the DNS each published port has a port of the server, where that listens itself."""
+    """Without a wildcard in the DNS each published port has a port of the server, where that
+    listens itself.
+    """
     need_root()
     need_program("crun")
     external = int(free_address().rpartition(":")[2])
@@ -133,7 +139,10 @@ async def test_a_port_of_its_own(tmp_path: Path) -> None:
             url = (await desk.container(uuid))["published_ports"][str(PORT)]["initial_url"]
             assert url == f"https://127.0.0.1:{external}/start"
             assert await asyncio.to_thread(curl, url) == (200, "/start None None")
-            async with aiohttp.ClientSession() as session, session.ws_connect(url, ssl=False) as socket:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.ws_connect(url, ssl=False) as socket,
+            ):
                 await socket.send_str("hello")
                 assert (await socket.receive()).data == "hello"
             await desk.cancel(uuid)
@@ -146,11 +155,17 @@ async def test_a_websocket(cluster: Cluster, desk: Desk, access: str) -> None:
     uuid = await serve(desk, access)
     url = f"https://{cluster.address}/services/{uuid}-{PORT}/live"
     trusted = ssl.create_default_context(cafile=str(cluster.data / "tls.crt"))
-    headers = {"Authorization": f"Bearer {cluster.environment['ARVADOS_API_TOKEN']}"} if access == "private" else {}
+    headers = (
+        {"Authorization": f"Bearer {cluster.environment['ARVADOS_API_TOKEN']}"}
+        if access == "private"
+        else {}
+    )
     name = f"{uuid}-{PORT}.containers.test"
     async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
         by_host = f"https://{cluster.address}/live"
-        async with session.ws_connect(by_host, headers={**headers, "Host": name}, ssl=False) as socket:
+        async with session.ws_connect(
+            by_host, headers={**headers, "Host": name}, ssl=False
+        ) as socket:
             await socket.send_str("by host")
             assert (await socket.receive()).data == "by host"
         if access == "private":

@@ -1,4 +1,6 @@
-"""Sessions with real OpenSSH in real containers: on every engine, directly, through the tunnel, and on Slurm."""
+"""Sessions with real OpenSSH in real containers: on every engine, directly, through the tunnel, and
+on Slurm.
+"""
 
 from __future__ import annotations
 
@@ -23,20 +25,34 @@ import pytest
 
 from bench.sessions import entered
 from lading.client.environment import find_server
-from lading.core import sessions
-from lading.dispatch.cloud.namespaces import Network
-from lading.testing.slurm import SlurmCluster, running_slurm
+from lading.core.containers import sessions
+from lading.dispatch.fleets.cloud.drivers.namespaces import Network
 from lading.wiring.directory import DataDirectory
 from tests.reality import need_program, need_root
 from tests.system.cluster import LADING, Cluster, free_address, running_cluster
 from tests.system.desk import Desk, desk_of
 from tests.system.docker_daemon import DockerDaemon
 from tests.system.podman_service import PodmanService
+from tests.system.slurm_cluster import SlurmCluster, running_slurm
 
 pytestmark = pytest.mark.system
-PROGRAMS = ("sh", "bash", "sleep", "cat", "env", "stty", "tty", "python3", "/usr/lib/openssh/sftp-server", "scp")
+PROGRAMS = (
+    "sh",
+    "bash",
+    "sleep",
+    "cat",
+    "env",
+    "stty",
+    "tty",
+    "python3",
+    "/usr/lib/openssh/sftp-server",
+    "scp",
+)
 WAITS = "echo up; exec sleep 600"
-SERVES = "mkdir -p /tmp/w; echo served > /tmp/w/page; exec python3 -m http.server --bind 127.0.0.1 -d /tmp/w {port}"
+SERVES = (
+    "mkdir -p /tmp/w; echo served > /tmp/w/page; "
+    "exec python3 -m http.server --bind 127.0.0.1 -d /tmp/w {port}"
+)
 SLURM = """
   Dispatcher: slurm
   ReserveExtraRAM: 0
@@ -62,11 +78,19 @@ PATIENCE = 180.0
     # `make shell` runs all of them.
     params=[
         "native",
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("native-tunnel", "docker", "docker-tunnel", "podman")),
-        *(pytest.param(one, marks=pytest.mark.long) for one in ("native-slurm", "docker-slurm", "native-cloud")),
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in ("native-tunnel", "docker", "docker-tunnel", "podman")
+        ),
+        *(
+            pytest.param(one, marks=pytest.mark.long)
+            for one in ("native-slurm", "docker-slurm", "native-cloud")
+        ),
     ],
 )
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
     need_root()
     for program in ("crun", "ssh", "scp", "sftp", "curl"):
         need_program(program)
@@ -133,7 +157,9 @@ async def desk(cluster: Cluster) -> AsyncIterator[Desk]:
         yield made
     async with desk_of(cluster, limit=PATIENCE) as made:
         # What a test leaves would take room from the next one.
-        for one in await made.client.list("container_requests", filters=[["state", "=", "Committed"]]):
+        for one in await made.client.list(
+            "container_requests", filters=[["state", "=", "Committed"]]
+        ):
             await made.cancel(one["uuid"])
             await made.until(one["uuid"], "Complete", "Cancelled")
 
@@ -149,8 +175,9 @@ class Room:
     def shell(self, *command: str, **more: object) -> subprocess.CompletedProcess[str]:
         """`lading shell`; what it says while it waits is left out."""
         done: subprocess.CompletedProcess[str] = subprocess.run(
-            [LADING, "shell", "--wait", self.uuid, *command], env=self.cluster.environment, capture_output=True,
-            text=True, timeout=PATIENCE, check=False, **more,  # type: ignore[call-overload]
+            [LADING, "shell", "--wait", self.uuid, *command], env=self.cluster.environment,
+            capture_output=True, text=True,
+            timeout=PATIENCE, check=False, **more,  # type: ignore[call-overload]
         )  # fmt: skip
         lines = done.stderr.splitlines(keepends=True)
         done.stderr = "".join(line for line in lines if not line.startswith("lading: waiting: "))
@@ -171,14 +198,20 @@ class Room:
 
 async def enter(cluster: Cluster, desk: Desk, script: str = WAITS, **more: object) -> Room:
     """A request whose container runs."""
-    uuid = await desk.submit(script, **{"runtime_constraints": {"vcpus": 1, "ram": 256 << 20}, **more})
+    uuid = await desk.submit(
+        script, **{"runtime_constraints": {"vcpus": 1, "ram": 256 << 20}, **more}
+    )
     await desk.until(uuid, "Running")
     return Room(cluster, desk, uuid)
 
 
-async def test_a_command_scp_and_what_is_written_down(cluster: Cluster, desk: Desk, tmp_path: Path) -> None:
+async def test_a_command_scp_and_what_is_written_down(
+    cluster: Cluster, desk: Desk, tmp_path: Path
+) -> None:
     room = await enter(cluster, desk)
-    done = await asyncio.to_thread(room.shell, "--", "sh", "-c", "cat; echo error >&2; exit 7", input="typed\n")
+    done = await asyncio.to_thread(
+        room.shell, "--", "sh", "-c", "cat; echo error >&2; exit 7", input="typed\n"
+    )
     assert (done.stdout, done.stderr, done.returncode) == ("typed\n", "error\n", 7)
     seen = (await asyncio.to_thread(room.shell, "env")).stdout
     assert "ARVADOS" not in seen
@@ -187,8 +220,8 @@ async def test_a_command_scp_and_what_is_written_down(cluster: Cluster, desk: De
     given.write_bytes(os.urandom(5_000_000))
     options = await asyncio.to_thread(room.proxy)
     plain = subprocess.run(
-        ["ssh", *options, "root@x", "cat; exit 9"], env=cluster.environment, input=b"plain", capture_output=True,
-        timeout=PATIENCE, check=False,
+        ["ssh", *options, "root@x", "cat; exit 9"], env=cluster.environment, input=b"plain",
+        capture_output=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert (plain.stdout, plain.stderr, plain.returncode) == (b"plain", b"", 9)
     for more in ([], ["-O"]):
@@ -216,8 +249,8 @@ async def test_a_command_scp_and_what_is_written_down(cluster: Cluster, desk: De
 async def test_plain_ssh_enters_as_the_user_that_is_named(cluster: Cluster, desk: Desk) -> None:
     room = await enter(cluster, desk)
     for printed, named, shown in (
-        ("nobody", [], "65534"), ("nobody", ["-l", "root"], "65534"), ("", ["-l", "nobody"], "65534"),
-        ("", ["-l", "root"], "0"),
+        ("nobody", [], "65534"), ("nobody", ["-l", "root"], "65534"),
+        ("", ["-l", "nobody"], "65534"), ("", ["-l", "root"], "0"),
     ):  # fmt: skip
         options = await asyncio.to_thread(room.proxy, printed)
         command = ["ssh", *options, *named, "x", "grep ^Uid /proc/self/status"]
@@ -225,8 +258,8 @@ async def test_plain_ssh_enters_as_the_user_that_is_named(cluster: Cluster, desk
         assert done.split()[1:] == [shown] * 4, (printed, named)
     options = await asyncio.to_thread(room.proxy)
     refused = subprocess.run(
-        ["ssh", *options, "stranger@x", "true"], env=cluster.environment, capture_output=True, text=True,
-        timeout=PATIENCE, check=False,
+        ["ssh", *options, "stranger@x", "true"], env=cluster.environment, capture_output=True,
+        text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert refused.returncode != 0
     # Docker says it as the output of a command that could not be started.
@@ -234,7 +267,9 @@ async def test_plain_ssh_enters_as_the_user_that_is_named(cluster: Cluster, desk
     await desk.cancel(room.uuid)
 
 
-async def test_a_terminal_that_is_typed_into_resized_and_interrupted(cluster: Cluster, desk: Desk) -> None:
+async def test_a_terminal_that_is_typed_into_resized_and_interrupted(
+    cluster: Cluster, desk: Desk
+) -> None:
     room = await enter(cluster, desk)
     assert await asyncio.to_thread(_converse, room) == 23
     await desk.cancel(room.uuid)
@@ -245,7 +280,9 @@ def _converse(room: Room) -> int:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 90, 0, 0))
     command = ["setsid", "--ctty", "--wait", LADING, "shell", "--wait", room.uuid]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=room.cluster.environment)
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=room.cluster.environment
+    )
     os.close(theirs)
     try:
         _type(ours, b"PS1=; echo re''ady; stty size; tty\n", b"ready\r\n30 90\r\n/dev/pts/")
@@ -254,7 +291,8 @@ def _converse(room: Room) -> int:
         until = time.monotonic() + PATIENCE
         while b"41 101" not in _type(ours, b"stty size; echo en''d\n", b"end\r\n"):
             assert time.monotonic() < until
-        # Said by what is to be interrupted: a shell that is about to start it would take the signal for itself.
+        # Said by what is to be interrupted: a shell that is about to start it would take the signal
+        # for itself.
         _type(ours, b"sh -c 'echo st\"\"arted; exec sleep 1000'\n", b"started\r\n")
         _type(ours, b"\x03", b"^C")
         _type(ours, b"echo ba''ck\n", b"back\r\n")
@@ -297,7 +335,9 @@ def _fetch(room: Room, outside: int, inside: int, *, tries: int = 100) -> str:
     """What curl gets through `lading shell -L`; "" when there is nothing."""
     command = [LADING, "shell", "--wait", "-N", "-L", f"{outside}:localhost:{inside}", room.uuid]
     null = subprocess.DEVNULL
-    process = subprocess.Popen(command, env=room.cluster.environment, stdin=null, stdout=null, stderr=null)
+    process = subprocess.Popen(
+        command, env=room.cluster.environment, stdin=null, stdout=null, stderr=null
+    )
     try:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until and tries:
@@ -307,7 +347,9 @@ def _fetch(room: Room, outside: int, inside: int, *, tries: int = 100) -> str:
                     continue
             tries -= 1
             url = f"http://127.0.0.1:{outside}/page"
-            done = subprocess.run(["curl", "-sf", url], capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = subprocess.run(
+                ["curl", "-sf", url], capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
             if done.returncode == 0:
                 return done.stdout
         return ""
@@ -328,11 +370,15 @@ async def test_no_token_is_in_a_log_or_a_process_list(cluster: Cluster, desk: De
         hidden = (
             cluster.environment["ARVADOS_API_TOKEN"].rpartition("/")[2],
             secrets.system_root_token,
-            sessions.container_key(secrets.system_root_token, (await desk.container(room.uuid))["uuid"]),
+            sessions.container_key(
+                secrets.system_root_token, (await desk.container(room.uuid))["uuid"]
+            ),
         )
         lines = _command_lines()
         assert any("--connect" in line for line in lines)
-        assert not any(secret in line for line in lines for secret in (*hidden, "ARVADOS_API_TOKEN"))
+        assert not any(
+            secret in line for line in lines for secret in (*hidden, "ARVADOS_API_TOKEN")
+        )
         process.stdin.close()
         await asyncio.to_thread(process.wait, PATIENCE)
     logs = [*(cluster.data / "log").glob("*.log"), *(cluster.data / "live").glob("*/*")]
@@ -357,7 +403,9 @@ async def test_many_at_once_lose_nothing_while_somebody_calls(cluster: Cluster, 
         held = [await stack.enter_async_context(entered(server, container)) for _ in range(20)]
         waiting = [await one.create_process("cat", encoding=None) for one in held[4:]]
         calling = asyncio.create_task(call())
-        done = await asyncio.gather(*(one.run("cat", input=data, encoding=None) for one in held[:4]))
+        done = await asyncio.gather(
+            *(one.run("cat", input=data, encoding=None) for one in held[:4])
+        )
         calling.cancel()
         for process in waiting:
             process.stdin.write(b"typed")
@@ -367,10 +415,14 @@ async def test_many_at_once_lose_nothing_while_somebody_calls(cluster: Cluster, 
     await desk.cancel(room.uuid)
 
 
-async def test_a_container_that_fails_is_kept_to_be_looked_into(cluster: Cluster, desk: Desk) -> None:
+async def test_a_container_that_fails_is_kept_to_be_looked_into(
+    cluster: Cluster, desk: Desk
+) -> None:
     script = "echo clue > /tmp/clue; echo half > /out/result; exit 4"
     room = await enter(cluster, desk, script, scheduling_parameters={"keep_on_failure": 300})
-    while "is kept until" not in (await desk.container(room.uuid))["runtime_status"].get("activity", ""):
+    while "is kept until" not in (await desk.container(room.uuid))["runtime_status"].get(
+        "activity", ""
+    ):
         await asyncio.sleep(0.05)
     done = await asyncio.to_thread(room.shell, "cat /tmp/clue /out/result; pwd")
     assert (done.stdout, done.returncode) == ("clue\nhalf\n/out\n", 0)
@@ -389,14 +441,18 @@ async def test_refusals_are_one_line(cluster: Cluster, desk: Desk) -> None:
     room = await enter(cluster, desk)
     done = await asyncio.to_thread(room.shell, "no-such-program")
     assert done.returncode != 0
-    nobody = await asyncio.to_thread(cluster.lading, "shell", f"nobody-there@{room.uuid}", "true", check=False)
+    nobody = await asyncio.to_thread(
+        cluster.lading, "shell", f"nobody-there@{room.uuid}", "true", check=False
+    )
     assert nobody.returncode != 0
     # The Docker daemon says it where the command would have written.
     assert "nobody-there" in nobody.stdout + nobody.stderr
     await desk.cancel(room.uuid)
 
 
-async def test_a_restart_of_the_server_ends_sessions_and_lets_new_ones_in(cluster: Cluster, desk: Desk) -> None:
+async def test_a_restart_of_the_server_ends_sessions_and_lets_new_ones_in(
+    cluster: Cluster, desk: Desk
+) -> None:
     room = await enter(cluster, desk)
     assert (await asyncio.to_thread(room.shell, "true")).returncode == 0
     (server,) = cluster.pids("server")
@@ -420,7 +476,12 @@ def _command_lines() -> list[str]:
 
 def _run(command: list[str], cluster: Cluster) -> str:
     done = subprocess.run(
-        command, env=cluster.environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        command,
+        env=cluster.environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

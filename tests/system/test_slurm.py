@@ -1,4 +1,6 @@
-"""Containers through a real Slurm: private daemons on this machine, started and ended with the tests."""
+"""Containers through a real Slurm: private daemons on this machine, started and ended with the
+tests.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from lading.testing.slurm import SlurmCluster, running_slurm
 from tests.reality import need_program, need_root
 from tests.system.cluster import Cluster, running_cluster
 from tests.system.desk import Desk, desk_of
+from tests.system.slurm_cluster import SlurmCluster, running_slurm
 
 pytestmark = pytest.mark.system
 CONFIGURATION = """
@@ -52,7 +54,9 @@ def cluster(slurm: SlurmCluster, tmp_path_factory: pytest.TempPathFactory) -> It
         while slurm.jobs() and time.monotonic() < until:
             time.sleep(0.1)
     assert slurm.jobs() == []
-    assert list((root / "node/run").iterdir()) == list((root / "node/locks").glob("*-dz642-*")) == []
+    assert (
+        list((root / "node/run").iterdir()) == list((root / "node/locks").glob("*-dz642-*")) == []
+    )
 
 
 @pytest.fixture
@@ -63,13 +67,23 @@ async def desk(cluster: Cluster) -> AsyncIterator[Desk]:
 
 def test_output_log_and_exit_code_come_back(cluster: Cluster) -> None:
     done = cluster.lading(
-        "run", "--no-reuse", "--image", "tools:1", "--", "sh", "-c", "echo hello; exit 3", check=False
+        "run",
+        "--no-reuse",
+        "--image",
+        "tools:1",
+        "--",
+        "sh",
+        "-c",
+        "echo hello; exit 3",
+        check=False,
     )
     assert (done.returncode, done.stdout) == (3, "hello\n")
     cluster.decisions("decided to run", "in Slurm as job")
 
 
-async def test_the_job_is_made_of_the_record_and_shows_no_token(slurm: SlurmCluster, desk: Desk) -> None:
+async def test_the_job_is_made_of_the_record_and_shows_no_token(
+    slurm: SlurmCluster, desk: Desk
+) -> None:
     uuid = await desk.submit(
         "exec sleep 30",
         runtime_constraints={"vcpus": 2, "ram": 100 << 20},
@@ -96,7 +110,9 @@ async def test_the_job_is_made_of_the_record_and_shows_no_token(slurm: SlurmClus
     assert (await desk.until(uuid, "Cancelled"))["log"]
 
 
-async def test_priorities_decide_what_waits_and_cancelling_removes_it(slurm: SlurmCluster, desk: Desk) -> None:
+async def test_priorities_decide_what_waits_and_cancelling_removes_it(
+    slurm: SlurmCluster, desk: Desk
+) -> None:
     full = {"runtime_constraints": {"vcpus": 4, "ram": 64 << 20}}
     running = [await desk.submit("exec sleep 60", **full) for _ in range(2)]
     for uuid in running:
@@ -106,7 +122,10 @@ async def test_priorities_decide_what_waits_and_cancelling_removes_it(slurm: Slu
     assert "Waiting in Slurm as job" in await desk.until_told(early, "Waiting in Slurm")
     await desk.client.update("container_requests", late, {"priority": 900})
     names = [(await desk.container(uuid))["uuid"] for uuid in (late, early)]
-    while slurm.run("squeue", "--noheader", "--states=PD", "--sort=-p", "--format=%j").split() != names:
+    while (
+        slurm.run("squeue", "--noheader", "--states=PD", "--sort=-p", "--format=%j").split()
+        != names
+    ):
         await asyncio.sleep(0.1)
     await desk.cancel(early)
     await desk.until(early, "Queued", "Cancelled")
@@ -128,7 +147,9 @@ async def test_what_no_node_can_hold_stays_queued_with_the_reason(desk: Desk) ->
         await desk.cancel(one)
 
 
-async def test_a_dispatcher_that_forgot_everything_finds_its_jobs(slurm: SlurmCluster, desk: Desk) -> None:
+async def test_a_dispatcher_that_forgot_everything_finds_its_jobs(
+    slurm: SlurmCluster, desk: Desk
+) -> None:
     full = {"runtime_constraints": {"vcpus": 4, "ram": 64 << 20}}
     running = [await desk.submit("exec sleep 4", **full) for _ in range(2)]
     for uuid in running:
@@ -156,7 +177,9 @@ async def test_slurm_may_be_away_for_a_while(slurm: SlurmCluster, desk: Desk) ->
     assert (await desk.until(late, "Complete"))["exit_code"] == 0
 
 
-async def test_a_job_that_somebody_cancels_says_so_and_is_noted(slurm: SlurmCluster, desk: Desk) -> None:
+async def test_a_job_that_somebody_cancels_says_so_and_is_noted(
+    slurm: SlurmCluster, desk: Desk
+) -> None:
     uuid = await desk.submit("echo up; exec sleep 62.25", container_count_max=1)
     await desk.until(uuid, "Running")
     (job,) = [one.split()[0] for one in slurm.jobs() if "RUNNING" in one]
@@ -168,7 +191,9 @@ async def test_a_job_that_somebody_cancels_says_so_and_is_noted(slurm: SlurmClus
     await desk.until_decided(uuid, "cleaned_up_crashed")
 
 
-async def test_a_supervisor_that_dies_on_its_node_is_cleaned_up_there(slurm: SlurmCluster, desk: Desk) -> None:
+async def test_a_supervisor_that_dies_on_its_node_is_cleaned_up_there(
+    slurm: SlurmCluster, desk: Desk
+) -> None:
     uuid = await desk.submit("exec sleep 61.25", container_count_max=1)
     container = await desk.until(uuid, "Running")
     lock = desk.cluster.data.parent / "node/locks" / f"crunch-run-{container['uuid']}.lock"
@@ -176,11 +201,16 @@ async def test_a_supervisor_that_dies_on_its_node_is_cleaned_up_there(slurm: Slu
     ended = await desk.until(uuid, "Cancelled")
     assert ended["runtime_status"]["failure"] == "infrastructure"
     await desk.until_decided(uuid, "cleaned_up_crashed")
-    while subprocess.run(["pgrep", "-f", "^sleep 61.25"], capture_output=True, check=False).stdout or lock.exists():
+    while (
+        subprocess.run(["pgrep", "-f", "^sleep 61.25"], capture_output=True, check=False).stdout
+        or lock.exists()
+    ):
         await asyncio.sleep(0.05)
 
 
-async def test_a_container_on_a_node_can_be_entered_through_its_tunnel(cluster: Cluster, desk: Desk) -> None:
+async def test_a_container_on_a_node_can_be_entered_through_its_tunnel(
+    cluster: Cluster, desk: Desk
+) -> None:
     need_program("ssh")
     uuid = await desk.submit("echo up; exec sleep 60")
     container = await desk.until(uuid, "Running")

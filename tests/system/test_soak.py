@@ -1,4 +1,6 @@
-"""The verdict of a soak tells growth from restarts; and a minute of it ends well (`make soak` runs an hour)."""
+"""The verdict of a soak tells growth from restarts; and a minute of it ends well (`make soak` runs
+an hour).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ EVERY, LIFE = 30.0, 600.0
 
 
 def _samples(minutes: float, *, per_hour: float, fresh: float = 0.0) -> list[Sample]:
-    """Samples of a server killed every ten minutes: its memory grows by MiB an hour, and `fresh` MiB at first."""
+    """Samples of a server killed every ten minutes: its memory grows by MiB an hour, and `fresh`
+    MiB at first.
+    """
     found = []
     for number in range(int(minutes * 60 / EVERY)):
         at = number * EVERY
@@ -25,8 +29,8 @@ def _samples(minutes: float, *, per_hour: float, fresh: float = 0.0) -> list[Sam
         roles = {role: (server,) if role == "server" else () for role in ROLES}
         found.append(
             Sample(
-                at=at, machine=0.3, roles=roles, rows={"container_requests": 1}, temporary=0, processes=1, mounts=0,
-                cgroups=0,
+                at=at, machine=0.3, roles=roles, rows={"container_requests": 1}, temporary=0,
+                processes=1, mounts=0, cgroups=0,
             )
         )  # fmt: skip
     return found

@@ -1,6 +1,8 @@
-"""The block store under faults: what was acknowledged is there, what is damaged is not served, errors name the block.
+"""The block store under faults: what was acknowledged is there, what is damaged is not served,
+errors name the block.
 
-A `lading up` with two volumes: a small file system of its own (tmpfs), which can fill up and fail, and a directory.
+A `lading up` with two volumes: a small file system of its own (tmpfs), which can fill up and fail,
+and a directory.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ pytestmark = pytest.mark.system
 SMALL, LARGE = "zzzzz-nyw5e-000000000smalls", "zzzzz-nyw5e-000000000larges"
 CONFIG = """
 Volumes:
-  {small}: {{DriverParameters: {{Root: {root}/small, Reserve: 0}}, StorageClasses: {{default: true, scarce: true}}}}
+  {small}:
+    DriverParameters: {{Root: {root}/small, Reserve: 0}}
+    StorageClasses: {{default: true, scarce: true}}
   {large}: {{DriverParameters: {{Root: {root}/large}}}}
 StorageClasses: {{default: {{Default: true}}, scarce: {{}}}}
 Collections: {{BalancePeriod: 0, ScrubPeriod: 0}}
@@ -44,7 +48,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     need_root()
     made = tmp_path_factory.mktemp("storage")
     (made / "small").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(made / "small")], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(made / "small")], check=True
+    )
     try:
         yield made
     finally:
@@ -53,7 +59,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def cluster(root: Path) -> Iterator[Cluster]:
-    with running_cluster(root / "data", CONFIG.format(small=SMALL, large=LARGE, root=root)) as running:
+    with running_cluster(
+        root / "data", CONFIG.format(small=SMALL, large=LARGE, root=root)
+    ) as running:
         yield running
 
 
@@ -70,7 +78,9 @@ class Store:
         headers = {"X-Keep-Desired-Replicas": str(copies), "X-Keep-Storage-Classes": classes}
         return await self.ask("PUT", f"/{name}", data, headers)
 
-    async def ask(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Response:
+    async def ask(
+        self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+    ) -> Response:
         sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
         return await self.transport.request(method, path, headers=sent, body=body, timeout=60)
 
@@ -88,7 +98,11 @@ def locator_of(answer: Response) -> str:
 
 def files_of(root: Path, data: bytes) -> list[Path]:
     name = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    return [path for path in (root / volume / name[:3] / name for volume in ("small", "large")) if path.exists()]
+    return [
+        path
+        for path in (root / volume / name[:3] / name for volume in ("small", "large"))
+        if path.exists()
+    ]
 
 
 async def until(what: str, condition: object) -> None:
@@ -99,7 +113,9 @@ async def until(what: str, condition: object) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_as_many_copies_as_are_wished_for_and_confirmed_by_class(cluster: Cluster, root: Path) -> None:
+async def test_as_many_copies_as_are_wished_for_and_confirmed_by_class(
+    cluster: Cluster, root: Path
+) -> None:
     async with store_of(cluster) as store:
         answer = await store.put(b"twice", copies=2)
         assert answer.headers["x-keep-replicas-stored"] == "2"
@@ -110,7 +126,9 @@ async def test_as_many_copies_as_are_wished_for_and_confirmed_by_class(cluster: 
         assert (await store.put(b"none", copies=3)).headers["x-keep-replicas-stored"] == "2"
 
 
-async def test_a_full_volume_is_passed_over_and_said_when_there_is_no_other(cluster: Cluster, root: Path) -> None:
+async def test_a_full_volume_is_passed_over_and_said_when_there_is_no_other(
+    cluster: Cluster, root: Path
+) -> None:
     kept = []
     async with store_of(cluster) as store:
         for _ in range(12):
@@ -137,7 +155,9 @@ async def test_a_full_volume_is_passed_over_and_said_when_there_is_no_other(clus
         assert (await store.put(os.urandom(MIB), classes="scarce")).status == 200
 
 
-async def test_a_volume_that_fails_is_passed_over_and_reported(cluster: Cluster, root: Path) -> None:
+async def test_a_volume_that_fails_is_passed_over_and_reported(
+    cluster: Cluster, root: Path
+) -> None:
     remount = ["mount", "-o", "remount,ro", str(root / "small")]
     async with store_of(cluster) as store:
         before = locator_of(await store.put(b"before", copies=2))
@@ -150,20 +170,30 @@ async def test_a_volume_that_fails_is_passed_over_and_reported(cluster: Cluster,
             assert (answer.status, answer.headers["retry-after"]) == (503, "2")
             assert b"Read-only file system" in answer.body
         finally:
-            subprocess.run([word.replace("remount,ro", "remount,rw") for word in remount], check=True)
+            subprocess.run(
+                [word.replace("remount,ro", "remount,rw") for word in remount], check=True
+            )
         secrets = json.loads((cluster.data / "secrets.json").read_text())
         headers = {"Authorization": f"Bearer {secrets['system_root_token']}"}
-        shown = {one["uuid"]: one for one in json.loads((await store.ask("GET", "/mounts", b"", headers)).body)}
+        shown = {
+            one["uuid"]: one
+            for one in json.loads((await store.ask("GET", "/mounts", b"", headers)).body)
+        }
         assert shown[SMALL]["faults"] > 0
         assert "Read-only file system" in shown[SMALL]["last_fault"]
         assert shown[LARGE]["faults"] == 0
         assert (await store.put(b"scarce again", classes="scarce")).status == 200
 
 
-async def test_a_flipped_bit_is_never_served_and_is_repaired_or_named(cluster: Cluster, root: Path) -> None:
+async def test_a_flipped_bit_is_never_served_and_is_repaired_or_named(
+    cluster: Cluster, root: Path
+) -> None:
     async with store_of(cluster) as store:
         twice, once = os.urandom(3 * MIB), os.urandom(2 * MIB)
-        pair, single = locator_of(await store.put(twice, copies=2)), locator_of(await store.put(once))
+        pair, single = (
+            locator_of(await store.put(twice, copies=2)),
+            locator_of(await store.put(once)),
+        )
         for path in (files_of(root, twice)[0], files_of(root, once)[0]):
             with path.open("r+b") as file:
                 file.seek(MIB)
@@ -180,14 +210,18 @@ async def test_a_flipped_bit_is_never_served_and_is_repaired_or_named(cluster: C
     assert found.returncode == 1
     damaged = {one["hash"]: one["remedy"] for one in json.loads(found.stdout)["damaged"]}
     assert damaged == {pair[:32]: "repaired", single[:32]: "quarantined"}
-    assert [hashlib.md5(path.read_bytes()).hexdigest() for path in files_of(root, twice)] == [pair[:32]] * 2
+    assert [hashlib.md5(path.read_bytes()).hexdigest() for path in files_of(root, twice)] == [
+        pair[:32]
+    ] * 2
     # Putting the same bytes again heals the block.
     cluster.lading("put", str(again), "--name", "healed")
     async with store_of(cluster) as store:
         assert await store.client.get(single) == once
 
 
-async def test_a_damaged_file_is_named_to_its_reader(cluster: Cluster, root: Path, tmp_path: Path) -> None:
+async def test_a_damaged_file_is_named_to_its_reader(
+    cluster: Cluster, root: Path, tmp_path: Path
+) -> None:
     data = os.urandom(MIB)
     (tmp_path / "data.bin").write_bytes(data)
     pdh = cluster.lading("put", str(tmp_path / "data.bin"), "--name", "damaged").stdout.strip()
@@ -197,7 +231,9 @@ async def test_a_damaged_file_is_named_to_its_reader(cluster: Cluster, root: Pat
     assert done.returncode == 1
     assert path.name in done.stderr
     assert not (tmp_path / "out" / "data.bin").exists()
-    found = json.loads(cluster.lading("admin", "scrub", "--json", "--data", str(cluster.data), check=False).stdout)
+    found = json.loads(
+        cluster.lading("admin", "scrub", "--json", "--data", str(cluster.data), check=False).stdout
+    )
     assert [hit["files"] for one in found["damaged"] for hit in one["hits"]] == [["data.bin"]]
 
 

@@ -1,4 +1,6 @@
-"""Supervisors forked from a real warm parent, on the real engines, against a small server on a Unix socket."""
+"""Supervisors forked from a real warm parent, on the real engines, against a small server on a Unix
+socket.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from typing import Any
 import pytest
 
 from lading.supervisor import linux
-from lading.supervisor.cgroup import Cgroup, find_hierarchy
+from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
 from lading.testing.images import tiny_image
 from lading.testing.serving import serving
 from lading.testing.supervising import CONTAINER, FakeServer
@@ -49,13 +51,19 @@ class Stage:
     image: str
     assignment: dict[str, Any]
 
-    async def start(self, command: list[str], uuid: str = CONTAINER, **changes: Any) -> tuple[dict[str, Any], int]:
+    async def start(
+        self, command: list[str], uuid: str = CONTAINER, **changes: Any
+    ) -> tuple[dict[str, Any], int]:
         """The record of a container, and the pidfd of its supervisor."""
-        record = self.server.add_container(uuid, command=command, container_image=self.image, cwd="/out", **changes)
+        record = self.server.add_container(
+            uuid, command=command, container_image=self.image, cwd="/out", **changes
+        )
         _, (pidfd,) = await asyncio.to_thread(lambda: self.parent.start(uuid, **self.assignment))
         return record, pidfd
 
-    async def run(self, command: list[str], uuid: str = CONTAINER, **changes: Any) -> dict[str, Any]:
+    async def run(
+        self, command: list[str], uuid: str = CONTAINER, **changes: Any
+    ) -> dict[str, Any]:
         """The record of a container once its supervisor has ended."""
         record, pidfd = await self.start(command, uuid, **changes)
         await self.over(pidfd, uuid)
@@ -94,7 +102,12 @@ async def staged(
     image = server.add_collection({f"{name}.tar": archive})
     parent = start_parent(directory)
     socket = directory / "api.sock"
-    fields = {"api_socket": str(socket), "stop_grace_period": 5.0, "unreachable_timeout": 10.0, **assignment}
+    fields = {
+        "api_socket": str(socket),
+        "stop_grace_period": 5.0,
+        "unreachable_timeout": 10.0,
+        **assignment,
+    }
     loop = asyncio.get_running_loop()
     loop.add_reader(parent.connection, parent.hear)
     try:
@@ -150,7 +163,10 @@ async def test_engines_give_equal_outputs(
     docker_daemon: DockerDaemon, podman_service: PodmanService, group: Cgroup
 ) -> None:
     found = {}
-    sockets: dict[str, Any] = {"docker_socket": str(docker_daemon.socket), "podman_socket": str(podman_service.socket)}
+    sockets: dict[str, Any] = {
+        "docker_socket": str(docker_daemon.socket),
+        "podman_socket": str(podman_service.socket),
+    }
     for engine in ("native", "docker", "podman"):
         async with staged(engine=engine, **sockets) as stage:
             found[engine], files, record = await full_life(stage)
@@ -172,7 +188,9 @@ async def test_engines_give_equal_outputs(
     assert found["native"] == found["docker"] == found["podman"]
 
 
-async def test_a_killed_supervisor_leaves_no_mount_and_the_rest_is_cleaned(native: Stage, group: Cgroup) -> None:
+async def test_a_killed_supervisor_leaves_no_mount_and_the_rest_is_cleaned(
+    native: Stage, group: Cgroup
+) -> None:
     record, pidfd = await native.begun(["sh", "-c", "echo up; sleep 1000"])
     run = native.parent.run / CONTAINER
     held = group.processes()
@@ -190,9 +208,13 @@ async def test_a_killed_supervisor_leaves_no_mount_and_the_rest_is_cleaned(nativ
     assert record["state"] == "Running"
 
 
-async def test_a_supervisor_killed_before_the_gate_opens_starts_nothing(native: Stage, group: Cgroup) -> None:
+async def test_a_supervisor_killed_before_the_gate_opens_starts_nothing(
+    native: Stage, group: Cgroup
+) -> None:
     pids: list[int] = []
-    native.server.on_call = lambda call: os.kill(pids[0], signal.SIGKILL) if call == "PUT containers" else None
+    native.server.on_call = lambda call: (
+        os.kill(pids[0], signal.SIGKILL) if call == "PUT containers" else None
+    )
     record = native.server.add_container(
         command=["sh", "-c", "echo > /out/ran"], container_image=native.image, cwd="/out"
     )
@@ -227,11 +249,17 @@ async def test_time_and_memory_are_limited(native: Stage, group: Cgroup) -> None
     late = await native.run(["sh", "-c", "sleep 100"], scheduling_parameters={"max_run_time": 1})
     assert (late["state"], late["runtime_status"]["failure"]) == ("Cancelled", "timeout")
     hungry = await native.run(["dd", "if=/dev/zero", "of=/dev/null", "bs=200M", "count=1"])
-    assert (hungry["state"], hungry["exit_code"], hungry["runtime_status"]["failure"]) == ("Complete", 137, "oom")
+    assert (hungry["state"], hungry["exit_code"], hungry["runtime_status"]["failure"]) == (
+        "Complete",
+        137,
+        "oom",
+    )
 
 
 async def test_a_container_outlives_the_warm_parent(native: Stage, group: Cgroup) -> None:
-    record, pidfd = await native.begun(["sh", "-c", "echo up; while [ ! -e /out/go ]; do sleep 0.01; done"])
+    record, pidfd = await native.begun(
+        ["sh", "-c", "echo up; while [ ! -e /out/go ]; do sleep 0.01; done"]
+    )
     native.parent.process.kill()
     native.parent.process.wait()
     (native.parent.run / CONTAINER / "mounts" / "1" / "go").touch()

@@ -1,4 +1,6 @@
-"""`make chaos` in small: two dispatchers on one server, and kill -9 of ten processes of every kind."""
+"""`make chaos` in small: two dispatchers on one server, and kill -9 of ten processes of every
+kind.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ CONTAINERS, STRIKES, PERIOD = 30, 10, 0.5
 async def test_whatever_is_killed_every_request_ends_once(tmp_path: Path) -> None:
     need_root()
     need_program("crun")
-    outcome = await two_dispatchers(tmp_path, CONTAINERS, seed=1, period=PERIOD, vcpus=4, most=STRIKES)
+    outcome = await two_dispatchers(
+        tmp_path, CONTAINERS, seed=1, period=PERIOD, vcpus=4, most=STRIKES
+    )
     assert outcome.faults == []
     assert outcome.strikes.total() > 0

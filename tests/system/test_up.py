@@ -52,7 +52,9 @@ def test_a_port_that_is_taken_is_named(cluster: Cluster, tmp_path: Path) -> None
 def test_a_container_outlives_a_restart(cluster: Cluster) -> None:
     _add_image(cluster)
     script = "echo before; sleep 12; echo after >/out/late.txt"
-    detached = cluster.lading("run", "--json", "--detach", "--image", "tools:1", "--", "sh", "-ec", script)
+    detached = cluster.lading(
+        "run", "--json", "--detach", "--image", "tools:1", "--", "sh", "-ec", script
+    )
     uuid = json.loads(detached.stdout)["uuid"]
     _wait_until(lambda: bool(cluster.pids("supervisor")))
     before = cluster.pids("supervisor")

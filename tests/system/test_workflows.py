@@ -1,4 +1,6 @@
-"""What `arvados-cwl-runner` does beside running: register, cancel, keep secrets, report. `make cwl` runs it."""
+"""What `arvados-cwl-runner` does beside running: register, cancel, keep secrets, report. `make cwl`
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -78,20 +80,33 @@ def _ended(api: Api, uuid: str, *, seconds: float = 120) -> Record:
 
 
 def test_a_registered_workflow_runs_with_all_that_was_asked(tools: Tools, api: Api) -> None:
-    workflow = tools.run(RUNNER, "--create-workflow", "--no-copy-deps", "--name", "a chain", CHAIN[0]).strip()
-    assert tools.run(RUNNER, "--update-workflow", workflow, "--no-copy-deps", CHAIN[0]).strip() == workflow
+    workflow = tools.run(
+        RUNNER, "--create-workflow", "--no-copy-deps", "--name", "a chain", CHAIN[0]
+    ).strip()
+    assert (
+        tools.run(RUNNER, "--update-workflow", workflow, "--no-copy-deps", CHAIN[0]).strip()
+        == workflow
+    )
     options = ("--name", "of today", "--output-name", "the result", "--priority", "700")
     more = ("--intermediate-output-ttl", "3600", "--storage-classes", "default")
 
-    submitted = tools.run(RUNNER, "--submit", "--no-wait", *options, *more, workflow, CHAIN[1]).strip()
+    submitted = tools.run(
+        RUNNER, "--submit", "--no-wait", *options, *more, workflow, CHAIN[1]
+    ).strip()
 
     request = _ended(api, submitted)
-    assert (request["name"], request["priority"], request["output_name"]) == ("of today", 700, "the result")
+    assert (request["name"], request["priority"], request["output_name"]) == (
+        "of today",
+        700,
+        "the result",
+    )
     assert request["properties"]["template_uuid"] == workflow
     output = api.get(f"collections/{request['output_uuid']}")
     assert output["name"] == "the result"
     assert output["properties"]["type"] == "output"
-    children = api.list("container_requests", ["requesting_container_uuid", "=", request["container_uuid"]])
+    children = api.list(
+        "container_requests", ["requesting_container_uuid", "=", request["container_uuid"]]
+    )
     assert len(children) == 2
     for child in children:
         step = api.get(f"collections/{child['output_uuid']}")
@@ -103,7 +118,9 @@ def test_a_registered_workflow_runs_with_all_that_was_asked(tools: Tools, api: A
     assert summary.count("# Elapsed time") == 3, "the runner and its two steps"
 
 
-def test_a_part_with_a_runner_of_its_own_is_reused_as_one(tools: Tools, api: Api, tmp_path: Path) -> None:
+def test_a_part_with_a_runner_of_its_own_is_reused_as_one(
+    tools: Tools, api: Api, tmp_path: Path
+) -> None:
     (tmp_path / "whole.cwl").write_text(PART.replace("CHAIN", CHAIN[0]))
     submit = (RUNNER, "--submit", "--quiet", str(tmp_path / "whole.cwl"), CHAIN[1])
     result = json.loads(tools.run(*submit))
@@ -117,7 +134,9 @@ def test_a_part_with_a_runner_of_its_own_is_reused_as_one(tools: Tools, api: Api
 
 @pytest.mark.parametrize("way", ["--local", "--submit"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["INT", "TERM"])
-def test_a_signal_cancels_all_of_it(tools: Tools, api: Api, tmp_path: Path, way: str, number: signal.Signals) -> None:
+def test_a_signal_cancels_all_of_it(
+    tools: Tools, api: Api, tmp_path: Path, way: str, number: signal.Signals
+) -> None:
     (tmp_path / "slow.cwl").write_text(SLOW)
     before = api.requests()
     process = tools.start(RUNNER, way, "--quiet", "--disable-reuse", str(tmp_path / "slow.cwl"))
@@ -147,17 +166,19 @@ def test_a_secret_is_seen_by_the_tool_alone(tools: Tools, api: Api) -> None:
     case = (str(CWL / "cases" / "ext-secrets.cwl"), str(CWL / "jobs" / "secret.json"))
     before = api.requests()
     result = json.loads(tools.run(RUNNER, "--submit", "--always-submit-runner", "--quiet", *case))
-    assert tools.cluster.lading("cat", result["sum"]["location"].removeprefix("keep:")).stdout.startswith("c4bbcb1f")
+    assert tools.cluster.lading(
+        "cat", result["sum"]["location"].removeprefix("keep:")
+    ).stdout.startswith("c4bbcb1f")
 
     requests = [one for one in api.list("container_requests") if one["uuid"] not in before]
     assert len(requests) == 2
     containers = [api.get(f"containers/{one['container_uuid']}") for one in requests]
     assert SECRET not in json.dumps([requests, containers, api.list("logs")])
     data = tools.cluster.data
+    places = (str(data / name) for name in ("blocks", "cache", "log", "live", "run"))
     found = subprocess.run(
-        ["grep", "-rlF", SECRET, *(str(data / name) for name in ("blocks", "cache", "log", "live", "run"))],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        ["grep", "-rlF", SECRET, *places], capture_output=True, text=True, check=False
+    )
     assert found.stdout == ""
 
 
@@ -171,9 +192,19 @@ def test_a_copy_within_the_cluster(tools: Tools, api: Api, tmp_path: Path) -> No
     settings.write_text("".join(f"{name}={environment[name]}\n" for name in names))
     project = api.post("groups", {"group_class": "project", "name": "copies"})["uuid"]
     copy = tools.run(
-        "arv-copy", "--src", cluster, "--dst", cluster, "--project-uuid", project, "--no-progress", collection
+        "arv-copy",
+        "--src",
+        cluster,
+        "--dst",
+        cluster,
+        "--project-uuid",
+        project,
+        "--no-progress",
+        collection,
     )
-    hashes = {api.get(f"collections/{uuid}")["portable_data_hash"] for uuid in (collection, copy.strip())}
+    hashes = {
+        api.get(f"collections/{uuid}")["portable_data_hash"] for uuid in (collection, copy.strip())
+    }
     assert copy.strip() != collection
     assert len(hashes) == 1
 

@@ -14,10 +14,10 @@ import yaml
 
 from lading.blobs.directory import DirectoryVolume
 from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
-from lading.core.records import COLLECTIONS
+from lading.core.records.record_types import COLLECTIONS
 from lading.store import records, schema
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.seal import Seal
-from lading.store.sqlite import SqliteDatabase
 from lading.wiring.backup import backup, restore
 from lading.wiring.directory import DataDirectory
 
@@ -37,7 +37,11 @@ async def store(database: SqliteDatabase, directory: DataDirectory, number: int)
     await DirectoryVolume(directory.blocks, reserve=0).put(name, data)
     async with database.writing() as tx:
         text = f". {name}+{len(data)} 0:{len(data)}:f\n"
-        await records.insert(tx, COLLECTIONS, {"uuid": str(number), "portable_data_hash": name, "manifest_text": text})
+        await records.insert(
+            tx,
+            COLLECTIONS,
+            {"uuid": str(number), "portable_data_hash": name, "manifest_text": text},
+        )
     return name
 
 
@@ -54,7 +58,9 @@ async def directory(tmp_path: Path) -> DataDirectory:
     return made
 
 
-async def test_what_was_there_when_it_began_comes_back_while_more_is_written(directory: DataDirectory) -> None:
+async def test_what_was_there_when_it_began_comes_back_while_more_is_written(
+    directory: DataDirectory,
+) -> None:
     database, file, again = (
         opened(directory),
         directory.root.with_name("b"),
@@ -80,7 +86,9 @@ async def test_what_was_there_when_it_began_comes_back_while_more_is_written(dir
 
 
 def test_damaged_and_missing_blocks_are_told(directory: DataDirectory, tmp_path: Path) -> None:
-    one, other = sorted(path for path in directory.blocks.glob("*/*") if path.parent.name != "tmp")[:2]
+    one, other = sorted(path for path in directory.blocks.glob("*/*") if path.parent.name != "tmp")[
+        :2
+    ]
     one.write_bytes(b"damaged")
     other.unlink()
     backup(directory, tmp_path / "b", progress=quiet)
@@ -89,7 +97,9 @@ def test_damaged_and_missing_blocks_are_told(directory: DataDirectory, tmp_path:
     assert not list((tmp_path / "r").glob(f"blocks/*/{one.name}"))
 
 
-def test_a_backup_that_was_cut_off_or_changed_is_refused(directory: DataDirectory, tmp_path: Path) -> None:
+def test_a_backup_that_was_cut_off_or_changed_is_refused(
+    directory: DataDirectory, tmp_path: Path
+) -> None:
     backup(directory, tmp_path / "b", progress=quiet)
     members = {}
     with tarfile.open(tmp_path / "b") as tar:
@@ -122,7 +132,9 @@ def test_a_damaged_database_is_not_backed_up(directory: DataDirectory, tmp_path:
     # Everything but the page with the header and the schema's root.
     data[8192:] = b"\xff" * (len(data) - 8192)
     directory.database.write_bytes(data)
-    with pytest.raises(Corrupt, match="is damaged .*; no backup was made. Keep the earlier backups"):
+    with pytest.raises(
+        Corrupt, match="is damaged .*; no backup was made. Keep the earlier backups"
+    ):
         backup(directory, tmp_path / "b", progress=quiet)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
 
@@ -141,14 +153,23 @@ def test_what_cannot_be_done_is_one_line(directory: DataDirectory, tmp_path: Pat
         restore(tmp_path / "none", DataDirectory(tmp_path / "r"), progress=quiet)
     with pytest.raises(Corrupt, match="not a backup"):
         restore(tmp_path / "b", DataDirectory(tmp_path / "r"), progress=quiet)
-    (directory.root / "config.yml").write_text(yaml.safe_dump({"PostgreSQL": {"Connection": {"host": "h"}}}))
+    (directory.root / "config.yml").write_text(
+        yaml.safe_dump({"PostgreSQL": {"Connection": {"host": "h"}}})
+    )
     with pytest.raises(Invalid, match="pg_dump"):
         backup(directory, tmp_path / "c", progress=quiet)
     assert (tmp_path / "b").read_bytes() == b"mine"
 
 
-def test_blocks_that_are_kept_elsewhere_are_left_out(directory: DataDirectory, tmp_path: Path) -> None:
-    volume = {"zzzzz-nyw5e-000000000000000": {"Driver": "Directory", "DriverParameters": {"Root": "/volume"}}}
+def test_blocks_that_are_kept_elsewhere_are_left_out(
+    directory: DataDirectory, tmp_path: Path
+) -> None:
+    volume = {
+        "zzzzz-nyw5e-000000000000000": {
+            "Driver": "Directory",
+            "DriverParameters": {"Root": "/volume"},
+        }
+    }
     (directory.root / "config.yml").write_text(yaml.safe_dump({"Volumes": volume}))
     with pytest.raises(Invalid, match="--without-blocks"):
         backup(directory, tmp_path / "b", progress=quiet)

@@ -9,8 +9,8 @@ import pytest
 
 from lading.config import Config, load
 from lading.core.errors import Invalid
-from lading.dispatch.cloud import settings as configuration
-from lading.dispatch.cloud.trial import Step
+from lading.dispatch.fleets.cloud import settings as configuration
+from lading.dispatch.fleets.cloud.cloud_selftest import Step
 from lading.wiring.cloudtest import Wish, choose, main
 
 TEXT = """
@@ -34,7 +34,9 @@ def test_the_cheapest_type_is_tried_unless_others_are_named(path: Path) -> None:
     assert [one.name for one in choose(chosen, ())] == ["small"]
     assert [one.name for one in choose(chosen, ["large"])] == ["large"]
     assert [one.name for one in choose(chosen, ["small", "all"])] == ["large", "small"]
-    with pytest.raises(Invalid, match="--type huge: there is no such instance type; there are large, small"):
+    with pytest.raises(
+        Invalid, match="--type huge: there is no such instance type; there are large, small"
+    ):
         choose(chosen, ["huge"])
 
 

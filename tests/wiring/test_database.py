@@ -6,7 +6,7 @@ import pytest
 
 from lading.config import load
 from lading.core.errors import Invalid
-from lading.store.sqlite import SqliteDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory
 

@@ -10,7 +10,12 @@ import pytest
 
 from lading.client.environment import find_lender
 from lading.core.errors import Conflict, Invalid
-from lading.wiring.directory import DataDirectory, default_data_directory, make_secrets, write_private
+from lading.wiring.directory import (
+    DataDirectory,
+    default_data_directory,
+    make_secrets,
+    write_private,
+)
 from tests.reality import need_root
 
 ENTROPY = bytes(range(256)) * 2
@@ -31,7 +36,12 @@ def test_secrets_are_made_once(directory: DataDirectory) -> None:
 
 def test_every_secret_is_another() -> None:
     made = make_secrets(os.urandom(400))
-    texts = [made.system_root_token, made.management_token, made.blob_signing_key, made.admin_token_secret]
+    texts = [
+        made.system_root_token,
+        made.management_token,
+        made.blob_signing_key,
+        made.admin_token_secret,
+    ]
     assert len({*texts, made.dispatch_token_secret}) == 5
     assert made.dispatch_token.startswith(f"v2/{made.cluster_id}-gj3su-")
 
@@ -74,9 +84,14 @@ def test_the_env_file_is_private_and_can_be_sourced(directory: DataDirectory) ->
     directory.write_env(secrets, address="127.0.0.1:1")
     assert directory.env.stat().st_mode & 0o777 == 0o600
     assert f"export ARVADOS_API_TOKEN={secrets.admin_token}\n" in directory.env.read_text()
-    assert find_lender({"LADING_DATA": str(directory.root)}, Path("/none"), "127.0.0.1:1") == directory.lender
+    assert (
+        find_lender({"LADING_DATA": str(directory.root)}, Path("/none"), "127.0.0.1:1")
+        == directory.lender
+    )
     asked = f'. {directory.env}; printf %s "$LADING_DATA"'
-    assert subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout == str(directory.root)
+    assert subprocess.run(
+        ["sh", "-c", asked], capture_output=True, text=True, check=True
+    ).stdout == str(directory.root)
 
 
 def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -88,7 +103,13 @@ def test_a_private_file_is_replaced_whole(tmp_path: Path) -> None:
 
 
 def test_places(directory: DataDirectory) -> None:
-    places = (directory.socket, directory.database, directory.certificate, directory.key, directory.env)
+    places = (
+        directory.socket,
+        directory.database,
+        directory.certificate,
+        directory.key,
+        directory.env,
+    )
     assert all(place.parent == directory.root for place in places)
 
 
@@ -120,7 +141,9 @@ def test_a_directory_that_is_open_to_others_is_closed(tmp_path: Path) -> None:
     ]  # fmt: skip
     (root / "db.sqlite").chmod(0o640)
     DataDirectory(root).prepare(say=told.append)
-    assert told[1:] == [f"{root}: was open to other users (db.sqlite: mode 640); only its owner can read it now"]
+    assert told[1:] == [
+        f"{root}: was open to other users (db.sqlite: mode 640); only its owner can read it now"
+    ]
     DataDirectory(root).prepare(say=told.append)
     assert len(told) == 2
 

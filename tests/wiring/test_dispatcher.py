@@ -8,19 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from lading.config import load
-from lading.core.instances import Gpu
-from lading.dispatch.fleets import Site
-from lading.dispatch.local import LocalFleet, open_local
+from lading.core.scheduling.instance_types import Gpu
+from lading.dispatch.fleet_plugins import Site
+from lading.dispatch.fleets.local import LocalFleet, open_local
 from lading.testing.devices import make_devices
 from lading.wiring.directory import DataDirectory
 from lading.wiring.dispatcher import settings, template, until_listening
 
 
 def site(tmp_path: Path, local: dict[str, object] | None = None, **more: str) -> Site:
-    config = load(overrides={"Local": {"VCPUs": 3, "RAM": "5GiB", "Partitions": ["a"], **(local or {})}})
+    config = load(
+        overrides={"Local": {"VCPUs": 3, "RAM": "5GiB", "Partitions": ["a"], **(local or {})}}
+    )
     return Site(
-        config=config, token="t", run_directory=tmp_path / "run", cache_directory=tmp_path / "cache",
-        template=template(config, address="127.0.0.1:1", insecure=True), api_url="https://x:1", **more,
+        config=config, token="t", run_directory=tmp_path / "run",
+        cache_directory=tmp_path / "cache",
+        template=template(config, address="127.0.0.1:1", insecure=True),
+        api_url="https://x:1", **more,
     )  # fmt: skip
 
 
@@ -43,10 +47,20 @@ def test_from_another_machine_the_way_is_https(tmp_path: Path) -> None:
     assert (template["api_url"], template["api_ca_file"]) == ("https://x:1", "/c")
 
 
-def test_containers_are_told_what_the_machine_costs_and_who_may_take_it_away(tmp_path: Path) -> None:
-    free, paid = (made(open_local(site(tmp_path, local))) for local in ({}, {"Price": 0.6, "Preemption": "ec2"}))
+def test_containers_are_told_what_the_machine_costs_and_who_may_take_it_away(
+    tmp_path: Path,
+) -> None:
+    free, paid = (
+        made(open_local(site(tmp_path, local)))
+        for local in ({}, {"Price": 0.6, "Preemption": "ec2"})
+    )
     assert (free["instance_type"], free["preemption"]) == ({}, "")
-    assert paid["instance_type"] == {"Name": "this machine", "VCPUs": 3, "RAM": 5 << 30, "Price": 0.6}
+    assert paid["instance_type"] == {
+        "Name": "this machine",
+        "VCPUs": 3,
+        "RAM": 5 << 30,
+        "Price": 0.6,
+    }
     assert paid["preemption"] == "ec2"
 
 
@@ -54,7 +68,9 @@ def test_gpus_are_those_of_the_device_tree(tmp_path: Path) -> None:
     tree = make_devices(tmp_path / "tree", cuda=3, real=False)
     for local, count in (({}, 3), ({"VisibleGPUs": "0,2"}, 2), ({"GPUs": 1}, 1)):
         found = site(tmp_path, {"GPUMemory": "1GiB", **local})
-        config = replace(found.config, Containers=replace(found.config.Containers, DeviceRoot=str(tree)))
+        config = replace(
+            found.config, Containers=replace(found.config.Containers, DeviceRoot=str(tree))
+        )
         fleet = open_local(replace(found, config=config))
         assert fleet._settings.capacity.gpus == count
         assert fleet._settings.gpu == Gpu(stack="cuda", count=count, vram=1 << 30)
@@ -62,7 +78,12 @@ def test_gpus_are_those_of_the_device_tree(tmp_path: Path) -> None:
 
 
 def test_the_loop_follows_the_configuration() -> None:
-    config = load(overrides={"Containers": {"OnlyDispatcher": True, "MinRetryPeriod": "7s"}, "Local": {"Scratch": 9}})
+    config = load(
+        overrides={
+            "Containers": {"OnlyDispatcher": True, "MinRetryPeriod": "7s"},
+            "Local": {"Scratch": 9},
+        }
+    )
     found = settings(config, "local")
     assert (found.only, found.min_retry, found.plans_disk) == (True, 7.0, True)
     assert not settings(load(), "local").plans_disk

@@ -21,7 +21,10 @@ def test_a_child_of_another_parent_leaves() -> None:
 
 
 def test_a_child_of_its_parent_stays() -> None:
-    code = f"from lading.wiring.process import end_with_parent; end_with_parent({os.getpid()}); print('stayed')"
+    code = (
+        "from lading.wiring.process import end_with_parent; "
+        f"end_with_parent({os.getpid()}); print('stayed')"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert done.stdout == b"stayed\n"
 
@@ -46,19 +49,26 @@ except OSError:
 
 
 def test_short_turns_are_asked_for() -> None:
-    """Read back with sched_getattr(2), whose number follows; before Linux 6.12 a turn is 0 long there."""
+    """Read back with sched_getattr(2), whose number follows; before Linux 6.12 a turn is 0 long
+    there.
+    """
     number = {"x86_64": 315, "aarch64": 275}.get(platform.machine())
     code = f"""
 import ctypes, struct
 from lading.wiring.process import come_before
 come_before(19)
 told = ctypes.create_string_buffer(48)
-ctypes.CDLL(None).syscall(*map(ctypes.c_long, ({number}, 0)), told, ctypes.c_long(48), ctypes.c_long(0))
+number, own, size, flags = map(ctypes.c_long, ({number}, 0, 48, 0))
+ctypes.CDLL(None).syscall(number, own, told, size, flags)
 print(*struct.unpack("=IIQiIQQQ", told.raw))
 """
     if number is not None:
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-        assert done.stdout.split()[1:] in (["0", "0", "19", "0", turn, "0", "0"] for turn in ("0", "1300000"))
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, check=True, text=True
+        )
+        assert done.stdout.split()[1:] in (
+            ["0", "0", "19", "0", turn, "0", "0"] for turn in ("0", "1300000")
+        )
 
 
 def test_as_many_files_may_be_open_as_the_machine_allows() -> None:
@@ -70,7 +80,10 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (100, most))
 open_many_files()
 print(resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most))
 """
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"True\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        == b"True\n"
+    )
 
 
 def test_a_child_says_once_that_it_serves(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +96,9 @@ def test_a_child_says_once_that_it_serves(capsys: pytest.CaptureFixture[str]) ->
     os.close(read)
 
 
-def test_a_child_says_why_it_does_not_though_its_log_cannot_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_says_why_it_does_not_though_its_log_cannot_grow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read, write = os.pipe()
     with io.TextIOWrapper(io.FileIO("/dev/full", "w"), write_through=True) as full:
         monkeypatch.setattr(sys, "stderr", full)

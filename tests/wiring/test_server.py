@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.volume_set import Mount, Mounts
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.transport import HttpTransport
@@ -29,7 +29,9 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[DataDirectory, str, Secr
     directory, address = DataDirectory(tmp_path), free_address()
     directory.prepare()
     secrets = directory.secrets(entropy=os.urandom(400))
-    ensure_certificate(directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC))
+    ensure_certificate(
+        directory.certificate, directory.key, host="127.0.0.1", now=datetime.now(UTC)
+    )
     ready, stop = asyncio.Event(), asyncio.Event()
     serving = asyncio.create_task(server.serve(directory, address, stop=stop, on_ready=ready.set))
     async with asyncio.timeout(180):
@@ -40,14 +42,18 @@ async def served(tmp_path: Path) -> AsyncIterator[tuple[DataDirectory, str, Secr
         await serving
 
 
-async def test_https_with_the_certificate_made_for_it(served: tuple[DataDirectory, str, Secrets]) -> None:
+async def test_https_with_the_certificate_made_for_it(
+    served: tuple[DataDirectory, str, Secrets],
+) -> None:
     directory, address, secrets = served
     async with HttpTransport(f"https://{address}", verify=directory.certificate) as transport:
         user = await ApiClient(transport, secrets.admin_token).get("users", "current")
     assert user["uuid"] == secrets.admin_uuid
 
 
-async def test_blocks_and_records_over_the_local_socket(served: tuple[DataDirectory, str, Secrets]) -> None:
+async def test_blocks_and_records_over_the_local_socket(
+    served: tuple[DataDirectory, str, Secrets],
+) -> None:
     directory, _, secrets = served
     assert directory.socket.stat().st_mode & 0o777 == 0o600
     async with HttpTransport(unix_socket=directory.socket) as transport:
@@ -70,7 +76,9 @@ async def test_the_volume_is_read_by_locator(tmp_path: Path) -> None:
     assert await blocks.get(await blocks.keep(b"more")) == b"more"
 
 
-async def test_a_taken_address_is_named(served: tuple[DataDirectory, str, Secrets], tmp_path: Path) -> None:
+async def test_a_taken_address_is_named(
+    served: tuple[DataDirectory, str, Secrets], tmp_path: Path
+) -> None:
     _, address, _ = served
     other = DataDirectory(tmp_path / "other")
     other.prepare()

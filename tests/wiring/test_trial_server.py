@@ -1,4 +1,6 @@
-"""Parts of the server of `lading cloud test`; the whole runs in tests/system/test_cloud_trial.py."""
+"""Parts of the server of `lading cloud test`; the whole runs in
+tests/system/test_cloud_trial.py.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,10 @@ from collections.abc import Mapping
 import pytest
 
 from lading.core.errors import Unavailable
-from lading.core.instances import InstanceType
-from lading.dispatch.cloud.driver import Instance, QuotaReached, Spec
-from lading.testing.cloud_drama import SETTINGS
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import Instance, QuotaReached, Spec
 from lading.wiring.trial_server import OneInstance, facing
+from tests.simulation.cloud_scenario import SETTINGS
 
 KIND = SETTINGS.types[0]
 SPEC = Spec(kind=KIND, image="", tags={}, user_data="", public_key="")

@@ -58,11 +58,16 @@ async def test_a_service_that_says_nothing(tmp_path: Path) -> None:
 async def test_a_service_that_is_too_slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(up, "_START_TIMEOUT", 0.2)
     service = _service(tmp_path, "import time; time.sleep(60)")
-    with pytest.raises(Unavailable, match="did not start within 0 s: it said nothing; is the machine overloaded"):
+    with pytest.raises(
+        Unavailable, match="did not start within 0 s: it said nothing; is the machine overloaded"
+    ):
         await service.start()
 
 
-COUNT = "mark = open(sys.argv[-3], 'a+'); mark.write('x'); mark.seek(0); starts = len(mark.read()); mark.close(); "
+COUNT = (
+    "mark = open(sys.argv[-3], 'a+'); mark.write('x'); mark.seek(0); "
+    "starts = len(mark.read()); mark.close(); "
+)
 
 
 @pytest.mark.parametrize("second", ["", "sys.exit('no') if starts == 2 else "])

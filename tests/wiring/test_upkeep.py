@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lading.blobs.mounts import Mounts
+from lading.blobs.volume_set import Mounts
 from lading.core.errors import Conflict, Invalid
 from lading.store.schema import prepare
 from lading.testing.references import MemoryReferences
@@ -36,7 +36,9 @@ async def storage(directory: DataDirectory) -> AsyncIterator[Storage]:
         (mount,) = opened.mounts.all
         await mount.volume.put(FOO, b"foo")
         await mount.volume.put(BAR, b"bar")
-        yield Storage(directory=directory, config=opened.config, mounts=opened.mounts, references=references)
+        yield Storage(
+            directory=directory, config=opened.config, mounts=opened.mounts, references=references
+        )
 
 
 def age(storage: Storage, hash: str, days: int) -> None:
@@ -82,7 +84,11 @@ async def test_what_a_scrub_found_is_kept_and_a_broken_one_goes_on(
     findings = await upkeep.scrub(storage)
     assert [one.hash for one in findings.damaged] == [FOO]
     kept = read_state(storage.directory).scrub
-    assert (kept.blocks, kept.position, [one.remedy for one in kept.damaged or ()]) == (2, "", ["quarantined"])
+    assert (kept.blocks, kept.position, [one.remedy for one in kept.damaged or ()]) == (
+        2,
+        "",
+        ["quarantined"],
+    )
     assert kept.ended >= kept.began > 0
     state = read_state(storage.directory)
     state.scrub.position, state.scrub.ended = f"{storage.mounts.all[0].uuid} {'0' * 32}", 0.0
@@ -120,7 +126,9 @@ async def test_both_are_done_at_their_periods_and_failures_are_outlived(storage:
     assert not keeping.done(), keeping
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
-    assert [path.name.partition(".")[0] for path in (storage.directory.blocks / "trash").iterdir()] == [BAR]
+    assert [
+        path.name.partition(".")[0] for path in (storage.directory.blocks / "trash").iterdir()
+    ] == [BAR]
     assert 300.0 in slept
 
 
@@ -128,5 +136,7 @@ async def test_nothing_is_done_when_it_is_switched_off(storage: Storage) -> None
     from lading.config import load
 
     config = load(None, {"Collections": {"BalancePeriod": 0, "ScrubPeriod": 0}})
-    off = Storage(directory=storage.directory, config=config, mounts=Mounts([]), references=storage.references)
+    off = Storage(
+        directory=storage.directory, config=config, mounts=Mounts([]), references=storage.references
+    )
     await keep_up(off)

@@ -16,7 +16,9 @@ UUID = "zzzzz-nyw5e-abcdefghijklmno"
 
 
 async def test_without_configuration_there_is_one_directory_for_everything(tmp_path: Path) -> None:
-    config = load(None, {"ClusterID": "zzzzz", "StorageClasses": {"default": {"Default": True}, "fast": {}}})
+    config = load(
+        None, {"ClusterID": "zzzzz", "StorageClasses": {"default": {"Default": True}, "fast": {}}}
+    )
     mounts = await open_mounts(config, DataDirectory(tmp_path))
     (mount,) = mounts.all
     assert (mount.uuid, mount.copies) == ("zzzzz-nyw5e-000000000000000", None)
@@ -28,11 +30,25 @@ async def test_without_configuration_there_is_one_directory_for_everything(tmp_p
 async def test_volumes_count_for_what_the_configuration_says(tmp_path: Path) -> None:
     classes = {"default": {"Default": True}, "archive": {}}
     volume = {"DriverParameters": {"Root": str(tmp_path / "a")}, "Replication": 2, "ReadOnly": True}
-    other = {"DriverParameters": {"Root": str(tmp_path / "b")}, "StorageClasses": {"archive": True, "default": False}}
-    config = load(None, {"StorageClasses": classes, "Volumes": {UUID: volume, UUID[:-1] + "p": other}})
+    other = {
+        "DriverParameters": {"Root": str(tmp_path / "b")},
+        "StorageClasses": {"archive": True, "default": False},
+    }
+    config = load(
+        None, {"StorageClasses": classes, "Volumes": {UUID: volume, UUID[:-1] + "p": other}}
+    )
     first, second = (await open_mounts(config, DataDirectory(tmp_path))).all
-    assert (first.uuid, first.copies, first.classes, first.is_read_only) == (UUID, 2, frozenset({"default"}), True)
-    assert (second.copies, second.classes, second.is_read_only) == (1, frozenset({"archive"}), False)
+    assert (first.uuid, first.copies, first.classes, first.is_read_only) == (
+        UUID,
+        2,
+        frozenset({"default"}),
+        True,
+    )
+    assert (second.copies, second.classes, second.is_read_only) == (
+        1,
+        frozenset({"archive"}),
+        False,
+    )
 
 
 async def test_a_volume_of_another_server_is_asked_of_it(tmp_path: Path) -> None:
@@ -45,7 +61,9 @@ async def test_a_volume_of_another_server_is_asked_of_it(tmp_path: Path) -> None
         },
     }
     (tmp_path / "authorities.pem").write_text("")
-    mounts = await open_mounts(load(None, {"ExternalURL": here, "Volumes": volumes}), DataDirectory(tmp_path))
+    mounts = await open_mounts(
+        load(None, {"ExternalURL": here, "Volumes": volumes}), DataDirectory(tmp_path)
+    )
     first, second = mounts.all
     assert isinstance(first.volume, RemoteVolume)
     assert (first.driver, first.device, first.is_read_only) == ("remote", f"volume {UUID}", False)

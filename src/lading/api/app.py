@@ -1,8 +1,8 @@
 """The metadata server as one ASGI application: reading, routing, authenticating, answering.
 
-Routes come from the record types (`core.records`) and are found by dictionary. Each answer is JSON, each error
-`{"errors": ["one line (request id)"]}` with the status of `core.errors`. Source: docs/spec/api,
-sections Addresses and methods, Parameters and attributes and Errors.
+Routes come from the record types (`core.records.record_types`) and are found by dictionary. Each
+answer is JSON, each error `{"errors": ["one line (request id)"]}` with the status of `core.errors`.
+Source: docs/spec/api, sections Addresses and methods, Parameters and attributes and Errors.
 """
 
 from __future__ import annotations
@@ -18,30 +18,28 @@ from typing import Any, Final
 
 import msgspec
 
-from lading.api import agenda, bootstrap, ports, sweep, webdav
+from lading.api import bootstrap, sweep
 from lading.api.authentication import authenticate, find_readers, find_token, nobody
-from lading.api.bodies import BodyReader, announced
-from lading.api.bus import Bus
-from lading.api.exchange import TAKE_OVER, Answer, Call, TakeOver, read_body, read_query
-from lading.api.forwarding import claimed, read_claim
-from lading.api.gitcache import GitCache
-from lading.api.live import Spool
+from lading.api.body_limits import BodyReader, announced
+from lading.api.container_access import published_ports
+from lading.api.container_access.forwarding import claimed, read_claim
+from lading.api.container_access.port_addresses import PREFIX, make_sites
+from lading.api.container_access.tunnels import Tunnels
+from lading.api.container_logs import propfind
+from lading.api.container_logs.log_spool import Spool
+from lading.api.dispatcher_statuses import OwnStatuses, SharedStatuses
+from lading.api.events import timers
+from lading.api.events.event_bus import Bus
+from lading.api.events.relay import Relay
+from lading.api.events.websocket import serve_websocket
+from lading.api.git.git_cache import GitCache
+from lading.api.http import TAKE_OVER, Answer, Call, TakeOver, read_body, read_query
 from lading.api.public import load_vocabulary
-from lading.api.relay import Relay
 from lading.api.routes import Route, Routes
+from lading.api.serializer import only
 from lading.api.services import Blocks, Services, make_policy
-from lading.api.shape import only
-from lading.api.sites import PREFIX, make_sites
-from lading.api.statuses import OwnStatuses, SharedStatuses
-from lading.api.tunnels import Tunnels
-from lading.api.websocket import serve_websocket
-from lading.client.pacing import Pacer
-from lading.client.peer import note_known
-from lading.client.piping import Turns
 from lading.config import Config
-from lading.core import origins
-from lading.core.access import Principal, check_active, check_blocks, check_scope, covers
-from lading.core.diskroom import Amount
+from lading.core.containers.disk_space import Amount
 from lading.core.errors import (
     LadingError,
     MethodNotAllowed,
@@ -49,10 +47,15 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.core.filters import check_select
-from lading.core.httphead import Head
 from lading.core.ids import make_request_id
-from lading.core.schema import JSON
+from lading.core.protocols import origins
+from lading.core.protocols.http_head import Head
+from lading.core.records.access import Principal, check_active, check_blocks, check_scope, covers
+from lading.core.records.filters import check_select
+from lading.core.records.schema import JSON
+from lading.net.pacing import Pacer
+from lading.net.peer import note_known
+from lading.net.pipes import Turns
 from lading.store.database import Database, Interrupted
 from lading.telemetry import redact
 
@@ -98,13 +101,15 @@ def make_app(
     repositories: Path | None = None,
     certificate: Path | None = None,
 ) -> Application:
-    """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a websocket) and /_health/.
+    """The metadata server; it owns the paths /arvados/, /discovery/, /websocket (also as a
+    websocket) and /_health/.
 
-    `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks` are those of this server,
-    for saved logs and small results; `live` is a directory for the logs of running containers, `repositories` one for
-    mirrors of git repositories (beside `live` if it is not given); `certificate` is what servers know each other by.
-    The caller prepares the database (`store.schema.prepare`, `Application.bootstrap`) and closes it;
-    `Application.tend` runs beside the server.
+    `clock()` is the present time with its zone; `entropy(n)` gives n random bytes; `blocks` are
+    those of this server, for saved logs and small results; `live` is a directory for the logs of
+    running containers, `repositories` one for mirrors of git repositories (beside `live` if it is
+    not given); `certificate` is what servers know each other by. The caller prepares the database
+    (`store.schema.prepare`, `Application.bootstrap`) and closes it; `Application.tend` runs beside
+    the server.
     """
     return Application(
         Services(
@@ -115,7 +120,9 @@ def make_app(
             entropy=entropy,
             blocks=blocks,
             bus=Bus(),
-            spool=Spool(live, kept=Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)),
+            spool=Spool(
+                live, kept=Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
+            ),
             statuses=SharedStatuses(database) if database.shared else OwnStatuses(),
             git=GitCache(
                 repositories or live.parent / "repositories",
@@ -146,19 +153,25 @@ class Application:
         self.relay = Relay(services)
 
     async def bootstrap(self, tokens: bootstrap.FirstTokens) -> None:
-        """Make the system user, the admin and their tokens, where they are missing; mark where events begin."""
+        """Make the system user, the admin and their tokens, where they are missing; mark where
+        events begin.
+        """
         await bootstrap.bootstrap(self.services, tokens)
         await self.relay.start()
 
     async def check_token(self, token: str, *, writing: bool) -> None:
-        """Let a token pass that may read blocks, or write them. Raises Unauthenticated, Forbidden."""
+        """Let a token pass that may read blocks, or write them. Raises Unauthenticated,
+        Forbidden.
+        """
         principal = await authenticate(self.services, token)
         if principal is None:
             raise Unauthenticated
         check_blocks(principal, writing=writing)
 
     async def tend(self) -> None:
-        """Pass on events of a shared database, sweep the trash and old tokens now and then, until cancelled."""
+        """Pass on events of a shared database, sweep the trash and old tokens now and then, until
+        cancelled.
+        """
         try:
             await self._tend()
         finally:
@@ -168,8 +181,8 @@ class Application:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.relay.run(), name="relay of events")
             tasks.create_task(sweep.sweep_for_ever(self.services), name="sweeps")
-            tasks.create_task(agenda.keep_time(self.services), name="moments")
-            tasks.create_task(agenda.seek_for_ever(self.services), name="containers sought")
+            tasks.create_task(timers.keep_time(self.services), name="moments")
+            tasks.create_task(timers.seek_for_ever(self.services), name="containers sought")
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one connection scope."""
@@ -177,7 +190,7 @@ class Application:
             case "http":
                 place = self._sites.find(scope)
                 if place is not None:
-                    await ports.serve(self.services, place, scope, receive, send)
+                    await published_ports.serve(self.services, place, scope, receive, send)
                 else:
                     await self._serve(scope, receive, send)
             case "websocket":
@@ -186,7 +199,9 @@ class Application:
                 await _live(receive, send)
 
     async def _serve(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
         request_id = headers.get("x-request-id", "")
         if not 0 < len(request_id) <= 1024 or not request_id.isprintable():
             request_id = make_request_id(self.services.entropy(20))
@@ -203,7 +218,9 @@ class Application:
         except asyncio.CancelledError:
             raise
         except Exception:  # the boundary of a request: a fault of ours must not end the connection
-            _logger.exception("request failed path=%s request_id=%s", redact(scope["path"]), request_id)
+            _logger.exception(
+                "request failed path=%s request_id=%s", redact(scope["path"]), request_id
+            )
             answer = _refusal(LadingError("internal error: see the server's log"), request_id)
         if answer.session is not None:
             await _hand_over(answer, request_id, scope["extensions"][TAKE_OVER])
@@ -213,11 +230,15 @@ class Application:
             await _send_answer(answer, request_id, scope["method"], send)
 
     async def _answer(
-        self, scope: MutableMapping[str, Any], headers: Mapping[str, str], request_id: str, receive: Receive
+        self,
+        scope: MutableMapping[str, Any],
+        headers: Mapping[str, str],
+        request_id: str,
+        receive: Receive,
     ) -> Answer:
         method: str = scope["method"]
         if method == "OPTIONS":
-            return Answer(body=b"", headers=_CORS | webdav.offered(scope["path"]))
+            return Answer(body=b"", headers=_CORS | propfind.offered(scope["path"]))
         origins.check_call(method, headers, scheme=str(scope.get("scheme", "https")))
         raw, sender = await self._read_body(scope, headers, receive)
         for _ in range(_ATTEMPTS):
@@ -248,7 +269,9 @@ class Application:
                 method = _override(method, headers, params)
         if route is None:
             route, uuid, rest = self._route(method, path)
-        select = check_select(params.get("select"), route.shows) if route.shows is not None else None
+        select = (
+            check_select(params.get("select"), route.shows) if route.shows is not None else None
+        )
         call = Call(
             services=self.services,
             method=method,
@@ -329,14 +352,18 @@ class Application:
         reads = method in ("GET", "HEAD", "PROPFIND")
         if reads and "reader_tokens" in params:
             readers = [
-                one for one in await find_readers(self.services, params) if one.is_active and covers(one, "GET", path)
+                one
+                for one in await find_readers(self.services, params)
+                if one.is_active and covers(one, "GET", path)
             ]
             if readers and principal is None:
                 principal = readers.pop(0)
             if readers and principal is not None:
                 principal = replace(principal, readers=tuple(readers))
         if principal is None and not route.anyone and reads:
-            principal = nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
+            principal = (
+                nobody(self.services) if self.services.config.Users.AnonymousUserToken else None
+            )
         if principal is None:
             raise Unauthenticated("Not logged in: send a token in the Authorization header")
         check_scope(principal, method, path)
@@ -361,7 +388,9 @@ def _nothing_at(path: str) -> NotFound:
 
 
 async def _begun(stream: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """The stream after its first part was had: what fails at once is answered with a status of its own."""
+    """The stream after its first part was had: what fails at once is answered with a status of its
+    own.
+    """
     try:
         first = await anext(stream)
     except StopAsyncIteration:
@@ -385,7 +414,10 @@ async def _send_answer(answer: Answer, request_id: str, method: str, send: Send)
     ]
     if "Content-Type" not in answer.headers:
         headers.append((b"content-type", b"application/json; charset=utf-8"))
-    headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in answer.headers.items()]
+    headers += [
+        (name.lower().encode(), value.encode("latin-1", "replace"))
+        for name, value in answer.headers.items()
+    ]
     if answer.stream is None and answer.status != 204 and "Content-Length" not in answer.headers:
         headers.append((b"content-length", b"%d" % len(body)))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -401,7 +433,10 @@ async def _send_answer(answer: Answer, request_id: str, method: str, send: Send)
 
 async def _while_read(receive: Receive, sending: Coroutine[Any, Any, None]) -> None:
     """Send until all is sent, or nobody reads it any more."""
-    tasks = [asyncio.create_task(sending, name="endless answer"), asyncio.create_task(_left(receive), name="reader")]
+    tasks = [
+        asyncio.create_task(sending, name="endless answer"),
+        asyncio.create_task(_left(receive), name="reader"),
+    ]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:

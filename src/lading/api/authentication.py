@@ -14,16 +14,18 @@ from collections.abc import Mapping
 
 from lading.api.services import Services, hash_secret
 from lading.core import ids
-from lading.core.access import Principal
 from lading.core.errors import Unauthenticated
-from lading.core.schema import JSON
+from lading.core.records.access import Principal
+from lading.core.records.schema import JSON
 from lading.store import tokens as stored
 
 _MOST_READERS = 20
 
 
 def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
-    """The token that a request carries, or "": Authorization (Bearer, OAuth2, Basic password), or a parameter."""
+    """The token that a request carries, or "": Authorization (Bearer, OAuth2, Basic password), or a
+    parameter.
+    """
     scheme, _, rest = headers.get("authorization", "").partition(" ")
     match scheme.lower():
         case "bearer" | "oauth2":
@@ -38,7 +40,9 @@ def find_token(headers: Mapping[str, str], params: Mapping[str, JSON]) -> str:
 
 
 async def find_readers(services: Services, params: Mapping[str, JSON]) -> tuple[Principal, ...]:
-    """Who else a call reads for: the holders of the valid tokens among the parameter `reader_tokens`."""
+    """Who else a call reads for: the holders of the valid tokens among the parameter
+    `reader_tokens`.
+    """
     given = params.get("reader_tokens")
     tokens = given if isinstance(given, list) else [given]
     found: dict[str, Principal] = {}
@@ -66,7 +70,9 @@ def nobody(services: Services) -> Principal:
 
 
 async def authenticate(services: Services, token: str) -> Principal | None:
-    """Who holds this token; None when there is no token. Raises Unauthenticated when it is not valid."""
+    """Who holds this token; None when there is no token. Raises Unauthenticated when it is not
+    valid.
+    """
     if not token:
         return None
     root = services.config.SystemRootToken
@@ -85,14 +91,22 @@ async def authenticate(services: Services, token: str) -> Principal | None:
         )
     async with services.database.reading() as tx:
         holder = await stored.holder(tx, uuid, hash_secret(secret))
-        if holder is None or (holder.expires_at is not None and holder.expires_at <= services.now()):
+        if holder is None or (
+            holder.expires_at is not None and holder.expires_at <= services.now()
+        ):
             raise Unauthenticated("Not logged in: the token is unknown or has expired")
         named = parts[3] if len(parts) == 4 and uuid else None
         container = holder.own
-        if container is None and named is not None and await stored.runs_with(tx, named, "/".join(parts[:3])):
+        if (
+            container is None
+            and named is not None
+            and await stored.runs_with(tx, named, "/".join(parts[:3]))
+        ):
             container = named
     if named is not None and container != named:
-        raise Unauthenticated("Not logged in: the token is not that of a container that is Locked or Running")
+        raise Unauthenticated(
+            "Not logged in: the token is not that of a container that is Locked or Running"
+        )
     return Principal(
         user_uuid=holder.user_uuid,
         token_uuid=holder.uuid,

@@ -1,20 +1,22 @@
 """The first records: the system user, an admin, and the tokens that the installation made for them.
 
-The dispatcher's token may do what `access.DISPATCHER_SCOPES` lists and nothing else; that of a data directory made by
-an earlier release is corrected.
+The dispatcher's token may do what `access.DISPATCHER_SCOPES` lists and nothing else; that of a data
+directory made by an earlier release is corrected.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from lading.api import audit, generic
+from lading.api.events import audit
+from lading.api.resources import generic
 from lading.api.services import Services, hash_secret
-from lading.core import access, ids
-from lading.core.groups import GroupClass
-from lading.core.permissions import NAMES, Level
-from lading.core.records import COLLECTIONS, GROUPS, LINKS, TOKENS, USERS
-from lading.core.schema import Record, RecordType
+from lading.core import ids
+from lading.core.records import access
+from lading.core.records.groups import GroupClass
+from lading.core.records.permissions import NAMES, Level
+from lading.core.records.record_types import COLLECTIONS, GROUPS, LINKS, TOKENS, USERS
+from lading.core.records.schema import Record, RecordType
 from lading.store import graph, permissions, records
 from lading.store.database import Transaction
 
@@ -31,11 +33,23 @@ class FirstTokens:
 
 
 async def bootstrap(services: Services, tokens: FirstTokens) -> None:
-    """Make what is missing; what is there stays as it is, but for the scopes of the dispatcher's token."""
+    """Make what is missing; what is there stays as it is, but for the scopes of the dispatcher's
+    token.
+    """
     system = services.system_user
     async with services.database.writing() as tx:
-        await _ensure(tx, services, USERS, {"uuid": system, "username": "root", "first_name": "root", "is_admin": True})
-        admin = {"uuid": tokens.admin_uuid, "username": "admin", "first_name": "admin", "is_admin": True}
+        await _ensure(
+            tx,
+            services,
+            USERS,
+            {"uuid": system, "username": "root", "first_name": "root", "is_admin": True},
+        )
+        admin = {
+            "uuid": tokens.admin_uuid,
+            "username": "admin",
+            "first_name": "admin",
+            "is_admin": True,
+        }
         await _ensure(tx, services, USERS, admin)
         await _ensure(
             tx,
@@ -62,7 +76,8 @@ async def bootstrap(services: Services, tokens: FirstTokens) -> None:
 
 
 async def _principals(tx: Transaction, services: Services) -> None:
-    """The users and groups that every installation has, what they may do, and the collection without files.
+    """The users and groups that every installation has, what they may do, and the collection
+    without files.
 
     What is made once is left alone then, so that what an admin takes away stays away.
     """
@@ -73,8 +88,12 @@ async def _principals(tx: Transaction, services: Services) -> None:
     everybody, users = ids.all_users(cluster), outside
     if await records.get(tx, GROUPS, everybody) is None:
         await _seed(tx, services, everybody)
-        # The first admin is a user as others are: a member of the role of all users, and visible to its members.
-        users = [user["uuid"] for user in await records.matching(tx, USERS, owner_uuid=services.system_user)]
+        # The first admin is a user as others are: a member of the role of all users, and visible to
+        # its members.
+        users = [
+            user["uuid"]
+            for user in await records.matching(tx, USERS, owner_uuid=services.system_user)
+        ]
     for user in await records.among(tx, USERS, "uuid", users):
         if user["is_active"] and user["uuid"] != services.system_user:
             await _share(tx, services, user["uuid"], everybody, Level.WRITE)
@@ -84,7 +103,11 @@ async def _principals(tx: Transaction, services: Services) -> None:
 
 async def _seed(tx: Transaction, services: Services, everybody: str) -> None:
     cluster = services.config.ClusterID
-    nobody: Record = {"uuid": ids.anonymous_user(cluster), "first_name": "Anonymous", "is_active": False}
+    nobody: Record = {
+        "uuid": ids.anonymous_user(cluster),
+        "first_name": "Anonymous",
+        "is_active": False,
+    }
     await _ensure(tx, services, USERS, nobody)
     world, stars = ids.anonymous_group(cluster), ids.public_favorites(cluster)
     for uuid, name, group_class in (
@@ -93,16 +116,34 @@ async def _seed(tx: Transaction, services: Services, everybody: str) -> None:
         (world, "Anonymous users", GroupClass.ROLE),
         (stars, "Public favorites", GroupClass.PROJECT),
     ):
-        await _ensure(tx, services, GROUPS, {"uuid": uuid, "name": name, "group_class": group_class})
+        await _ensure(
+            tx, services, GROUPS, {"uuid": uuid, "name": name, "group_class": group_class}
+        )
     empty = ids.empty_collection(cluster)
-    content: Record = {"uuid": empty, "current_version_uuid": empty, "portable_data_hash": ids.EMPTY_PDH}
-    await _ensure(tx, services, COLLECTIONS, {**content, "name": "empty collection", "file_count": 0})
-    for tail, head in ((nobody["uuid"], world), (everybody, world), (everybody, stars), (world, empty)):
+    content: Record = {
+        "uuid": empty,
+        "current_version_uuid": empty,
+        "portable_data_hash": ids.EMPTY_PDH,
+    }
+    await _ensure(
+        tx, services, COLLECTIONS, {**content, "name": "empty collection", "file_count": 0}
+    )
+    for tail, head in (
+        (nobody["uuid"], world),
+        (everybody, world),
+        (everybody, stars),
+        (world, empty),
+    ):
         await _share(tx, services, tail, head, Level.READ)
 
 
 async def _share(tx: Transaction, services: Services, tail: str, head: str, level: Level) -> None:
-    link: Record = {"tail_uuid": tail, "head_uuid": head, "link_class": graph.PERMISSION, "name": NAMES[level]}
+    link: Record = {
+        "tail_uuid": tail,
+        "head_uuid": head,
+        "link_class": graph.PERMISSION,
+        "name": NAMES[level],
+    }
     await _ensure(tx, services, LINKS, {**link, "uuid": services.new_uuid(ids.Infix.LINK)})
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from lading.api.exchange import Answer, Call
+from lading.api.http import Answer, Call
 from lading.api.public import websocket_url
-from lading.core.records import RECORDS
-from lading.core.schema import Action, Parameter, Record, RecordType, Scope, Type
+from lading.core.records.record_types import RECORDS
+from lading.core.records.schema import Action, Parameter, Record, RecordType, Scope, Type
 
 REVISION: Final = "20250402"
 _TYPES: Final = {
@@ -23,8 +23,15 @@ _TYPES: Final = {
     Type.OBJECT: "object",
     Type.ARRAY: "array",
 }
-_SCOPES: Final = {"oauth2": {"scopes": {"https://api.arvados.org/auth/arvados": {"description": "Everything"}}}}
-_SCHEMA_TYPES: Final = {Type.TIME: "datetime", Type.FLOAT: "float", Type.OBJECT: "Hash", Type.ARRAY: "Array"}
+_SCOPES: Final = {
+    "oauth2": {"scopes": {"https://api.arvados.org/auth/arvados": {"description": "Everything"}}}
+}
+_SCHEMA_TYPES: Final = {
+    Type.TIME: "datetime",
+    Type.FLOAT: "float",
+    Type.OBJECT: "Hash",
+    Type.ARRAY: "Array",
+}
 
 
 async def get_document(call: Call) -> Answer:
@@ -73,7 +80,12 @@ async def get_document(call: Call) -> Answer:
             "remoteHosts": {},
             "remoteHostsViaDNS": False,
             "parameters": {
-                "alt": {"type": "string", "description": "Data format.", "default": "json", "location": "query"},
+                "alt": {
+                    "type": "string",
+                    "description": "Data format.",
+                    "default": "json",
+                    "location": "query",
+                },
                 "oauth_token": {"type": "string", "description": "The token.", "location": "query"},
             },
             "auth": _SCOPES,
@@ -92,7 +104,9 @@ def _tables() -> Record:
     for kind in RECORDS:
         schemas[kind.schema] = _schema(kind)
         schemas[f"{kind.schema}List"] = _list_schema(kind)
-        resources[kind.plural] = {"methods": {one.name: _method(kind, one) for one in kind.actions if not one.rest}}
+        resources[kind.plural] = {
+            "methods": {one.name: _method(kind, one) for one in kind.actions if not one.rest}
+        }
     return {"schemas": schemas, "resources": resources}
 
 
@@ -146,7 +160,12 @@ def _method(kind: RecordType, action: Action) -> Record:
     parts = [kind.plural, "{uuid}" if action.scope is Scope.MEMBER else "", action.path]
     parameters: Record = {one.name: _parameter(one) for one in action.parameters}
     if action.scope is Scope.MEMBER:
-        parameters["uuid"] = {"type": "string", "description": "Its uuid.", "required": True, "location": "path"}
+        parameters["uuid"] = {
+            "type": "string",
+            "description": "Its uuid.",
+            "required": True,
+            "location": "path",
+        }
     method: Record = {
         "id": f"arvados.{kind.plural}.{action.name}",
         "path": "/".join(part for part in parts if part),
@@ -170,7 +189,9 @@ def _parameter(one: Parameter) -> Record:
         "location": "query",
     }
     if one.default is not None:
-        shown["default"] = str(one.default).lower() if isinstance(one.default, bool) else str(one.default)
+        shown["default"] = (
+            str(one.default).lower() if isinstance(one.default, bool) else str(one.default)
+        )
     return shown
 
 

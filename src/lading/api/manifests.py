@@ -2,9 +2,10 @@
 
 Source: docs/spec/api, sections Collections and Manifests.
 
-Stored manifests carry no signatures; what is returned is signed for the token that asks. Admins may store unsigned
-locators if the scopes of their token let them read collections; everybody else proves with a signature that they could
-read the block. A content that `replace_files` names must be within the scopes of the token, as for GET.
+Stored manifests carry no signatures; what is returned is signed for the token that asks. Admins may
+store unsigned locators if the scopes of their token let them read collections; everybody else
+proves with a signature that they could read the block. A content that `replace_files` names must be
+within the scopes of the token, as for GET.
 
 Large texts are worked on in a thread.
 """
@@ -17,18 +18,20 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from lading.api.exchange import Call
-from lading.api.guard import check_content_scope
+from lading.api.authorization import check_content_scope
+from lading.api.http import Call
 from lading.api.services import Services
-from lading.api.trees import Trees
-from lading.core import access, filetree, ids, locator, manifest, splice
-from lading.core.access import Principal
+from lading.api.tree_cache import Trees
+from lading.core import ids
+from lading.core.data import filetree, locator, manifest, splice
+from lading.core.data.filetree import Tree
+from lading.core.data.splice import Repoint, Source
 from lading.core.errors import Forbidden, Invalid, LadingError, Malformed, NotFound
-from lading.core.filetree import Tree
-from lading.core.filters import Among, Column, Compare, Either, Expression
-from lading.core.records import COLLECTIONS, REQUESTS
-from lading.core.schema import Record, Type
-from lading.core.splice import Repoint, Source
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.filters import Among, Column, Compare, Either, Expression
+from lading.core.records.record_types import COLLECTIONS, REQUESTS
+from lading.core.records.schema import Record, Type
 from lading.core.timestamps import parse_time
 from lading.store import attempts, records
 from lading.store.database import Transaction
@@ -54,8 +57,12 @@ def not_trashed(now: str) -> Expression:
     return Either((Compare(trash_at, "=", None), Compare(trash_at, ">", now)))
 
 
-async def find_content(tx: Transaction, services: Services, principal: Principal, pdh: str) -> Record:
-    """A readable collection outside the trash with this content; the one that stays longest. Raises NotFound."""
+async def find_content(
+    tx: Transaction, services: Services, principal: Principal, pdh: str
+) -> Record:
+    """A readable collection outside the trash with this content; the one that stays longest. Raises
+    NotFound.
+    """
     parts = pdh.split("+")
     wanted = "+".join(parts[:2])
     if not ids.is_pdh(wanted):
@@ -73,7 +80,9 @@ async def find_content(tx: Transaction, services: Services, principal: Principal
 
 
 async def _find_log(tx: Transaction, services: Services, principal: Principal, pdh: str) -> Record:
-    """The log with this content of a container of a readable request, or of one that it tried. Raises NotFound."""
+    """The log with this content of a container of a readable request, or of one that it tried.
+    Raises NotFound.
+    """
     requests = await attempts.requests_with_log(tx, pdh)
     if requests:
         named = Among(Column("uuid", Type.STRING), tuple(requests))
@@ -95,13 +104,20 @@ def read_splicing(call: Call, given: Record) -> Splicing:
 
 
 async def read_content(
-    call: Call, given: Record, stored: Record | None, splicing: Splicing, *, kept: frozenset[str] = frozenset()
+    call: Call,
+    given: Record,
+    stored: Record | None,
+    splicing: Splicing,
+    *,
+    kept: frozenset[str] = frozenset(),
 ) -> Record:
-    """The manifest that a call leads to and what follows from it; nothing if it leaves the content alone.
+    """The manifest that a call leads to and what follows from it; nothing if it leaves the content
+    alone.
 
-    `given` are the attributes sent, `stored` the present record, None on create; blocks whose locators are among `kept`
-    came with the call and need no signature. Raises Invalid for a manifest or hash
-    that is wrong, Malformed for a splicing, Forbidden for a block that the caller could not read.
+    `given` are the attributes sent, `stored` the present record, None on create; blocks whose
+    locators are among `kept` came with the call and need no signature. Raises Invalid for a
+    manifest or hash that is wrong, Malformed for a splicing, Forbidden for a block that the caller
+    could not read.
     """
     services, principal = call.services, call.caller
     text = given.get("manifest_text")
@@ -109,22 +125,30 @@ async def read_content(
         _check_hash(given, stored["portable_data_hash"])
         return {}
     supplied = text or ""
-    counts = await _apart(len(supplied), lambda: _check_manifest(services, principal, supplied, kept))
+    counts = await _apart(
+        len(supplied), lambda: _check_manifest(services, principal, supplied, kept)
+    )
     if not splicing:
-        content = await _apart(len(supplied), lambda: _facts(manifest.strip_signatures(supplied), *counts))
+        content = await _apart(
+            len(supplied), lambda: _facts(manifest.strip_signatures(supplied), *counts)
+        )
         _check_hash(given, content["portable_data_hash"])
         return content
     await _apart(0, lambda: _check_segments(services, principal, splicing.segments))
     current = stored["manifest_text"] if stored is not None else ""
     contents = await _fetch(services, principal, splice.contents_of(splicing.files))
     size = len(supplied) + len(current) + sum(map(len, contents.values()))
-    content = await _apart(size, lambda: _spliced(services.trees, splicing, current, text, contents))
+    content = await _apart(
+        size, lambda: _spliced(services.trees, splicing, current, text, contents)
+    )
     _check_hash(given, content["portable_data_hash"])
     return content
 
 
 async def sign(services: Services, principal: Principal, text: str, trash_at: str | None) -> str:
-    """The manifest signed for a token, until the signature's time or the trash, whichever is first."""
+    """The manifest signed for a token, until the signature's time or the trash, whichever is
+    first.
+    """
     return await _apart(len(text), lambda: _sign(services, principal, text, trash_at))
 
 
@@ -135,7 +159,10 @@ async def _fetch(services: Services, principal: Principal, hashes: set[str]) -> 
         for pdh in sorted(hashes):
             await check_content_scope(tx, services, principal, pdh, "replace_files")
         try:
-            return {pdh: (await find_content(tx, services, principal, pdh))["manifest_text"] for pdh in sorted(hashes)}
+            return {
+                pdh: (await find_content(tx, services, principal, pdh))["manifest_text"]
+                for pdh in sorted(hashes)
+            }
         except NotFound as error:
             raise Malformed(f"replace_files: {error.message}") from None
 
@@ -146,7 +173,11 @@ async def _apart(size: int, work: Callable[[], _Result]) -> _Result:
 
 
 def _spliced(
-    trees: Trees, splicing: Splicing, current: str, supplied: str | None, contents: Mapping[str, str]
+    trees: Trees,
+    splicing: Splicing,
+    current: str,
+    supplied: str | None,
+    contents: Mapping[str, str],
 ) -> Record:
     before = trees.read(current)
     sent = filetree.from_manifest(manifest.strip_signatures(supplied or ""))
@@ -184,7 +215,9 @@ def _check_hash(given: Record, found: str) -> None:
         raise Invalid(f"Portable data hash '{sent}' does not match computed hash '{found}'")
 
 
-def _check_manifest(services: Services, principal: Principal, text: str, kept: frozenset[str]) -> tuple[int, int]:
+def _check_manifest(
+    services: Services, principal: Principal, text: str, kept: frozenset[str]
+) -> tuple[int, int]:
     """Number of files, and their bytes."""
     try:
         counts = manifest.counts(text)
@@ -195,15 +228,23 @@ def _check_manifest(services: Services, principal: Principal, text: str, kept: f
     return counts
 
 
-def _check_segments(services: Services, principal: Principal, segments: tuple[Repoint, ...]) -> None:
+def _check_segments(
+    services: Services, principal: Principal, segments: tuple[Repoint, ...]
+) -> None:
     _check_locators(services, principal, [one.new.locator for one in segments], "replace_segments")
 
 
 def _check_locators(services: Services, principal: Principal, found: list[str], where: str) -> None:
     settings = services.config.Collections
-    if not settings.BlobSigning or (principal.is_admin and access.covers_list(principal, COLLECTIONS)):
+    if not settings.BlobSigning or (
+        principal.is_admin and access.covers_list(principal, COLLECTIONS)
+    ):
         return
-    now, ttl, key = int(services.clock().timestamp()), int(settings.BlobSigningTTL), settings.BlobSigningKey
+    now, ttl, key = (
+        int(services.clock().timestamp()),
+        int(settings.BlobSigningTTL),
+        settings.BlobSigningKey,
+    )
     for one in dict.fromkeys(found):
         if one.startswith(locator.EMPTY_BLOCK):
             continue
@@ -227,5 +268,7 @@ def _sign(services: Services, principal: Principal, text: str, trash_at: str | N
     until, ttl = int(expiry.timestamp()), int(settings.BlobSigningTTL)
     return manifest.sign(
         text,
-        lambda one: locator.signed(one, token=principal.token, expiry=until, ttl=ttl, key=settings.BlobSigningKey),
+        lambda one: locator.signed(
+            one, token=principal.token, expiry=until, ttl=ttl, key=settings.BlobSigningKey
+        ),
     )

@@ -1,6 +1,7 @@
 """The OpenAPI description, from the same table as routes and discovery document.
 
-It is complete: every path, and every status that a path can answer with. `make fuzz` holds the server to it.
+It is complete: every path, and every status that a path can answer with. `make fuzz` holds the
+server to it.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from functools import cache
 from typing import Final
 
 from lading import __version__
-from lading.api.exchange import Answer, Call
+from lading.api.http import Answer, Call
 from lading.core.ids import Infix
-from lading.core.records import COLLECTIONS, RECORDS
-from lading.core.schema import Action, Field, Parameter, Record, RecordType, Scope, Type
+from lading.core.records.record_types import COLLECTIONS, RECORDS
+from lading.core.records.schema import Action, Field, Parameter, Record, RecordType, Scope, Type
 
 _TYPES: Final[dict[Type, Record]] = {
     Type.STRING: {"type": "string"},
@@ -28,7 +29,9 @@ _OBJECT: Final[Record] = {"type": "object"}
 _STRINGS: Final[Record] = {"type": "array", "items": {"type": "string"}}
 _FILTERS: Final[Record] = {
     "type": "array",
-    "items": {"anyOf": [{"type": "array", "items": {}, "minItems": 3, "maxItems": 3}, {"type": "string"}]},
+    "items": {
+        "anyOf": [{"type": "array", "items": {}, "minItems": 3, "maxItems": 3}, {"type": "string"}]
+    },
 }
 _PARAMETERS: Final[dict[str, Record]] = {
     "filters": _FILTERS,
@@ -66,7 +69,9 @@ _ANSWERS: Final[dict[str, Record]] = {
     "container_requests.container_status": {
         "type": "object",
         "required": ["uuid", "container_state", "scheduling_status"],
-        "properties": {name: {"type": "string"} for name in ("uuid", "container_state", "scheduling_status")},
+        "properties": {
+            name: {"type": "string"} for name in ("uuid", "container_state", "scheduling_status")
+        },
     },
     "containers.secret_mounts": {
         "type": "object",
@@ -82,7 +87,9 @@ _ANSWERS: Final[dict[str, Record]] = {
 _STATUSES: Final[Record] = {
     "type": "object",
     "required": ["items"],
-    "properties": {"items": {"type": "object", "additionalProperties": {"type": ["string", "object", "null"]}}},
+    "properties": {
+        "items": {"type": "object", "additionalProperties": {"type": ["string", "object", "null"]}}
+    },
 }
 _SIMPLE: Final = (
     ("/discovery/v1/apis/arvados/v1/rest", "The discovery document.", (405, 503)),
@@ -90,15 +97,29 @@ _SIMPLE: Final = (
     ("/arvados/v1/config", "The exported configuration.", (405, 503)),
     ("/arvados/v1/vocabulary", "The vocabulary of properties.", (405, 503)),
     ("/status.json", "How many listen for events.", (405, 503)),
-    ("/debug.json", "What listeners have still to be told; with the management token.", (401, 403, 405, 503)),
-    ("/metrics", "Figures in the text format of Prometheus; with the management token.", (401, 403, 405, 503)),
-    ("/_health/ping", "Whether the server and its database answer; with the management token.", (401, 403, 405, 503)),
+    (
+        "/debug.json",
+        "What listeners have still to be told; with the management token.",
+        (401, 403, 405, 503),
+    ),
+    (
+        "/metrics",
+        "Figures in the text format of Prometheus; with the management token.",
+        (401, 403, 405, 503),
+    ),
+    (
+        "/_health/ping",
+        "Whether the server and its database answer; with the management token.",
+        (401, 403, 405, 503),
+    ),
 )
 
 
 async def get_document(call: Call) -> Answer:
     """The OpenAPI document of this server."""
-    return Answer(body={**describe(), "servers": [{"url": call.services.config.ExternalURL or "/"}]})
+    return Answer(
+        body={**describe(), "servers": [{"url": call.services.config.ExternalURL or "/"}]}
+    )
 
 
 @cache
@@ -115,23 +136,33 @@ def describe() -> Record:
                 paths.setdefault(_path(kind, action), {})[method] = _operation(kind, action, method)
     for path, doc, statuses in _SIMPLE:
         secure: Record = {} if 401 in statuses else {"security": []}
-        paths[path] = {"get": {"summary": doc, **secure, "responses": _responses(_OBJECT, (400, *statuses))}}
+        paths[path] = {
+            "get": {"summary": doc, **secure, "responses": _responses(_OBJECT, (400, *statuses))}
+        }
     paths["/arvados/v1/dispatch/statuses"] = {
         "post": {
             "summary": "Why containers wait, said by a dispatcher.",
-            "requestBody": {"required": True, "content": {"application/json": {"schema": _STATUSES}}},
+            "requestBody": {
+                "required": True,
+                "content": {"application/json": {"schema": _STATUSES}},
+            },
             "responses": _responses(_OBJECT, (401, 403, *_ALWAYS, 413)),
         }
     }
     swept = {"204": {"description": "Swept."}, **_responses(_OBJECT, (401, 403, *_ALWAYS, 413))}
     del swept["200"]
-    paths["/sys/trash_sweep"] = {"post": {"summary": "Sweep the trash now (admin only).", "responses": swept}}
+    paths["/sys/trash_sweep"] = {
+        "post": {"summary": "Sweep the trash now (admin only).", "responses": swept}
+    }
     return {
         "openapi": "3.1.0",
         "info": {"title": "Lading", "version": __version__, "license": {"name": "Apache-2.0"}},
         "security": [{"token": []}],
         "paths": paths,
-        "components": {"schemas": schemas, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
+        "components": {
+            "schemas": schemas,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
     }
 
 
@@ -154,7 +185,9 @@ def _operation(kind: RecordType, action: Action, method: str) -> Record:
     if action.scope is Scope.MEMBER:
         parameters.append({"name": "uuid", "in": "path", "required": True, "schema": _uuid(kind)})
     if action.rest:
-        parameters.append({"name": "rest", "in": "path", "required": True, "schema": {"type": "string"}})
+        parameters.append(
+            {"name": "rest", "in": "path", "required": True, "schema": {"type": "string"}}
+        )
     name = f"{kind.plural}.{action.name}"
     operation: Record = {
         "operationId": name if method != "patch" else f"{kind.plural}.patch",
@@ -174,7 +207,12 @@ def _operation(kind: RecordType, action: Action, method: str) -> Record:
 
 
 def _parameter(one: Parameter) -> Record:
-    shown: Record = {"name": one.name, "in": "query", "required": one.required, "description": one.doc}
+    shown: Record = {
+        "name": one.name,
+        "in": "query",
+        "required": one.required,
+        "description": one.doc,
+    }
     schema = _PARAMETERS.get(one.name, _TYPES[one.type])
     if one.type in (Type.ARRAY, Type.OBJECT):
         return {**shown, "content": {"application/json": {"schema": schema}}}
@@ -191,7 +229,11 @@ def _uuid(kind: RecordType) -> Record:
 def _body(kind: RecordType) -> Record:
     """Attributes, below the name of the type or bare."""
     attributes = {"$ref": f"#/components/schemas/{kind.schema}Write"}
-    wrapped = {"type": "object", "required": [kind.singular], "properties": {kind.singular: attributes}}
+    wrapped = {
+        "type": "object",
+        "required": [kind.singular],
+        "properties": {kind.singular: attributes},
+    }
     return {"anyOf": [wrapped, attributes]}
 
 
@@ -206,7 +248,10 @@ def _answers(kind: RecordType, action: Action, name: str) -> Record:
         return _log_answers(sorted(statuses))
     answers = _responses(_ANSWERS.get(name, _answer(kind, action)), sorted(statuses))
     if action.name == "satisfy" or any(one.name == "satisfy" for one in action.parameters):
-        answers["202"] = {**answers["200"], "description": "Its container is still sought; ask again in a moment."}
+        answers["202"] = {
+            **answers["200"],
+            "description": "Its container is still sought; ask again in a moment.",
+        }
     return answers
 
 
@@ -223,7 +268,10 @@ def _log_answers(statuses: Iterable[int]) -> Record:
     text = {"text/plain": {"schema": {"type": "string"}}}
     listing = {"application/json": {"schema": _OBJECT}}
     answers = _responses(_OBJECT, statuses)
-    answers["200"] = {"description": "The file, or what is in the directory.", "content": {**text, **listing}}
+    answers["200"] = {
+        "description": "The file, or what is in the directory.",
+        "content": {**text, **listing},
+    }
     answers["206"] = {"description": "The range of bytes that was asked for.", "content": text}
     return answers
 
@@ -246,7 +294,11 @@ def _schema(kind: RecordType) -> Record:
 
 def _write_schema(kind: RecordType) -> Record:
     """What can be written; what the server sets is passed over or refused."""
-    writable = (one for one in kind.fields if not (one.fixed or one.readonly or one.derived or one.name == "uuid"))
+    writable = (
+        one
+        for one in kind.fields
+        if not (one.fixed or one.readonly or one.derived or one.name == "uuid")
+    )
     shown = (one for one in writable if not one.hidden or (kind.infix, one.name) in _WRITE_ONLY)
     return {"type": "object", "properties": {one.name: _property(one) for one in shown}}
 

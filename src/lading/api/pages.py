@@ -1,8 +1,10 @@
-"""What stands at the addresses that people and their browsers try first: `/`, `/login` and `/logout`.
+"""What stands at the addresses that people and their browsers try first: `/`, `/login` and
+`/logout`.
 
-There is no page to log in at: whoever has a token gives that to their client. A client that asks for a name and a
-password takes a token as the password (`users.authenticate`). `/logout` ends the token that comes along, for good.
-No answer sends a browser elsewhere, wherever a caller wants to return to.
+There is no page to log in at: whoever has a token gives that to their client. A client that asks
+for a name and a password takes a token as the password (`users.authenticate`). `/logout` ends the
+token that comes along, for good. No answer sends a browser elsewhere, wherever a caller wants to
+return to.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ from html import escape
 from typing import Final
 
 from lading import __version__
-from lading.api import generic
 from lading.api.authentication import authenticate, find_token
-from lading.api.exchange import Answer, Call
-from lading.core import access
+from lading.api.http import Answer, Call
+from lading.api.resources import generic
 from lading.core.errors import Unauthenticated
-from lading.core.records import TOKENS
-from lading.core.schema import Record
+from lading.core.records import access
+from lading.core.records.record_types import TOKENS
+from lading.core.records.schema import Record
 from lading.store import records
 
 _HTML: Final = {
@@ -39,22 +41,33 @@ async def get_root(call: Call) -> Answer:
     url = config.ExternalURL.rstrip("/") + "/"
     if not _wants_page(call):
         places: Record = {name: url + path for name, path in _PLACES.items()}
-        return Answer(body={"name": "Lading", "version": __version__, "cluster": config.ClusterID, **places})
-    links = "".join(f'<li><a href="{escape(url + path)}">{name}</a></li>' for name, path in _PLACES.items())
+        return Answer(
+            body={"name": "Lading", "version": __version__, "cluster": config.ClusterID, **places}
+        )
+    links = "".join(
+        f'<li><a href="{escape(url + path)}">{name}</a></li>' for name, path in _PLACES.items()
+    )
     return _page(f"Lading {__version__}, cluster {config.ClusterID}", f"<ul>{links}</ul>")
 
 
 async def get_login(call: Call) -> Answer:
     """How one logs in: with a token."""
     text = (
-        "There is no page to log in at. Give your token to your client: in ARVADOS_API_TOKEN, or as the password where "
-        "it asks for one. Tokens come from an admin, and from 'lading token create'."
+        "There is no page to log in at. Give your token to your client: in ARVADOS_API_TOKEN, or "
+        "as the password where it asks for one. "
+        "Tokens come from an admin, and from 'lading token create'."
     )
-    return _page("Log in", f"<p>{escape(text)}</p>") if _wants_page(call) else Answer(body={"message": text})
+    return (
+        _page("Log in", f"<p>{escape(text)}</p>")
+        if _wants_page(call)
+        else Answer(body={"message": text})
+    )
 
 
 async def log_out(call: Call) -> Answer:
-    """End the token that comes along. Raises Unauthenticated without a token, Forbidden when it may not end itself."""
+    """End the token that comes along. Raises Unauthenticated without a token, Forbidden when it may
+    not end itself.
+    """
     services = call.services
     principal = await authenticate(services, find_token(call.headers, call.params))
     if principal is None:
@@ -64,8 +77,16 @@ async def log_out(call: Call) -> Answer:
         record = await records.get(tx, TOKENS, principal.token_uuid)
         if record is not None:
             await generic.remove(tx, services, TOKENS, record, user_uuid=principal.user_uuid)
-    text = "The token has ended." if record is not None else "The token is one of the configuration: it stays valid."
-    return _page("Logged out", f"<p>{text}</p>") if _wants_page(call) else Answer(body={"message": text})
+    text = (
+        "The token has ended."
+        if record is not None
+        else "The token is one of the configuration: it stays valid."
+    )
+    return (
+        _page("Logged out", f"<p>{text}</p>")
+        if _wants_page(call)
+        else Answer(body={"message": text})
+    )
 
 
 def _wants_page(call: Call) -> bool:
@@ -74,6 +95,7 @@ def _wants_page(call: Call) -> bool:
 
 def _page(title: str, body: str) -> Answer:
     text = (
-        f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>{title}</title><h1>{title}</h1>{body}</html>\n'
+        '<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8">'
+        f"<title>{title}</title><h1>{title}</h1>{body}</html>\n"
     )
     return Answer(body=text.encode(), headers=dict(_HTML))

@@ -12,13 +12,13 @@ from typing import Final
 
 from lading import __version__
 from lading.api.authentication import find_token
-from lading.api.exchange import Answer, Call
+from lading.api.http import Answer, Call
 from lading.config import export
-from lading.core import vocabulary
 from lading.core.errors import Forbidden, Invalid, Unauthenticated, Unavailable
-from lading.core.records import USERS
-from lading.core.schema import Record
-from lading.core.vocabulary import Vocabulary
+from lading.core.records import vocabulary
+from lading.core.records.record_types import USERS
+from lading.core.records.schema import Record
+from lading.core.records.vocabulary import Vocabulary
 from lading.store import records
 
 _SERVICES: Final = ("arvados-controller", "arvados-ws", "keepstore", "keep-web")
@@ -27,7 +27,8 @@ _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _NO_URL: Record = {"ExternalURL": ""}
 _LOGIN: Record = {
     "LoginCluster": "",
-    # Clients ask for a name and a password then, and take them to `users.authenticate`, where a token is the password.
+    # Clients ask for a name and a password then, and take them to `users.authenticate`, where a
+    # token is the password.
     "PAM": {"Enable": True},
     **{name: {"Enable": False} for name in ("Google", "LDAP", "OpenIDConnect", "SSO", "Test")},
 }
@@ -38,8 +39,8 @@ _WORKBENCH: Record = {
     "UserProfileFormFields": {},
     **dict.fromkeys(
         (
-            "ArvadosDocsite", "BannerUUID", "FileViewersConfigURL", "InactivePageHTML", "SSHHelpHostSuffix",
-            "SSHHelpPageHTML", "UserProfileFormMessage", "WelcomePageHTML",
+            "ArvadosDocsite", "BannerUUID", "FileViewersConfigURL", "InactivePageHTML",
+            "SSHHelpHostSuffix", "SSHHelpPageHTML", "UserProfileFormMessage", "WelcomePageHTML",
         ),
         "",
     ),
@@ -105,7 +106,9 @@ async def get_debug(call: Call) -> Answer:
 
 
 async def get_health(call: Call) -> Answer:
-    """Whether the server and its database answer and take changes; asks for the management token."""
+    """Whether the server and its database answer and take changes; asks for the management
+    token.
+    """
     _check_management(call)
     if call.services.database.fault is not None:
         raise Unavailable(f"the database takes no changes: {call.services.database.fault.message}")
@@ -115,7 +118,9 @@ async def get_health(call: Call) -> Answer:
 
 
 async def get_all_health(call: Call) -> Answer:
-    """The health of the services of this server, as Arvados' health aggregator tells it; with the management token."""
+    """The health of the services of this server, as Arvados' health aggregator tells it; with the
+    management token.
+    """
     _check_management(call)
     began = call.services.clock()
     error = ""
@@ -154,7 +159,10 @@ async def get_metrics(call: Call) -> Answer:
     _check_management(call)
     listening, writable = call.services.bus.listening, int(call.services.database.fault is None)
     lines = (
-        "# HELP lading_database_writable 1 while the database takes changes, 0 once it was found damaged.",
+        (
+            "# HELP lading_database_writable 1 while the database takes changes, "
+            "0 once it was found damaged."
+        ),
         "# TYPE lading_database_writable gauge",
         f"lading_database_writable {writable}",
         "# HELP lading_event_listeners Connections that listen for events.",

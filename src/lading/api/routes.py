@@ -1,4 +1,6 @@
-"""Which handler answers which path: one dictionary, filled from the record types and the few paths beside them."""
+"""Which handler answers which path: one dictionary, filled from the record types and the few paths
+beside them.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +8,35 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lading.api import (
+from lading.api import completion, discovery, openapi, pages, public, sweep
+from lading.api.container_access import shell_sessions
+from lading.api.git import git_archive
+from lading.api.http import Answer, Call
+from lading.api.resources import (
     accounts,
     agreements,
     collections,
     computed_permissions,
-    connecting,
+    container_requests,
     containers,
     credentials,
-    discovery,
-    finishing,
-    gitarchive,
     group_contents,
     groups,
     keep_services,
     lineage,
     links,
     logs,
-    merging,
-    openapi,
-    pages,
     progress,
-    public,
     repositories,
-    requests,
-    sweep,
     tokens,
+    user_merge,
     users,
     virtual_machines,
     workflows,
 )
-from lading.api.exchange import Answer, Call
-from lading.core.forwarding import Purpose
-from lading.core.records import RECORDS
-from lading.core.schema import Action, RecordType, Scope
+from lading.core.protocols.forwarding_claims import Purpose
+from lading.core.records.record_types import RECORDS
+from lading.core.records.schema import Action, RecordType, Scope
 
 Handler = Callable[[Call], Awaitable[Answer]]
 PREFIX: Final = "/arvados/v1/"
@@ -47,11 +44,13 @@ PREFIX: Final = "/arvados/v1/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A handler and what is checked before it: `open` needs no token, `anyone` no active user; `raw` is not JSON.
+    """A handler and what is checked before it: `open` needs no token, `anyone` no active user;
+    `raw` is not JSON.
 
     `claims`: another server may pass such a call on, with a signed claim in place of a token.
 
-    `shows` is the record type of an answer that is one record: what the caller selected is picked from it.
+    `shows` is the record type of an answer that is one record: what the caller selected is picked
+    from it.
     """
 
     handler: Handler
@@ -65,18 +64,18 @@ class Route:
 HANDLERS: Final[dict[str, Handler]] = {
     **users.HANDLERS,
     **accounts.HANDLERS,
-    **merging.HANDLERS,
+    **user_merge.HANDLERS,
     **groups.HANDLERS,
     **group_contents.HANDLERS,
     **computed_permissions.HANDLERS,
     **tokens.HANDLERS,
     **collections.HANDLERS,
     **lineage.HANDLERS,
-    **requests.HANDLERS,
+    **container_requests.HANDLERS,
     **progress.HANDLERS,
     **containers.HANDLERS,
-    **finishing.HANDLERS,
-    **gitarchive.HANDLERS,
+    **completion.HANDLERS,
+    **git_archive.HANDLERS,
     **links.HANDLERS,
     **logs.HANDLERS,
     **keep_services.HANDLERS,
@@ -111,7 +110,9 @@ _FIXED: Final[dict[str, dict[str, Route]]] = {
 
 
 class Routes:
-    """Finds routes. A path is a collection, a member, an action on either, or what follows such an action."""
+    """Finds routes. A path is a collection, a member, an action on either, or what follows such an
+    action.
+    """
 
     def __init__(self) -> None:
         self._collection: dict[tuple[str, str], dict[str, Route]] = {}
@@ -126,11 +127,12 @@ class Routes:
                 self._rest.add((kind.plural, action.path))
         self._member["permissions", ""] = {"GET": Route(handler=links.get_permissions)}
         for plural in ("connect", "containers"):
-            for name, handler in connecting.HANDLERS.items():
+            for name, handler in shell_sessions.HANDLERS.items():
                 claims = Purpose.SHELL if name == "ssh" else None
                 self._member[plural, name] = {
-                    "POST": Route(handler=handler, claims=claims), "GET": Route(handler=connecting.gone),
-                }  # fmt: skip
+                    "POST": Route(handler=handler, claims=claims),
+                    "GET": Route(handler=shell_sessions.gone),
+                }
 
     def find(self, method: str, path: str) -> tuple[Route, str, str] | None:
         """The route with the uuid and the rest of the path, or None."""

@@ -1,4 +1,6 @@
-"""What every handler is given: the database, the clock and the other parts of the server, made once by `make_app`."""
+"""What every handler is given: the database, the clock and the other parts of the server, made once
+by `make_app`.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,23 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakValueDictionary
 
-from lading.api.alarm import Alarm
-from lading.api.bus import Bus
-from lading.api.gitcache import GitCache
-from lading.api.live import Spool
-from lading.api.statuses import Statuses
-from lading.api.supervisors import Supervisors
-from lading.api.trees import Trees
-from lading.api.tunnels import Tunnels
-from lading.client.piping import Turns
+from lading.api.container_access.tunnels import Tunnels
+from lading.api.container_logs.log_spool import Spool
+from lading.api.dispatcher_statuses import Statuses
+from lading.api.events.event_bus import Bus
+from lading.api.events.wakeups import Alarm
+from lading.api.git.git_cache import GitCache
+from lading.api.supervisor_registry import Supervisors
+from lading.api.tree_cache import Trees
 from lading.config import Config
-from lading.core import ids, sessions
-from lading.core.container import Container
+from lading.core import ids
+from lading.core.containers import sessions
+from lading.core.containers.container import Container
 from lading.core.errors import Failure, Invalid
 from lading.core.policy import RETRY_LIMITS, Policy
+from lading.core.records.vocabulary import Vocabulary
 from lading.core.timestamps import format_time
-from lading.core.vocabulary import Vocabulary
+from lading.net.pipes import Turns
 from lading.store.database import Database
 
 
@@ -47,8 +50,9 @@ class Blocks(Protocol):
 class Upkeep:
     """What the sweep has to know.
 
-    When and from where tokens were last used, until it is written down: a read costs no write. Up to which number the
-    trail has been shortened since this process started: what was kept there is not looked at again.
+    When and from where tokens were last used, until it is written down: a read costs no write. Up
+    to which number the trail has been shortened since this process started: what was kept there is
+    not looked at again.
     """
 
     def __init__(self) -> None:
@@ -80,7 +84,9 @@ class Services:
     statuses: Statuses
     git: GitCache
     certificate: Path | None = None
-    """The certificate of this server and of those that share its database (PEM); None: one that the machine trusts."""
+    """The certificate of this server and of those that share its database (PEM); None: one that the
+    machine trusts.
+    """
     alarm: Alarm = field(default_factory=Alarm)
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     upkeep: Upkeep = field(default_factory=Upkeep)
@@ -99,17 +105,23 @@ class Services:
     def new_uuid(self, infix: str) -> str:
         """A fresh uuid."""
         milliseconds = int(self.clock().timestamp() * 1000)
-        return ids.make_ordered_uuid(self.config.ClusterID, infix, self.entropy(6), milliseconds=milliseconds)
+        return ids.make_ordered_uuid(
+            self.config.ClusterID, infix, self.entropy(6), milliseconds=milliseconds
+        )
 
     def new_secret(self) -> str:
         """A fresh token secret, 50 characters."""
         return ids.encode(self.entropy(40), 50)
 
     def container_secret(self, token_uuid: str) -> str:
-        """The secret of a token that the server made for a container: it can be told again, yet is not stored."""
+        """The secret of a token that the server made for a container: it can be told again, yet is
+        not stored.
+        """
         key = _container_key(self.config.SystemRootToken)
         return ids.encode(
-            hmac.digest(key, token_uuid.encode(), "sha256") + hmac.digest(key, token_uuid[::-1].encode(), "sha256"), 50
+            hmac.digest(key, token_uuid.encode(), "sha256")
+            + hmac.digest(key, token_uuid[::-1].encode(), "sha256"),
+            50,
         )
 
     def gateway_key(self, container_uuid: str) -> str:
@@ -117,7 +129,9 @@ class Services:
         return sessions.container_key(self.config.SystemRootToken, container_uuid)
 
     def gateway_keys(self, container: Container) -> tuple[str, ...]:
-        """The keys that the gateway of a container may share with the servers, the most likely one first."""
+        """The keys that the gateway of a container may share with the servers, the most likely one
+        first.
+        """
         known = self.supervisors.find(container)
         own = (known.key,) if known is not None and known.key else ()
         return tuple(dict.fromkeys((*own, self.gateway_key(container.uuid))))
@@ -164,7 +178,8 @@ def make_policy(config: Config) -> Policy:
         image_formats=tuple(config.Containers.SupportedDockerImageFormats),
         reuse_after_shell=config.Containers.ShellAccess.ReuseAfterShell,
         preemptible=_has_preemptible(config),
-        always_preemptible=_has_preemptible(config) and config.Containers.AlwaysUsePreemptibleInstances,
+        always_preemptible=_has_preemptible(config)
+        and config.Containers.AlwaysUsePreemptibleInstances,
         spot_attempts=config.Containers.CloudVMs.SpotAttempts,
         retry_limits={**RETRY_LIMITS, **_retry_limits(config.Containers.RetryLimits)},
     )
@@ -172,13 +187,18 @@ def make_policy(config: Config) -> Policy:
 
 def _has_preemptible(config: Config) -> bool:
     types = config.InstanceTypes.values()
-    return any(one.Preemptible for one in types) or (bool(types) and config.Containers.PreemptiblePriceFactor > 0)
+    return any(one.Preemptible for one in types) or (
+        bool(types) and config.Containers.PreemptiblePriceFactor > 0
+    )
 
 
 def _retry_limits(configured: Mapping[str, int]) -> dict[Failure, int]:
     unknown = sorted(configured.keys() - set(Failure))
     if unknown:
-        raise Invalid(f"configuration: Containers.RetryLimits.{unknown[0]}: must be one of {', '.join(Failure)}")
+        raise Invalid(
+            f"configuration: Containers.RetryLimits.{unknown[0]}: "
+            f"must be one of {', '.join(Failure)}"
+        )
     return {Failure(name): limit for name, limit in configured.items()}
 
 

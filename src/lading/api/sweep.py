@@ -1,5 +1,5 @@
-"""The sweep: collections whose time in the trash is over go for good, as do ended tokens, forgotten live logs, and git
-mirrors beyond their bound."""
+"""The sweep: collections whose time in the trash is over go for good, as do ended tokens, forgotten
+live logs, and git mirrors beyond their bound."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import asyncio
 import logging
 from datetime import timedelta
 
-from lading.api import groups
-from lading.api.exchange import Answer, Call
+from lading.api.http import Answer, Call
+from lading.api.resources import groups
 from lading.api.services import Services
-from lading.core import access
 from lading.core.errors import Unavailable
+from lading.core.records import access
 from lading.core.timestamps import format_time
 from lading.store import trash, upkeep
 from lading.telemetry import event
@@ -32,7 +32,15 @@ async def sweep(services: Services) -> None:
     spools = await asyncio.to_thread(services.spool.expire, services.clock().timestamp() - lifetime)
     mirrors = await services.git.shrink(services.clock().timestamp())
     if marked or deleted or ended or spools or mirrors:
-        event(_logger, "swept", trashed=marked, deleted=deleted, tokens=ended, spools=spools, mirrors=mirrors)
+        event(
+            _logger,
+            "swept",
+            trashed=marked,
+            deleted=deleted,
+            tokens=ended,
+            spools=spools,
+            mirrors=mirrors,
+        )
 
 
 async def sweep_now(call: Call) -> Answer:
@@ -46,7 +54,9 @@ async def sweep_now(call: Call) -> Answer:
 
 
 async def keep_the_trail_short(services: Services) -> int:
-    """Write down when tokens were used, and delete rows of the trail that are old enough; how many."""
+    """Write down when tokens were used, and delete rows of the trail that are old enough; how
+    many.
+    """
     uses, settings = services.upkeep.take(), services.config.AuditLogs
     if uses:
         async with services.database.writing() as tx:

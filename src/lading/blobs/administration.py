@@ -1,19 +1,23 @@
-"""The block store's HTTP service, the part for whoever looks after it: the root token only.
+"""HTTP service of the block store for administrators; needs the root token.
 
-    GET /index[/prefix]                         "<hash>+<size> <nanoseconds>" a line, an empty line at the end
-    GET /mounts, /mounts/<uuid>/blocks[/prefix]     the volumes; the index of one of them
-    PUT /trash, /pull                           lists of {locator, block_mtime, mount_uuid}: into the bin; copied there
-    PUT /untrash/<locator>                      out of the bin
-    TOUCH /<locator>, DELETE /<locator>         have it count as put now; into the bin
+    GET /index[/prefix]                         "<hash>+<size> <nanoseconds>" a line, an empty line
+    at the end GET /mounts, /mounts/<uuid>/blocks[/prefix]     the volumes; the index of one of them
+    PUT /trash, /pull                           lists of {locator, block_mtime, mount_uuid}: blocks
+    to move to the
+                                                bin; blocks to copy to the mount
+    PUT /untrash/<locator>                      bring a block back from the bin
+    TOUCH /<locator>, DELETE /<locator>         set the time of the last put to now; move to the bin
 
-`PUT /trash` and `PUT /pull` answer when the work is done, with what became of each item. A block goes into the bin
-only if its last put was when the list says. A `prefix` may also be a parameter. `pull` copies from any volume of this
-server; it does not ask the servers that an item may name.
+`PUT /trash` and `PUT /pull` answer after the work, with the result of each item. A block is moved
+to the bin only if the time of its last put equals `block_mtime`. A `prefix` may also be a
+parameter. `pull` copies from any volume of this server; it ignores servers that an item names.
 
-    GET /mounts/<uuid>/trash                    what is in the bin, as an index with the times of being thrown there
-    GET, PUT, HEAD /mounts/<uuid>/block/<hash>  one volume's block
-    POST /mounts/<uuid>/block/<hash>/<verb>     touch, discard, restore, delete or quarantine it: how other servers
-                                                reach a volume (`blobs.remote`); the time is in X-Keep-Mtime
+    GET /mounts/<uuid>/trash                    index of the bin with the times of discarding
+    GET, PUT, HEAD /mounts/<uuid>/block/<hash>  a block of one volume
+    POST /mounts/<uuid>/block/<hash>/<verb>     touch, discard, restore, delete or quarantine it:
+    how other servers
+                                                reach a volume (`blobs.remote`); the time is in
+                                                X-Keep-Mtime
 """
 
 from __future__ import annotations
@@ -28,14 +32,21 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from lading.blobs.answers import ANY_ORIGIN, BlockAnswer
-from lading.blobs.intake import take_in
+from lading.blobs.body_reader import take_in
 from lading.blobs.memory import Memory
-from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.responses import ANY_ORIGIN, BlockAnswer
 from lading.blobs.volume import Discarded, Stored
+from lading.blobs.volume_set import Mount, Mounts
 from lading.config import Config
-from lading.core import locator as locators
-from lading.core.errors import Forbidden, LadingError, Malformed, NotFound, Unauthenticated, Unavailable
+from lading.core.data import locator as locators
+from lading.core.errors import (
+    Forbidden,
+    LadingError,
+    Malformed,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+)
 
 MTIME: Final = "X-Keep-Mtime"
 _LISTED: Final = 64 << 20
@@ -52,9 +63,11 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Administration:
-    """Answers what only the root token may ask; `clock` gives Unix seconds."""
+    """Answers administrative requests; `clock` returns Unix seconds."""
 
-    def __init__(self, mounts: Mounts, memory: Memory, config: Config, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, mounts: Mounts, memory: Memory, config: Config, *, clock: Callable[[], float]
+    ) -> None:
         self._mounts = mounts
         self._memory = memory
         self._root = config.SystemRootToken
@@ -62,7 +75,7 @@ class Administration:
         self._clock = clock
 
     async def answer(self, request: Request, name: str) -> Response | None:
-        """The answer to a request for `name`, a path without its slash; None when it is none of these."""
+        """The response to a request for `name`, a path without its slash; None for other paths."""
         parts = name.split("/")
         match request.method, *parts:
             case "GET", "index", *rest if len(rest) < 2:
@@ -70,13 +83,17 @@ class Administration:
                 return _listing(self._index(_prefix(request, rest)))
             case "GET", "mounts":
                 self._admit(request)
-                return JSONResponse([await self._show(mount) for mount in self._mounts.all], headers=ANY_ORIGIN)
+                return JSONResponse(
+                    [await self._show(mount) for mount in self._mounts.all], headers=ANY_ORIGIN
+                )
             case _, "mounts", uuid, *rest if rest:
                 self._admit(request)
                 return await self._on_mount(request, self._mounts.find(uuid), rest)
             case "PUT", "trash" | "pull" as verb:
                 self._admit(request)
-                return JSONResponse(await self._work_through(verb, await _read_list(request)), headers=ANY_ORIGIN)
+                return JSONResponse(
+                    await self._work_through(verb, await _read_list(request)), headers=ANY_ORIGIN
+                )
             case "PUT", "untrash", locator:
                 self._admit(request)
                 return await self._untrash(locators.parse(locator).hash)
@@ -92,7 +109,7 @@ class Administration:
             raise Unauthenticated("no token; send 'Authorization: Bearer <system root token>'")
         secret = token.split("/")[2] if token.startswith("v2/") and token.count("/") > 1 else token
         if not self._root or not hmac.compare_digest(secret.encode(), self._root.encode()):
-            raise Forbidden("this is for the system root token only")
+            raise Forbidden("only the system root token may do this")
 
     async def _index(self, prefix: str) -> AsyncIterator[Stored]:
         for mount in self._mounts.all:
@@ -141,7 +158,9 @@ class Administration:
                     raise Forbidden(f"{mount.uuid}: is read-only")
                 await _VERBS[verb](mount, hash, _mtime(request))
                 return PlainTextResponse("")
-        raise Malformed(f"{request.method} /mounts/{mount.uuid}/{'/'.join(rest)[:60]}: no such thing")
+        raise Malformed(
+            f"{request.method} /mounts/{mount.uuid}/{'/'.join(rest)[:60]}: no such thing"
+        )
 
     async def _send(self, mount: Mount, hash: str) -> Response:
         room = await self._memory.take(locators.MAX_BLOCK, hash)
@@ -210,7 +229,7 @@ class Administration:
             return PlainTextResponse("", headers=ANY_ORIGIN)
         stored = await self._mounts.head(hash)
         if stored.mtime_ns / 1e9 > self._clock() - self._grace:
-            raise Malformed(f"{hash}: was put too recently to be thrown away")
+            raise Malformed(f"{hash}: was put too recently to be discarded")
         done = await self._mounts.on_all(hash, lambda volume: volume.discard(hash, stored.mtime_ns))
         return JSONResponse({"copies_deleted": len(done), "copies_failed": 0}, headers=ANY_ORIGIN)
 
@@ -256,7 +275,7 @@ def _listing(found: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> Respons
 
 
 async def _lines(found: AsyncIterator[Stored] | AsyncIterator[Discarded]) -> AsyncIterator[bytes]:
-    """An index; without the empty line at the end when it could not be made to the end."""
+    """An index; the final empty line is missing if the listing failed."""
     lines: list[str] = []
     try:
         async for one in found:

@@ -1,20 +1,23 @@
-"""The block store's HTTP service (docs/spec/api, section Blocks): the part for clients; `administration` has the rest.
+"""HTTP service of the block store for clients (docs/spec/api, section Blocks); see `administration`
+for the rest.
 
-    PUT /<md5>              200 and the signed locator; 400 hash differs, 403 a token that may not store,
+    PUT /<md5>              200 and the signed locator; 400 hash differs, 403 a token that may not
+    store,
                             413 over 64 MiB, 507 no room, 503 busy
-    POST /                  the same for a block whose hash its sender does not know
-    GET /<locator>          200 and the bytes; 405 no size, 400 signature missing or forged, 401 expired or no token,
+    POST /                  the same for a block of unknown hash
+    GET /<locator>          200 and the bytes; 405 no size, 400 signature missing or forged, 401
+    expired or no token,
                             403 a token that may not read, 404 absent, 502 damaged
-    HEAD /<locator>         the same without the bytes; the size is not needed
-    OPTIONS                 what other origins may send
+    HEAD /<locator>         the same without the bytes; the size is optional
+    OPTIONS                 methods and headers allowed for other origins
 
-Errors are plain text. A token is asked for on every request and checked by whoever makes the application; the
-signature is bound to it as it was presented. A block is read and verified whole before its first byte is sent. The
-blocks on their way take at most `MaxKeepBlobBuffers` times 64 MiB of memory; requests for more wait for their turn, and
-are told to come again (503, Retry-After) when none comes.
+Errors are plain text. Every request needs a token, which the `CheckToken` of the application
+checks; signatures are bound to the exact text of the token. A block is read and verified before its
+first byte is sent. Blocks in transfer use at most `MaxKeepBlobBuffers` times 64 MiB of memory.
+Requests beyond that wait for memory, and get 503 with Retry-After if none becomes free.
 
-A body is hashed, and written to the volume that it will most likely stay on, while it comes. It is kept when the hash
-is right, and acknowledged when it is durable.
+A body is hashed and written to its probable volume while it arrives. It is kept if the hash matches
+and acknowledged when it is durable.
 """
 
 from __future__ import annotations
@@ -32,14 +35,15 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lading.blobs.administration import Administration
-from lading.blobs.answers import ANY_ORIGIN, BlockAnswer, refusal
-from lading.blobs.intake import take_in
+from lading.blobs.body_reader import take_in
 from lading.blobs.memory import Memory, Room
-from lading.blobs.mounts import Mounts
+from lading.blobs.responses import ANY_ORIGIN, BlockAnswer, refusal
 from lading.blobs.volume import Draft
-from lading.client.peer import note_known
+from lading.blobs.volume_set import Mounts
 from lading.config import Config
-from lading.core import locator as locators
+from lading.core.data import locator as locators
+from lading.core.data.locator import Locator
+from lading.core.data.replication import Place, Wish
 from lading.core.errors import (
     Corrupt,
     LadingError,
@@ -50,13 +54,14 @@ from lading.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from lading.core.locator import Locator
-from lading.core.placement import Place, Wish
+from lading.net.peer import note_known
 from lading.telemetry import event
 
 
 class CheckToken(Protocol):
-    """Returns for a token that may read blocks, or write them; raises Unauthenticated or Forbidden for others."""
+    """Check that a token may read or write blocks; raises Unauthenticated or Forbidden
+    otherwise.
+    """
 
     async def __call__(self, token: str, /, *, writing: bool) -> None:
         """Check the token."""
@@ -71,23 +76,27 @@ _CLASSES = re.compile(r"[\w.-]+")
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "GET, HEAD, PUT, OPTIONS",
-    "Access-Control-Allow-Headers": "Authorization, Content-Length, Content-Type, X-Keep-Desired-Replicas, "
-    "X-Keep-Signature, X-Keep-Storage-Classes",
+    "Access-Control-Allow-Headers": "Authorization, Content-Length, Content-Type, "
+    "X-Keep-Desired-Replicas, X-Keep-Signature, X-Keep-Storage-Classes",
     "Access-Control-Max-Age": "86486400",
 }
 _logger = logging.getLogger("lading.blobs")
 
 
 def owns(method: str, path: str) -> bool:
-    """Whether a request is for the block store: it names a block or what is administered, or is a new block."""
+    """Whether a request is for the block store: a block, an administrative path, or a POST of a
+    block.
+    """
     name = path.lstrip("/")
     if not name:
         return method == "POST"
     return _HASH.match(name) is not None or name.partition("/")[0] in _PLACES or method == "TOUCH"
 
 
-def make_app(mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken) -> ASGIApp:
-    """The ASGI application over the volumes; `clock` gives Unix seconds."""
+def make_app(
+    mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken
+) -> ASGIApp:
+    """The ASGI application over the volumes; `clock` returns Unix seconds."""
     store = _Store(mounts, config, clock=clock, check_token=check_token)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,22 +113,28 @@ def make_app(mounts: Mounts, config: Config, *, clock: Callable[[], float], chec
 
 
 class _Store:
-    def __init__(self, mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken) -> None:
+    def __init__(
+        self, mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken
+    ) -> None:
         settings = config.Collections
         self._mounts = mounts
         self._key = settings.BlobSigningKey if settings.BlobSigning else ""
         self._ttl = int(settings.BlobSigningTTL)
         self._copies = settings.DefaultReplication
-        self._classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default")) or ("default",)
+        self._classes = tuple(
+            name for name, one in config.StorageClasses.items() if one.get("Default")
+        ) or ("default",)
         self._clock = clock
         self._check_token = check_token
         api = config.API
-        self._memory = Memory(api.MaxKeepBlobBuffers * locators.MAX_BLOCK, share=api.MaxTransferShare)
+        self._memory = Memory(
+            api.MaxKeepBlobBuffers * locators.MAX_BLOCK, share=api.MaxTransferShare
+        )
         self._rate = api.MinTransferRate
         self._administration = Administration(mounts, self._memory, config, clock=clock)
 
     async def answer(self, request: Request) -> Response:
-        # The clients' own paths may begin with two slashes.
+        # Paths from clients may begin with two slashes.
         name = request.scope["path"].lstrip("/")
         match request.method:
             case "OPTIONS":
@@ -134,12 +149,14 @@ class _Store:
                     return await self._read(request, locators.parse(name))
         answer = await self._administration.answer(request, name)
         if answer is None:
-            told = f"{request.method} /{name[:200]}: blocks take GET, HEAD and PUT /<md5>, and POST /"
+            told = (
+                f"{request.method} /{name[:200]}: blocks take GET, HEAD and PUT /<md5>, and POST /"
+            )
             raise Malformed(told) if _HASH.match(name) else NotFound(f"Path not found: {told}")
         return answer
 
     async def _put(self, request: Request, wanted: str | None) -> Response:
-        """Keep the body, whose hash is `wanted`; None is for whatever it comes to."""
+        """Store the body, whose hash must be `wanted`; None accepts any hash."""
         token, what = await self._token(request, writing=True), wanted or "a new block"
         text = request.headers.get("content-length", "")
         length = int(text) if _DIGITS.fullmatch(text) else None
@@ -157,10 +174,13 @@ class _Store:
                 if places is None:
                     places = await self._mounts.places(name)
                     if draft is not None and any(place.holds for place in places):
-                        # It is there: that copy is compared, and counts as put now.
+                        # The block is stored already: compare that copy and update the time of its
+                        # last put.
                         await draft[1].discard()
                         draft = None
-                receipt = await self._mounts.put(name, room.view[:size], wish=wish, places=places, draft=draft)
+                receipt = await self._mounts.put(
+                    name, room.view[:size], wish=wish, places=places, draft=draft
+                )
             except BaseException:
                 if draft is not None:
                     await draft[1].discard()
@@ -169,12 +189,18 @@ class _Store:
         headers = {
             **ANY_ORIGIN,
             "X-Keep-Replicas-Stored": str(receipt.copies),
-            "X-Keep-Storage-Classes-Confirmed": ", ".join(f"{one}={count}" for one, count in receipt.classes.items()),
+            "X-Keep-Storage-Classes-Confirmed": ", ".join(
+                f"{one}={count}" for one, count in receipt.classes.items()
+            ),
         }
         return PlainTextResponse(f"{stored}\n", headers=headers)
 
-    async def _begin(self, places: Sequence[Place] | None, wish: Wish, size: int) -> tuple[str, Draft] | None:
-        """A draft where the block will most likely stay; `places` None: its hash, which decides on that, is to come."""
+    async def _begin(
+        self, places: Sequence[Place] | None, wish: Wish, size: int
+    ) -> tuple[str, Draft] | None:
+        """A draft on the volume that will probably keep the block; `places` is None while the hash
+        is unknown.
+        """
         if places is None:
             if len(self._mounts.writable) != 1:
                 return None
@@ -184,7 +210,7 @@ class _Store:
     async def _receive(
         self, request: Request, room: Room, length: int | None, draft: tuple[str, Draft] | None
     ) -> tuple[str, int, tuple[str, Draft] | None]:
-        """Take the body in; its hash and size, and the draft if it was written to the end."""
+        """Receive the body; returns hash, size, and the draft if it was written completely."""
         digest = hashlib.md5(usedforsecurity=False)
         written = _Writing(draft)
 
@@ -194,7 +220,9 @@ class _Store:
             else:
                 digest.update(piece)
 
-        size = await take_in(request, room, length=length, followers=(add, written.add), rate=self._rate)
+        size = await take_in(
+            request, room, length=length, followers=(add, written.add), rate=self._rate
+        )
         return digest.hexdigest(), size, written.draft
 
     async def _read(self, request: Request, wanted: Locator) -> Response:
@@ -202,7 +230,9 @@ class _Store:
             raise MethodNotAllowed(f"{wanted}: a locator without a size cannot be read")
         token = await self._token(request, writing=False)
         if self._key:
-            locators.verify(str(wanted), token=token, ttl=self._ttl, key=self._key, now=int(self._clock()))
+            locators.verify(
+                str(wanted), token=token, ttl=self._ttl, key=self._key, now=int(self._clock())
+            )
         headers = dict(ANY_ORIGIN)
         if request.headers.get("x-keep-signature", "").startswith("local"):
             headers["X-Keep-Locator"] = self._signed(wanted, token)
@@ -210,7 +240,9 @@ class _Store:
             return BlockAnswer(b"", 0, headers)
         if request.method == "HEAD":
             return BlockAnswer(b"", (await self._mounts.head(wanted.hash)).size, headers)
-        room = await self._memory.take(min(wanted.size or 0, locators.MAX_BLOCK), wanted.bare, holder=_holder(token))
+        room = await self._memory.take(
+            min(wanted.size or 0, locators.MAX_BLOCK), wanted.bare, holder=_holder(token)
+        )
         try:
             data = await self._mounts.get(wanted.hash, room.view)
         except BaseException:
@@ -228,11 +260,15 @@ class _Store:
 
     def _signed(self, locator: Locator, token: str) -> str:
         expiry = int(self._clock()) + self._ttl
-        return locators.signed(str(locator), token=token, expiry=expiry, ttl=self._ttl, key=self._key)
+        return locators.signed(
+            str(locator), token=token, expiry=expiry, ttl=self._ttl, key=self._key
+        )
 
 
 class _Writing:
-    """The follower that writes; `draft` is None once that has failed: then another volume is written to afterwards."""
+    """The follower that writes the draft; after a failure `partial_block` is None, and another
+    volume stores the block.
+    """
 
     def __init__(self, draft: tuple[str, Draft] | None) -> None:
         self.draft = draft
@@ -250,7 +286,7 @@ class _Writing:
 
 @contextmanager
 def _naming(hash: str) -> Iterator[None]:
-    """An error of a volume says what the volume lacks; here it says of which block."""
+    """Add the hash of the block to an error of a volume."""
     try:
         yield
     except LadingError as error:
@@ -260,7 +296,7 @@ def _naming(hash: str) -> Iterator[None]:
 
 
 def _holder(token: str) -> str:
-    """What all spellings of a token have in common: whose share of the memory it is."""
+    """The secret of a token without its prefix: the key of its share of the memory."""
     parts = token.split("/")
     return parts[2] if parts[0] == "v2" and len(parts) > 2 else token
 

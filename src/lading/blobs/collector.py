@@ -1,12 +1,13 @@
-"""Garbage collection: looks at all volumes and all collections, has `core.garbage` decide, and does it.
+"""Garbage collection: lists all volumes and all collections, plans with `core.data.garbage`, and
+executes the plan.
 
-The order is what makes it safe. Volumes are looked at before collections: a block that was put later is not in the
-plan, and one that seems to be lost is asked for once more before that is told. Just before anything is thrown away, the
-collections that changed since the beginning are looked at again. A block that was put again meanwhile is left alone by
-its volume, which compares the time of the last put. And what was thrown away wrongly after all is still in the bin: it
-is read from there, and the next look brings it back.
+The order makes it safe. Volumes are listed before collections, so a block that was put later is not
+in the plan. A block that seems lost is checked once more before it is reported. Collections that
+changed since the start are read again just before blocks are discarded. A volume compares the time
+of the last put and keeps a block that was put again. A block that was discarded by mistake is still
+in the bin: reads find it there, and the next run restores it.
 
-A volume or a record that cannot be read ends the look: what is not seen is not garbage.
+A volume or a record that cannot be read ends the run: a block that was not seen is not garbage.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.references import References
-from lading.core import garbage
+from lading.blobs.volume_set import Mount, Mounts
+from lading.core.data import garbage
+from lading.core.data.garbage import Holder, Kind, Plan, Replica, Sight, Step, Terms
+from lading.core.data.replication import Place
 from lading.core.errors import Conflict, Corrupt, Invalid, NotFound, Unavailable
-from lading.core.garbage import Holder, Kind, Plan, Replica, Sight, Step, Terms
-from lading.core.placement import Place
 from lading.telemetry import event
 
 Progress = Callable[[str, int, int], None]
-"""Told what is being done, and how much of how much is done (0: unknown)."""
+"""Progress callback: the current step, the amount done, and the total (0: unknown)."""
 
 _ORDER: Final = (Kind.UNTRASH, Kind.PULL, Kind.TRASH, Kind.DELETE)
 _MARGIN: Final = 60.0
@@ -39,7 +40,7 @@ _logger = logging.getLogger("lading.blobs.collector")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A plan, what it was made from, and when the look began (Unix seconds)."""
+    """A plan, its inputs, and the time when the listing began (Unix seconds)."""
 
     plan: Plan
     began: float
@@ -50,7 +51,7 @@ class Look:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """How many steps of each kind were done, with their bytes; what was left because of a change; what failed."""
+    """Result of a run: steps and bytes of each kind, steps skipped after a change, and failures."""
 
     done: Counter[str] = field(default_factory=Counter)
     bytes: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,9 @@ class Outcome:
 
 
 class Collector:
-    """One garbage collector. `grace` and `lifetime` in seconds (`core.garbage`); `clock` gives Unix seconds."""
+    """A garbage collector. `grace` and `lifetime` in seconds (`core.data.garbage`); `clock` returns
+    Unix seconds.
+    """
 
     def __init__(
         self,
@@ -80,9 +83,10 @@ class Collector:
         self._clock = clock
 
     async def look(self, *, progress: Progress) -> Look:
-        """See what there is and decide.
+        """List volumes and collections and make a plan.
 
-        Raises Unavailable when something cannot be seen, Invalid when what is seen makes no sense.
+        Raises Unavailable when a volume or record cannot be read, Invalid when no collection names
+        any block.
         """
         began = self._clock()
         volumes = garbage.distinct([await self._holder(mount) for mount in self._mounts.all])
@@ -99,7 +103,8 @@ class Collector:
                     garbage.add_need(sight.needs, hash, copies=named.copies, classes=named.classes)
         if sight.held and not sight.needs:
             raise Invalid(
-                "no collection names any block: is this the right database? Nothing is thrown away until one does"
+                "no collection names any block: is this the right database?"
+                " Nothing is discarded until one does"
             )
         terms = Terms(
             now_ns=int(began * 1e9),
@@ -110,10 +115,14 @@ class Collector:
         plan = await asyncio.to_thread(garbage.make_plan, sight, terms)
         if plan.lost or plan.lacking:
             plan = await self._look_again(plan, sight, terms, progress)
-        return Look(plan=plan, began=began, blocks=len(sight.held), bytes=size, named=len(sight.needs))
+        return Look(
+            plan=plan, began=began, blocks=len(sight.held), bytes=size, named=len(sight.needs)
+        )
 
     async def _look_again(self, plan: Plan, sight: Sight, terms: Terms, progress: Progress) -> Plan:
-        """The plan without false alarms: what seemed lost or too few may have been put after its volume was seen."""
+        """The plan without false alarms: a block that seemed lost may have been put after its
+        volume was listed.
+        """
         doubtful = sorted({*plan.lost, *plan.lacking})
         for start in range(0, len(doubtful), _BATCH):
             progress("missing blocks", start, len(doubtful))
@@ -132,26 +141,38 @@ class Collector:
         return replicas
 
     async def carry_out(self, look: Look, *, progress: Progress) -> Outcome:
-        """Do what was decided, as far as it is still right. Raises Unavailable when collections cannot be read."""
+        """Execute the steps of a plan that are still valid. Raises Unavailable when collections
+        cannot be read.
+        """
         named = await self._named_since(look.began - _MARGIN)
         outcome, done, total = Outcome(), 0, len(look.plan.steps)
         for kind in _ORDER:
             steps = [step for step in look.plan.steps if step.kind is kind]
             for start in range(0, len(steps), _BATCH):
                 batch = steps[start : start + _BATCH]
-                await self._do_all([step for step in batch if not _is_hindered(step, named)], outcome)
+                await self._do_all(
+                    [step for step in batch if not _is_hindered(step, named)], outcome
+                )
                 outcome.left += sum(_is_hindered(step, named) for step in batch)
                 done += len(batch)
                 progress(kind, done, total)
-        event(_logger, "balanced", **{kind: outcome.done[kind] for kind in Kind}, left=outcome.left,
-              failed=len(outcome.failures), lost=len(look.plan.lost), lacking=len(look.plan.lacking))  # fmt: skip
+        event(
+            _logger, "balanced", **{kind: outcome.done[kind] for kind in Kind}, left=outcome.left,
+            failed=len(outcome.failures), lost=len(look.plan.lost), lacking=len(look.plan.lacking),
+        )  # fmt: skip
         for hash in look.plan.lost[:_SHOWN]:
             event(_logger, "block lost", block=hash)
         return outcome
 
     async def _holder(self, mount: Mount) -> Holder:
         free = (await self._mounts.space(mount)).free
-        place = Place(uuid=mount.uuid, device=mount.device, copies=mount.copies, classes=mount.classes, free=free)
+        place = Place(
+            uuid=mount.uuid,
+            device=mount.device,
+            copies=mount.copies,
+            classes=mount.classes,
+            free=free,
+        )
         return Holder(place=place, is_read_only=mount.is_read_only)
 
     async def _see(self, mount: Mount, sight: Sight) -> int:
@@ -182,10 +203,12 @@ class Collector:
                 try:
                     await self._do(step)
                 except (Conflict, NotFound):
-                    # It was put again, or somebody else did the same.
+                    # The block was put again, or another run took the same step.
                     outcome.left += 1
                 except (Corrupt, Unavailable) as error:
-                    outcome.failures.append(f"{step.kind} {step.hash} on {step.volume}: {error.message}")
+                    outcome.failures.append(
+                        f"{step.kind} {step.hash} on {step.volume}: {error.message}"
+                    )
                 else:
                     outcome.done[step.kind] += 1
                     outcome.bytes[step.kind] += step.size

@@ -1,19 +1,19 @@
-"""The volume that is a directory.
+"""A volume in a directory.
 
     <directory>/<first three digits>/<hash>     one block; its mtime is the time of its last put
     <directory>/tmp/                            blocks being written
-    <directory>/trash/<hash>.<nanoseconds>      blocks thrown into the bin at that time
-    <directory>/damaged/<hash>                  what is left of damaged blocks
+    <directory>/trash/<hash>.<nanoseconds>      blocks moved to the bin at that time
+    <directory>/damaged/<hash>                  damaged blocks, kept for inspection
 
-A block is written aside, synced, renamed into its place, and its folder synced, before it is acknowledged: it is there
-whole or not at all, also after kill -9 or a power cut. What is there and intact is never written again; what is there
-and damaged is replaced. Leftovers of writers that died are removed when the volume is opened: a living writer holds a
-lock on its file.
+A block is written to a temporary file, synced, renamed, and its folder synced before it is
+acknowledged: it exists whole or not at all, also after kill -9 or a power cut. An intact block is
+never written again; a damaged one is replaced. Temporary files of dead writers are removed when the
+volume is opened; a live writer holds a lock on its file.
 
-Whatever changes which blocks a folder has, or when they were put, holds the lock of the folder: so no block goes into
-the bin that was put again in the meantime, whichever process did so.
+Every change of the blocks of a folder, or of the times of their last puts, holds the lock of the
+folder. So no process moves a block to the bin that another process has just put again.
 
-The threads are the volume's own: a disk that stands still keeps nobody from the other volumes.
+Each volume has its own threads, so that a disk that hangs does not block other volumes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from lading.blobs.bypass import LARGE, Bypass, ReadBefore, read_past_cache
-from lading.blobs.draft import FileDraft
-from lading.blobs.loan import Loan
+from lading.blobs.direct_io import LARGE, Bypass, ReadBefore, read_past_cache
+from lading.blobs.open_block import Loan
+from lading.blobs.partial_block import FileDraft
 from lading.blobs.volume import Buffer, Discarded, Parameters, Space, Stored, read_parameters
 from lading.client.allocation import spread_directories
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
@@ -50,8 +50,9 @@ _Answer = TypeVar("_Answer")
 
 
 class DirectoryVolume:
-    """Blocks as files below a directory, which is made when absent; `reserve` bytes of its disk stay free, and room
-    for so many files.
+    """Blocks as files below a directory, which is created if missing.
+
+    `reserve` bytes and `reserve_files` inodes of its disk stay free.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class DirectoryVolume:
         self._reserve, self._reserve_files = reserve, reserve_files
         self._clock_ns = clock_ns
         self._patience = patience
-        self._aside, self._bin, self._damaged = (directory / name for name in ("tmp", "trash", "damaged"))
+        self._aside, self._bin, self._damaged = (
+            directory / name for name in ("tmp", "trash", "damaged")
+        )
         self._synced: set[str] = set()
         self._read_before = ReadBefore()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=f"volume {directory.name}")
@@ -81,7 +84,9 @@ class DirectoryVolume:
 
     @classmethod
     def from_parameters(cls, parameters: Parameters) -> Self:
-        """The volume of a configuration: `Root` is the directory, `Reserve` the bytes that stay free."""
+        """The volume of a configuration: `Root` is the directory, `Reserve` the free bytes that it
+        keeps.
+        """
         found = read_parameters("Directory", parameters, {"Root": "", "Reserve": _RESERVE})
         root = Path(str(found["Root"]))
         if not root.is_absolute():
@@ -89,15 +94,17 @@ class DirectoryVolume:
         try:
             return cls(root, reserve=int(found["Reserve"]))
         except OSError as error:
-            raise Invalid(f"configuration: Volumes: {root}: cannot be used: {error.strerror}") from error
+            raise Invalid(
+                f"configuration: Volumes: {root}: cannot be used: {error.strerror}"
+            ) from error
 
     @property
     def device(self) -> str:
-        """The directory itself, whatever its path."""
+        """Identity of the directory, independent of its path."""
         return self._device
 
     async def put(self, hash: str, data: Buffer) -> None:
-        """Keep a block; see Shelf."""
+        """Store a block; see Shelf."""
         await self._run(self._put, hash, data)
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
@@ -117,7 +124,7 @@ class DirectoryVolume:
         return await self._run(self._lend, hash)
 
     async def head(self, hash: str) -> Stored:
-        """What is known of a block; see Shelf."""
+        """Size and time of a block; see Shelf."""
         found = await self._run(self._stat, hash)
         return Stored(hash, found.st_size, found.st_mtime_ns)
 
@@ -128,7 +135,7 @@ class DirectoryVolume:
                 yield stored
 
     async def space(self) -> Space:
-        """What there is and what is left; see Shelf."""
+        """Total and free space; see Shelf."""
         return await self._run(self._space)
 
     async def begin(self, size: int) -> FileDraft:
@@ -136,24 +143,24 @@ class DirectoryVolume:
         return await self._run(self._begin, size)
 
     async def touch(self, hash: str) -> None:
-        """Have a block count as put now; see Bin."""
+        """Set the time of the last put; see Bin."""
         await self._run(self._touch, hash)
 
     async def discard(self, hash: str, mtime_ns: int) -> None:
-        """Move a block into the bin; see Bin."""
+        """Move a block to the bin; see Bin."""
         await self._run(self._move_out, hash, mtime_ns, self._bin / f"{hash}.{self._clock_ns()}")
 
     async def restore(self, hash: str) -> None:
-        """Bring a block back; see Bin."""
+        """Restore a block; see Bin."""
         await self._run(self._restore, hash)
 
     async def discarded(self) -> AsyncGenerator[Discarded]:
-        """Everything in the bin; see Bin."""
+        """All blocks in the bin; see Bin."""
         for found in await self._run(self._list_bin):
             yield found
 
     async def delete(self, hash: str, discarded_ns: int) -> None:
-        """Remove a block for good; see Bin."""
+        """Delete a block from the bin; see Bin."""
         await self._run(self._delete, hash, discarded_ns)
 
     async def quarantine(self, hash: str, mtime_ns: int) -> None:
@@ -161,15 +168,17 @@ class DirectoryVolume:
         await self._run(self._move_out, hash, mtime_ns, self._damaged / hash)
 
     async def close(self) -> None:
-        """Let its threads end."""
+        """End the threads of the volume."""
         self._threads.shutdown(wait=False)
 
     async def run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
-        """Do some work in the volume's threads. Raises Full or Unavailable when the disk does."""
+        """Run a function in the threads of the volume. Raises Full or Unavailable on errors of the
+        disk.
+        """
         return await self._run(work, *arguments)
 
     def put_in_place(self, aside: Path, hash: str) -> None:
-        """Give a synced file in `tmp` its place, durably. In a thread."""
+        """Rename a synced file in `tmp` to its block, durably. Runs in a thread."""
         folder = self._path(hash).parent
         self._make_folder(folder)
         with _locked(folder):
@@ -179,9 +188,13 @@ class DirectoryVolume:
     async def _run(self, work: Callable[..., _Answer], *arguments: object) -> _Answer:
         try:
             async with asyncio.timeout(self._patience):
-                return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+                return await asyncio.get_running_loop().run_in_executor(
+                    self._threads, work, *arguments
+                )
         except TimeoutError as error:
-            raise Unavailable(f"{self._directory}: the disk has not answered for {self._patience:g} s") from error
+            raise Unavailable(
+                f"{self._directory}: the disk has not answered for {self._patience:g} s"
+            ) from error
         except FileNotFoundError as error:
             raise self._gone() from error
         except OSError as error:
@@ -192,7 +205,7 @@ class DirectoryVolume:
 
     def _put(self, hash: str, data: Buffer) -> None:
         if self._refresh(hash, data):
-            # Another writer may have put it there and not have come to this yet.
+            # Another writer may have renamed its file and not yet synced the folder.
             _sync_folder(self._path(hash).parent)
             return
         draft = self._begin(len(data))
@@ -207,17 +220,26 @@ class DirectoryVolume:
         disk = self._disk()
         if self._free(disk) < size:
             kept = f" beside the {self._reserve} that stay free" if self._reserve else ""
-            raise Full(f"{self._directory}: no room for {size} bytes{kept}; free some space on this disk")
+            raise Full(
+                f"{self._directory}: no room for {size} bytes{kept}; free some space on this disk"
+            )
         if disk.f_files and disk.f_favail <= self._reserve_files:
-            kept = f" beside the {self._reserve_files} that there stays room for" if self._reserve_files else ""
-            raise Full(f"{self._directory}: no room for one more file{kept}; remove some files from this disk")
+            kept = (
+                f" beside the {self._reserve_files} that there stays room for"
+                if self._reserve_files
+                else ""
+            )
+            raise Full(
+                f"{self._directory}: no room for one more file{kept};"
+                " remove some files from this disk"
+            )
         try:
             return FileDraft(self, self._aside, size=size)
         except FileNotFoundError as error:
             raise self._gone() from error
 
     def _refresh(self, hash: str, data: Buffer) -> bool:
-        """Whether the block is there and intact; if so its time of last put becomes now."""
+        """Whether the block is stored and intact; if so, set the time of its last put to now."""
         path = self._path(hash)
         try:
             with path.open("rb", buffering=0) as file:
@@ -225,7 +247,7 @@ class DirectoryVolume:
                 if found.st_size != len(data) or not _equal(file.readinto, memoryview(data)):
                     return False
                 with _locked(path.parent):
-                    # It may have gone into the bin meanwhile, or have been replaced.
+                    # The block may have been moved to the bin or replaced in between.
                     if path.stat().st_ino != found.st_ino:
                         return False
                     self._mark(path)
@@ -250,7 +272,7 @@ class DirectoryVolume:
         try:
             with _locked(path.parent):
                 if path.stat().st_mtime_ns != mtime_ns:
-                    raise Conflict(f"{hash}: was put again; look at it anew")
+                    raise Conflict(f"{hash}: was put again; list it again")
                 path.rename(target)
         except FileNotFoundError as error:
             raise self._absent(hash) from error
@@ -289,7 +311,7 @@ class DirectoryVolume:
         if folder.name not in self._synced:
             with suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
-            # Also when it was there: its maker may not have come to this yet.
+            # Also if the folder existed: its creator may not have synced yet.
             _sync_folder(self._directory)
             self._synced.add(folder.name)
 
@@ -301,7 +323,8 @@ class DirectoryVolume:
                 if into is not None and size > len(into):
                     raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
                 if size > _STEP:
-                    # So that the disk reads on while what has come is hashed: it is seldom in the kernel's cache.
+                    # Read ahead while the first bytes are hashed: the block is rarely in the page
+                    # cache.
                     os.posix_fadvise(file.fileno(), 0, size, os.POSIX_FADV_WILLNEED)
                 view = memoryview(bytearray(size)) if into is None else into[:size]
                 digest = _read_all(file.readinto, view)
@@ -318,16 +341,23 @@ class DirectoryVolume:
             raise self._absent(hash) from error
 
     def _bypass(self, hash: str, room: int) -> Bypass | None:
-        """The file of a large block that is better read past the kernel's cache."""
+        """The file of a large block if direct I/O is better for it, else None."""
         try:
             file = Bypass(self._path(hash))
         except OSError:
-            # Also when the file system cannot do that: whatever it is, it is met again.
+            # Also without support for direct I/O; other errors will occur again below.
             return None
-        return None if not LARGE <= file.size <= room or self._read_before.add(hash) or file.is_cached() else file
+        return (
+            None
+            if not LARGE <= file.size <= room or self._read_before.add(hash) or file.is_cached()
+            else file
+        )
 
     def _corrupt(self, hash: str) -> Corrupt:
-        return Corrupt(f"{hash}: what is kept in {self._directory} does not match the hash: the block is damaged")
+        return Corrupt(
+            f"{hash}: what is kept in {self._directory} does not match the hash:"
+            " the block is damaged"
+        )
 
     def _stat(self, hash: str) -> os.stat_result:
         try:
@@ -336,11 +366,13 @@ class DirectoryVolume:
             raise self._absent(hash) from error
 
     def _absent(self, hash: str) -> NotFound | Corrupt | Unavailable:
-        # A disk that is not mounted must not look like lost data.
+        # An unmounted disk must not look like lost data.
         if not self._aside.is_dir():
             return self._gone()
         if (self._damaged / hash).exists():
-            return Corrupt(f"{hash}: was found damaged in {self._directory} and has been taken out of use")
+            return Corrupt(
+                f"{hash}: was found damaged in {self._directory} and has been taken out of use"
+            )
         return NotFound(f"{hash}: no such block")
 
     def _gone(self) -> Unavailable:
@@ -353,7 +385,11 @@ class DirectoryVolume:
             names = [path.name for path in self._directory.iterdir()]
         except FileNotFoundError as error:
             raise self._gone() from error
-        return sorted(name for name in names if len(name) == _PREFIX and name.startswith(prefix) and name != "tmp")
+        return sorted(
+            name
+            for name in names
+            if len(name) == _PREFIX and name.startswith(prefix) and name != "tmp"
+        )
 
     def _space(self) -> Space:
         disk = self._disk()
@@ -370,7 +406,7 @@ class DirectoryVolume:
 
 
 def failure(error: OSError, where: Path) -> Full | Unavailable:
-    """What an error of a disk means."""
+    """The error for an OSError of a disk."""
     if error.errno in _NO_ROOM:
         return Full(f"{where}: no room is left on the disk; free some space")
     return Unavailable(f"{where}: the volume failed: {error.strerror}")
@@ -395,7 +431,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _read_all(read: Callable[[memoryview], int | None], view: memoryview) -> str:
-    """Fill `view`, as far as there is something; the MD5 of what came, worked out while it is in the processor."""
+    """Fill `view` from the file; return the MD5 of the read bytes, computed while they are in the
+    CPU cache.
+    """
     digest, done = hashlib.md5(usedforsecurity=False), 0
     while done < len(view):
         count = read(view[done : done + _STEP])
@@ -407,8 +445,8 @@ def _read_all(read: Callable[[memoryview], int | None], view: memoryview) -> str
 
 
 def _equal(read: Callable[[memoryview], int | None], data: memoryview) -> bool:
-    """Whether exactly `data` can be read."""
-    # Only a bytearray compares with a view as fast as memory can be read.
+    """Whether the file has exactly the bytes `data`."""
+    # Only the comparison of a bytearray with a view runs at the speed of memory.
     piece, done = bytearray(_STEP), 0
     with memoryview(piece) as window:
         while done < len(data):

@@ -1,12 +1,14 @@
-"""Memory for blocks on their way: at most so many bytes at once, and whoever wants more waits for a turn.
+"""Memory for blocks in transfer: a limit in bytes; requests beyond it wait.
 
-A block that is read has all of its room at once. A block that comes has as much as has come, and a little more: who
-announces a block and does not send it takes nothing from others. Requests with one token have a part of the memory at
-most; of those that wait, the one whose token has least is next.
+A block that is read gets all of its memory at once. A block that arrives gets memory for the
+received bytes and a little more, so a client that announces a block and does not send it takes
+nothing from others. Requests with one token get at most a share of the memory. Of the waiting
+requests, the one whose token has least is next.
 
-Room for a large block is a mapping of its own, backed by huge pages where the kernel has them and kept some seconds for
-the next ones: else every block would cost more for fresh pages than for being copied. What a connection still looks at
-when the room is given back is not used again: a mapping refuses to be resized then, and is left to be collected.
+Memory for a large block is a mapping of its own, with huge pages where the kernel supports them,
+kept some seconds for reuse: otherwise fresh pages would cost more than the copy of the block. A
+mapping that a connection still uses when the room is released is not reused: it cannot be resized
+then, and is left to the garbage collector.
 """
 
 from __future__ import annotations
@@ -18,22 +20,22 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Unavailable
-from lading.core.locator import MAX_BLOCK
 from lading.core.pools import Claim, Pool
 
 _MAPPED = 1 << 20
 _FIRST = 2 << 20
-"""Bytes that a large block has before it comes: a huge page is that large."""
+"""Bytes granted to a large block before its first byte: the size of a huge page."""
 _STEP = 4 << 20
 _IDLE = 4
 _REST = 10.0
 
 
 class Room(Claim):
-    """`view`: writable memory of the wanted size, until it is released or its `with` ends.
+    """`view`: writable memory of the requested size, until `release` or the end of `with`.
 
-    The first `held` bytes of it may be used.
+    The first `held` bytes may be used.
     """
 
     __slots__ = ("_is_open", "_map", "_memory", "holder", "view", "what")
@@ -48,30 +50,34 @@ class Room(Claim):
         self.view = memoryview(b"")
 
     def open(self) -> Room:
-        """Have the memory, once some of it was granted."""
+        """Allocate the memory after its first grant."""
         self._is_open = True
         self._map = self._memory.mapping() if self.size > _MAPPED else None
-        self.view = memoryview(self._map if self._map is not None else bytearray(self.size))[: self.size]
+        self.view = memoryview(self._map if self._map is not None else bytearray(self.size))[
+            : self.size
+        ]
         return self
 
     def extend(self, filled: int) -> int:
-        """How far the view may be used now that so much is filled; `filled` itself when there is no more for now."""
+        """The new limit of the view after `filled` bytes; `filled` itself when no memory is free
+        now.
+        """
         if self.held - filled < _MAPPED and self.missing:
             self._memory.try_add(self, min(self.missing, filled + _STEP - self.held))
         return self.held
 
     async def extended(self, filled: int) -> int:
-        """As `extend`, after waiting for more. Raises Unavailable when none came."""
+        """Like `extend`, after a wait for memory. Raises Unavailable when none becomes free."""
         if self.extend(filled) <= filled:
             await self._memory.add(self, min(self.missing, _STEP))
         return self.held
 
     def settle(self, filled: int) -> None:
-        """No more is wanted than so much."""
+        """Reduce the room to a size that is enough."""
         self._memory.settle(self, filled)
 
     def release(self) -> None:
-        """Give it back; once is enough."""
+        """Release the memory; further calls have no effect."""
         if self._is_open:
             self._is_open = False
             self.view = memoryview(b"")
@@ -82,7 +88,10 @@ class Room(Claim):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.release()
 
@@ -95,9 +104,9 @@ class _Waiter:
 
 
 class Memory:
-    """Gives out room, at most `limit` bytes at once; a wish waits at most `patience` seconds for its turn.
+    """Grants memory, at most `limit` bytes in total; a request waits at most `patience` seconds.
 
-    `share`: the part of it that one holder may have, at least one block.
+    `share`: the part of the memory that one holder may have, at least one block.
     """
 
     def __init__(self, limit: int, *, share: float = 1.0, patience: float = 60.0) -> None:
@@ -111,46 +120,48 @@ class Memory:
 
     @property
     def taken(self) -> int:
-        """Bytes that are out."""
+        """Granted bytes."""
         return self._all.taken
 
     def close(self) -> None:
-        """Keep no memory for the next user."""
+        """Free the memory that is kept for reuse."""
         self._idle.clear()
         if self._resting is not None:
             self._resting.cancel()
             self._resting = None
 
     async def take(self, size: int, what: str, *, holder: str = "") -> Room:
-        """Room for `size` bytes of `what`, all of which may be used. Raises Unavailable when no turn came.
+        """Memory for `size` bytes of `what`, usable at once. Raises Unavailable after the wait.
 
-        A `holder` of "" is one who is not limited to a share.
+        A `holder` of "" is not limited to a share.
         """
         room = Room(self, size, what, holder)
         await self.add(room, size)
         return room.open()
 
     async def begin(self, size: int, what: str, *, holder: str = "") -> Room:
-        """Room for at most `size` bytes that come by and by; see `Room.extend`. Raises as `take` does."""
+        """Memory for at most `size` bytes that arrive over time; see `Room.extend`. Raises like
+        `take`.
+        """
         room = Room(self, size, what, holder)
         await self.add(room, size if size <= _MAPPED else min(size, _FIRST))
         return room.open()
 
     def try_add(self, room: Room, amount: int) -> bool:
-        """Whether a room could have so many bytes more at once."""
+        """Grant a room further bytes if they are free; return whether they were."""
         if not self._fits(room, amount):
             return False
         self._add(room, amount)
         return True
 
     async def add(self, room: Room, amount: int) -> None:
-        """Let a room have so many bytes more. Raises Unavailable when no turn came."""
+        """Grant a room further bytes after a wait. Raises Unavailable when none become free."""
         is_next = bool(room.held) or not self._waiting
         if not (is_next and self.try_add(room, amount)):
             await self._wait(room, amount)
 
     def mapping(self) -> mmap.mmap:
-        """Memory for one block of the largest size, from the last user or fresh."""
+        """Memory mapping for a block of the largest size, reused or new."""
         while self._idle:
             found = self._idle.pop()
             if _is_unused(found):
@@ -160,7 +171,7 @@ class Memory:
         return made
 
     def settle(self, room: Room, size: int) -> None:
-        """What `Room.settle` does."""
+        """Implementation of `Room.settle`."""
         for pool in self._pools(room):
             pool.remove(room)
         room.size = room.held = size
@@ -169,7 +180,7 @@ class Memory:
         self._admit()
 
     def take_back(self, room: Room, mapping: mmap.mmap | None) -> None:
-        """What `Room.release` does."""
+        """Implementation of `Room.release`."""
         for pool in self._pools(room):
             pool.remove(room)
         self._forget_share(room)
@@ -207,7 +218,7 @@ class Memory:
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled() and not room.view:
-                # Nobody will open and release it.
+                # The caller will neither open nor release this room.
                 for pool in self._pools(room):
                     pool.remove(room)
                 room.held = 0
@@ -220,12 +231,18 @@ class Memory:
             raise
 
     def _admit(self) -> None:
-        """Let those have their turn who can: who has begun first, then whose token has least."""
+        """Grant memory to waiting requests: started ones first, then those whose holder has
+        least.
+        """
         is_full = False
-        for waiter in sorted(self._waiting, key=self._rank) if len(self._waiting) > 1 else tuple(self._waiting):
+        for waiter in (
+            sorted(self._waiting, key=self._rank)
+            if len(self._waiting) > 1
+            else tuple(self._waiting)
+        ):
             room = waiter.room
             if waiter.turn.done() or not self._pools(room)[-1].fits(room, waiter.amount):
-                # Others need not wait for the share of one.
+                # Other holders do not wait for a holder that has used up its share.
                 continue
             if (is_full and not room.held) or not self._all.fits(room, waiter.amount):
                 is_full = True

@@ -1,4 +1,4 @@
-"""What the upkeep of the block store asks about collections."""
+"""Queries of garbage collector and scrubber on collections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """The blocks that one collection names, and how many copies it needs of each in which classes."""
+    """The blocks of one collection, with the desired copies in each storage class."""
 
     hashes: Sequence[str]
     copies: int
@@ -18,7 +18,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A collection that has a certain block, and the files in it that do."""
+    """A collection that names a block, and its files with this block."""
 
     uuid: str
     name: str
@@ -26,13 +26,13 @@ class Hit:
 
 
 class References(Protocol):
-    """Asks the records."""
+    """The source of the answers: the database or its API."""
 
     def all(self) -> AsyncIterator[Named]:
-        """Every collection, also those in the trash and old versions. Raises Unavailable."""
+        """All collections, including the trash and past versions. Raises Unavailable."""
 
     def changed(self, since: float) -> AsyncIterator[Named]:
-        """Those that were made or changed since a time (Unix seconds). Raises Unavailable."""
+        """Collections created or changed since a time (Unix seconds). Raises Unavailable."""
 
     async def naming(self, hash: str) -> list[Hit]:
         """Some of the collections that name a block. Raises Unavailable."""

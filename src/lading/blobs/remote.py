@@ -1,7 +1,7 @@
-"""A volume that another server has: the same verbs, asked of that server over HTTP (`blobs.administration`).
+"""A volume of another server, used over HTTP (`blobs.administration`).
 
-So every server reads, writes and looks after all volumes, whichever machine they are on. What comes over the network
-is verified here again.
+So every server reads, writes and maintains all volumes, on any machine. Blocks received over the
+network are verified here again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _IN_THREAD: Final = 1 << 18
 
 
 class RemoteVolume:
-    """The volume `uuid` of the server behind `transport`, which it closes; `token` is the system root token."""
+    """The volume `uuid` of the server behind `transport`, which `close` closes; `token` is the root
+    token.
+    """
 
     def __init__(self, uuid: str, transport: Transport, token: str) -> None:
         self._uuid = uuid
@@ -32,12 +34,16 @@ class RemoteVolume:
 
     @property
     def device(self) -> str:
-        """The volume of that name, wherever it is."""
+        """Identity by uuid, independent of the server."""
         return f"volume {self._uuid}"
 
     async def put(self, hash: str, data: Buffer) -> None:
-        """Keep a block; see Shelf."""
-        await self._ask("PUT", f"block/{hash}", body=data if isinstance(data, bytes | bytearray) else bytes(data))
+        """Store a block; see Shelf."""
+        await self._ask(
+            "PUT",
+            f"block/{hash}",
+            body=data if isinstance(data, bytes | bytearray) else bytes(data),
+        )
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
         """The block; see Shelf."""
@@ -52,7 +58,7 @@ class RemoteVolume:
         return into[: len(data)]
 
     async def head(self, hash: str) -> Stored:
-        """What is known of a block; see Shelf."""
+        """Size and time of a block; see Shelf."""
         found = (await self._ask("HEAD", f"block/{hash}")).headers
         return Stored(hash, int(found["content-length"]), int(found[MTIME.lower()]))
 
@@ -62,33 +68,33 @@ class RemoteVolume:
             yield Stored(hash, size, moment)
 
     async def space(self) -> Space:
-        """What there is and what is left; see Shelf."""
+        """Total and free space; see Shelf."""
         found = msgspec.json.decode((await self._ask("GET", "space")).body, type=dict[str, int])
         return Space(found["total"], found["free"])
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         await self._transport.close()
 
     async def touch(self, hash: str) -> None:
-        """Have a block count as put now; see Bin."""
+        """Set the time of the last put; see Bin."""
         await self._ask("POST", f"block/{hash}/touch")
 
     async def discard(self, hash: str, mtime_ns: int) -> None:
-        """Move a block into the bin; see Bin."""
+        """Move a block to the bin; see Bin."""
         await self._ask("POST", f"block/{hash}/discard", moment=mtime_ns)
 
     async def restore(self, hash: str) -> None:
-        """Bring a block back; see Bin."""
+        """Restore a block; see Bin."""
         await self._ask("POST", f"block/{hash}/restore")
 
     async def discarded(self) -> AsyncGenerator[Discarded]:
-        """Everything in the bin; see Bin."""
+        """All blocks in the bin; see Bin."""
         for hash, size, moment in await self._list("trash"):
             yield Discarded(hash, size, moment)
 
     async def delete(self, hash: str, discarded_ns: int) -> None:
-        """Remove a block for good; see Bin."""
+        """Delete a block from the bin; see Bin."""
         await self._ask("POST", f"block/{hash}/delete", moment=discarded_ns)
 
     async def quarantine(self, hash: str, mtime_ns: int) -> None:
@@ -104,7 +110,10 @@ class RemoteVolume:
         )
         if answer.status >= 400:
             text = answer.body.decode(errors="replace").strip()
-            raise from_status(answer.status, text or f"volume {self._uuid}: {method} {path}: status {answer.status}")
+            raise from_status(
+                answer.status,
+                text or f"volume {self._uuid}: {method} {path}: status {answer.status}",
+            )
         return answer
 
     async def _list(self, path: str) -> list[tuple[str, int, int]]:

@@ -1,13 +1,14 @@
-"""The volume that is a bucket of an S3 service.
+"""A volume in a bucket of an S3 service.
 
     <Prefix><first three digits>/<hash>         one block; LastModified is the time of its last put
-    <Prefix>trash/<hash>.<nanoseconds>          blocks thrown into the bin at that time
+    <Prefix>trash/<hash>.<nanoseconds>          blocks moved to the bin at that time
     <Prefix>quarantine/<hash>                   damaged blocks
 
-An upload carries its MD5, which the service checks, and the ETag tells whether what is there is whole; so a block that
-is put again is not sent again, but copied onto itself, which makes it new. There are no locks: a block that is put
-again in the very moment in which it goes into the bin is there. That is no loss: it is read from the bin
-(`blobs.mounts`), comes back, and is not deleted from there before its signature has ended.
+An upload carries its MD5, which the service checks, and the ETag shows whether a stored object is
+intact. So a block that is put again is not sent again but copied onto itself, which updates its
+time. There are no locks: a block may be put again while it is moved to the bin. Nothing is lost
+then: reads restore it from the bin (`blobs.volume_set`), where it is not deleted before its
+signatures have expired.
 """
 
 from __future__ import annotations
@@ -51,15 +52,23 @@ _UNLIMITED: Final = 1 << 50
 _CHUNK: Final = 1 << 18
 _IN_THREAD: Final = 1 << 18
 _LEAST_RATE: Final = 1 << 20
-"""Bytes a second that a request may count on, beyond RequestTimeout."""
+"""Least rate in bytes a second: a request of n bytes may take n / rate longer than
+RequestTimeout.
+"""
 _TRIES: Final = 2
-"""A request that began while the service hung may wait for a connection that is dead; the next has one of its own."""
+"""Attempts of a request: the first may use a connection that is dead, the next one opens its
+own.
+"""
 
 
 class S3Volume:
-    """Blocks as objects; `parameters` are those of the configuration, `clock_ns` gives Unix nanoseconds."""
+    """Blocks as objects; `parameters` are those of the configuration, `clock_ns` returns Unix
+    nanoseconds.
+    """
 
-    def __init__(self, parameters: Parameters, *, clock_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self, parameters: Parameters, *, clock_ns: Callable[[], int] = time.time_ns
+    ) -> None:
         self._settings = read_parameters("S3", parameters, _PARAMETERS)
         self._bucket, self._prefix = str(self._settings["Bucket"]), str(self._settings["Prefix"])
         if not self._bucket:
@@ -67,7 +76,9 @@ class S3Volume:
         try:
             importlib.import_module("aiobotocore")
         except ImportError as error:
-            raise Invalid("volumes on S3 need aiobotocore; install it with: pip install 'lading[s3]'") from error
+            raise Invalid(
+                "volumes on S3 need aiobotocore; install it with: pip install 'lading[s3]'"
+            ) from error
         self._clock_ns = clock_ns
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
@@ -80,11 +91,11 @@ class S3Volume:
 
     @property
     def device(self) -> str:
-        """The bucket, and where in it."""
+        """Identity by bucket and prefix."""
         return f"{self._settings['Endpoint'] or 's3'}/{self._bucket}/{self._prefix}"
 
     async def put(self, hash: str, data: Buffer) -> None:
-        """Keep a block; see Shelf."""
+        """Store a block; see Shelf."""
         try:
             found = await self._head(hash, self._key(hash))
         except NotFound:
@@ -98,7 +109,12 @@ class S3Volume:
                 return
         checksum = base64.b64encode(bytes.fromhex(hash)).decode()
         await self._call(
-            hash, "put_object", body=data, Key=self._key(hash), ContentLength=len(data), ContentMD5=checksum
+            hash,
+            "put_object",
+            body=data,
+            Key=self._key(hash),
+            ContentLength=len(data),
+            ContentMD5=checksum,
         )
 
     async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
@@ -112,17 +128,22 @@ class S3Volume:
                         raise NotFound(f"{hash}: has {size} bytes, not {len(into)}")
                     view = memoryview(bytearray(size)) if into is None else into[:size]
                     done = 0
-                    while chunk := await body.read(min(_CHUNK, size - done)) if done < size else b"":
+                    while (
+                        chunk := await body.read(min(_CHUNK, size - done)) if done < size else b""
+                    ):
                         view[done : done + len(chunk)] = chunk
                         done += len(chunk)
         except NotFound as error:
             raise await self._why_absent(hash, error) from error
         if done < size or await _md5(view) != hash:
-            raise Corrupt(f"{hash}: what is kept in the bucket {self._bucket} does not match the hash: it is damaged")
+            raise Corrupt(
+                f"{hash}: the object in the bucket {self._bucket} does not match the hash:"
+                " it is damaged"
+            )
         return view
 
     async def head(self, hash: str) -> Stored:
-        """What is known of a block; see Shelf."""
+        """Size and time of a block; see Shelf."""
         try:
             found = await self._head(hash, self._key(hash))
         except NotFound as error:
@@ -131,8 +152,14 @@ class S3Volume:
 
     async def index(self, prefix: str = "") -> AsyncGenerator[Stored]:
         """Blocks by prefix; see Shelf."""
-        # One digit at a time, so that neither the bin nor the quarantine is listed.
-        starts = [f"{prefix[:3]}/{prefix}"] if len(prefix) >= 3 else [prefix] if prefix else list(_DIGITS)
+        # One digit at a time, so that bin and quarantine are not listed.
+        starts = (
+            [f"{prefix[:3]}/{prefix}"]
+            if len(prefix) >= 3
+            else [prefix]
+            if prefix
+            else list(_DIGITS)
+        )
         for start in starts:
             async for key, size, moment in self._list(start):
                 name = key.rpartition("/")[2]
@@ -140,25 +167,25 @@ class S3Volume:
                     yield Stored(name, size, moment)
 
     async def space(self) -> Space:
-        """Unlimited, as far as anybody can tell; see Shelf."""
+        """Unlimited; see Shelf."""
         await self._call(self._bucket, "head_bucket")
         return Space(0, _UNLIMITED)
 
     async def close(self) -> None:
-        """End its connections."""
+        """Close the connections."""
         self._client = None
         await self._stack.aclose()
 
     async def touch(self, hash: str) -> None:
-        """Have a block count as put now; see Bin."""
+        """Set the time of the last put; see Bin."""
         await self._copy(hash, self._key(hash), self._key(hash))
 
     async def discard(self, hash: str, mtime_ns: int) -> None:
-        """Move a block into the bin; see Bin."""
+        """Move a block to the bin; see Bin."""
         await self._move_out(hash, mtime_ns, f"{self._prefix}{_BIN}{hash}.{self._clock_ns()}")
 
     async def restore(self, hash: str) -> None:
-        """Bring a block back; see Bin."""
+        """Restore a block; see Bin."""
         found = [key async for key, _, _ in self._list(f"{_BIN}{hash}.")]
         if not found:
             raise NotFound(f"{hash}: not in the trash of the bucket {self._bucket}")
@@ -166,14 +193,14 @@ class S3Volume:
         await self._delete(hash, found[-1])
 
     async def discarded(self) -> AsyncGenerator[Discarded]:
-        """Everything in the bin; see Bin."""
+        """All blocks in the bin; see Bin."""
         async for key, size, _ in self._list(_BIN):
             name, _, moment = key.rpartition("/")[2].partition(".")
             if len(name) == 32 and moment.isdigit():
                 yield Discarded(name, size, int(moment))
 
     async def delete(self, hash: str, discarded_ns: int) -> None:
-        """Remove a block for good; see Bin."""
+        """Delete a block from the bin; see Bin."""
         key = f"{self._prefix}{_BIN}{hash}.{discarded_ns}"
         await self._head(hash, key)
         await self._delete(hash, key)
@@ -187,7 +214,7 @@ class S3Volume:
 
     async def _move_out(self, hash: str, mtime_ns: int, target: str) -> None:
         if (await self.head(hash)).mtime_ns != mtime_ns:
-            raise Conflict(f"{hash}: was put again; look at it anew")
+            raise Conflict(f"{hash}: was put again; list it again")
         await self._copy(hash, self._key(hash), target)
         await self._delete(hash, self._key(hash))
 
@@ -196,7 +223,9 @@ class S3Volume:
             await self._head(hash, f"{self._prefix}{_QUARANTINE}{hash}")
         except NotFound:
             return error
-        return Corrupt(f"{hash}: was found damaged in the bucket {self._bucket} and has been taken out of use")
+        return Corrupt(
+            f"{hash}: was found damaged in the bucket {self._bucket} and has been taken out of use"
+        )
 
     async def _head(self, hash: str, key: str) -> dict[str, Any]:
         found: dict[str, Any] = await self._call(hash, "head_object", Key=key)
@@ -216,17 +245,20 @@ class S3Volume:
         await self._call(hash, "delete_object", Key=key)
 
     async def _list(self, prefix: str) -> AsyncGenerator[tuple[str, int, int]]:
-        """Key, size and time of every object whose key begins so, in the order of the keys."""
+        """Key, size and time of every object with a key prefix, in the order of the keys."""
         with self._translated(self._bucket):
             pages = (await self._open()).get_paginator("list_objects_v2")
             async for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
                 for found in page.get("Contents", ()):
                     yield found["Key"], int(found["Size"]), _nanoseconds(found["LastModified"])
 
-    async def _call(self, what: str, name: str, *, body: Buffer | None = None, **arguments: Any) -> Any:
-        """The answer to a request. Raises what `_translated` makes of errors, Unavailable when none comes in time.
+    async def _call(
+        self, what: str, name: str, *, body: Buffer | None = None, **arguments: Any
+    ) -> Any:
+        """The response to a request. Raises the errors of `_translated`, and Unavailable after a
+        time limit.
 
-        The library has no limit for the time in which a service takes the body of a request.
+        The library has no time limit for sending the body of a request.
         """
         limit = self._limit(0 if body is None else len(body))
         with self._translated(what):
@@ -242,7 +274,7 @@ class S3Volume:
         raise AssertionError("unreachable")
 
     def _limit(self, size: int) -> float:
-        """Seconds for a request that moves so many bytes."""
+        """Time limit in seconds of a request with a body of `size` bytes."""
         return float(self._settings["RequestTimeout"]) + size / _LEAST_RATE
 
     async def _open(self) -> Any:
@@ -253,7 +285,7 @@ class S3Volume:
 
     @contextmanager
     def _translated(self, what: str) -> Generator[None]:
-        """Errors of the service as ours."""
+        """Translate errors of the service."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -266,7 +298,7 @@ class S3Volume:
 
 
 class _Window(io.RawIOBase):
-    """A file over memory, without a copy of it."""
+    """A file object over memory, without a copy."""
 
     def __init__(self, data: Buffer) -> None:
         super().__init__()
@@ -296,7 +328,7 @@ class _Window(io.RawIOBase):
 
 @functools.cache
 def _session() -> Any:
-    """What all clients are made of: it reads large tables, which do not change."""
+    """The session for all clients, cached because it loads large constant tables."""
     from aiobotocore.session import get_session
 
     return get_session()
@@ -310,7 +342,7 @@ def _make_client(settings: Parameters) -> Any:
         read_timeout=float(settings["ReadTimeout"]),
         max_pool_connections=int(settings["MaxConnections"]),
         retries={"mode": "standard", "total_max_attempts": 3},
-        # Checksums of other kinds are not known to every service; ours is sent and checked anyhow.
+        # Not every service supports other checksums; the MD5 is sent and checked in any case.
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",
         s3={"addressing_style": "path" if settings["Endpoint"] else "auto"},
@@ -329,7 +361,9 @@ def _failure(response: Any, what: str, bucket: str) -> LadingError:
     code = str(response.get("Error", {}).get("Code", ""))
     status = str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
     if code == "NoSuchBucket" or (what == bucket and code in _ABSENT):
-        return Unavailable(f"the bucket {bucket} is not there; make it, or correct Bucket in the configuration")
+        return Unavailable(
+            f"the bucket {bucket} is not there; make it, or correct Bucket in the configuration"
+        )
     if code in _ABSENT:
         return NotFound(f"{what}: no such block")
     if code in _NO_ROOM or status in _NO_ROOM:

@@ -1,7 +1,8 @@
-"""The scrubber: reads every block at a bounded rate, and does something about those that are damaged.
+"""The scrubber: reads every block at a bounded rate and repairs damaged blocks.
 
-A damaged block is written anew from another volume that has it whole. Where none has, it is taken out of use, so that
-the next put of the same data brings it back, and the collections and files that have lost bytes are told.
+A damaged block is rewritten from another volume with an intact copy. Without one it is quarantined,
+so that the next put of the same data stores it again, and the affected collections and files are
+reported.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.references import Hit, References
 from lading.blobs.volume import Buffer, Stored
+from lading.blobs.volume_set import Mount, Mounts
+from lading.core.data.locator import MAX_BLOCK
 from lading.core.errors import Conflict, Corrupt, NotFound, Unavailable
-from lading.core.locator import MAX_BLOCK
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.blobs.scrubber")
@@ -26,7 +27,7 @@ _STRETCH: Final = 1 << 20
 
 
 class Remedy(StrEnum):
-    """What was done about a damaged block."""
+    """Action on a damaged block."""
 
     REPAIRED = "repaired"
     QUARANTINED = "quarantined"
@@ -35,7 +36,7 @@ class Remedy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """A damaged block, what was done about it, and the files that have lost bytes if it was not repaired."""
+    """A damaged block, the action, and the files that lost bytes if it was not repaired."""
 
     hash: str
     size: int
@@ -46,7 +47,7 @@ class Damage:
 
 @dataclass(slots=True, kw_only=True)
 class Findings:
-    """What a scrub has found so far; `position` is "<volume> <hash>" of the block that was checked last."""
+    """Findings of a scrub so far; `position` is "<volume> <hash>" of the last checked block."""
 
     blocks: int = 0
     bytes: int = 0
@@ -59,7 +60,9 @@ Progress = Callable[[Findings], Awaitable[None]]
 
 
 class Scrubber:
-    """Checks blocks at most at `rate` bytes a second (0: as fast as it goes); `clock` counts seconds."""
+    """Checks blocks at `rate` bytes a second at most (0: no limit); `clock` returns monotonic
+    seconds.
+    """
 
     def __init__(
         self,
@@ -87,8 +90,10 @@ class Scrubber:
                     await self._check_volume(mount, after, findings, began, progress)
                 except Unavailable as error:
                     findings.failures.append(f"{mount.uuid}: {error.message}")
-        event(_logger, "scrubbed", blocks=findings.blocks, bytes=findings.bytes, damaged=len(findings.damaged),
-              failed=len(findings.failures))  # fmt: skip
+        event(
+            _logger, "scrubbed", blocks=findings.blocks, bytes=findings.bytes,
+            damaged=len(findings.damaged), failed=len(findings.failures),
+        )  # fmt: skip
         return findings
 
     async def _check_volume(
@@ -107,10 +112,12 @@ class Scrubber:
                 findings.position = position
                 await progress(findings)
                 if self._rate:
-                    await self._sleep(max(0.0, findings.bytes / self._rate - (self._clock() - began)))
+                    await self._sleep(
+                        max(0.0, findings.bytes / self._rate - (self._clock() - began))
+                    )
 
     async def _check(self, mount: Mount, stored: Stored) -> Damage | None:
-        # One piece of memory for all blocks, as large as the largest yet.
+        # One buffer for all blocks, as large as the largest so far.
         if stored.size > len(self._room):
             self._room = bytearray(min(MAX_BLOCK, max(_STRETCH, stored.size)))
         try:
@@ -133,7 +140,9 @@ class Scrubber:
                 remedy = Remedy.QUARANTINED
         event(_logger, "block damaged", block=stored.hash, volume=mount.uuid, remedy=remedy,
               collections=",".join(hit.uuid for hit in hits))  # fmt: skip
-        return Damage(hash=stored.hash, size=stored.size, volume=mount.uuid, remedy=remedy, hits=hits)
+        return Damage(
+            hash=stored.hash, size=stored.size, volume=mount.uuid, remedy=remedy, hits=hits
+        )
 
     async def _find_whole(self, damaged: Mount, hash: str) -> Buffer | None:
         for mount in self._mounts.all:
@@ -148,6 +157,6 @@ class Scrubber:
         try:
             await self._mounts.attempt(mount, mount.volume.quarantine(stored.hash, stored.mtime_ns))
         except (Conflict, NotFound):
-            # It was put again: it is whole now.
+            # The block was put again and is intact now.
             return False
         return True

@@ -1,7 +1,8 @@
-"""`lading admin`: backup and restoration of the data of this machine, tokens for further dispatchers, the storage, the
-move of the records to PostgreSQL.
+"""`lading admin`: backup and restoration of the data of this machine, tokens for further
+dispatchers, the storage, the move of the records to PostgreSQL.
 
-The work is in `wiring.backup`, `wiring.dispatching`, `wiring.upkeep` and `wiring.moving`.
+The work is in `wiring.backup`, `wiring.further_dispatcher`, `wiring.upkeep` and
+`wiring.sqlite_to_postgres`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import click
 
-from lading.cli import display, storage
+from lading.cli import display
+from lading.cli.files import storage
 from lading.wiring.directory import DataDirectory, default_data_directory
 
 _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
@@ -18,7 +20,9 @@ _file = click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 
 @click.group()
 def admin() -> None:
-    """Look after the data of 'lading up': backup, restoration, moves, volumes, garbage; admit further dispatchers."""
+    """Look after the data of 'lading up': backup, restoration, moves, volumes, garbage; admit
+    further dispatchers.
+    """
 
 
 for command in (storage.volumes, storage.gc, storage.scrub):
@@ -28,10 +32,16 @@ for command in (storage.volumes, storage.gc, storage.scrub):
 @admin.command()
 @_file
 @storage.DATA
-@click.option("--without-blocks", is_flag=True, help="Leave the blocks out: they are kept safe in another way.")
+@click.option(
+    "--without-blocks",
+    is_flag=True,
+    help="Leave the blocks out: they are kept safe in another way.",
+)
 @display.json_option
 def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -> None:
-    """Write the records, the blocks and the secrets of a data directory to FILE, also while it is served."""
+    """Write the records, the blocks and the secrets of a data directory to FILE, also while it is
+    served.
+    """
     from lading.wiring.backup import backup as work
 
     directory = DataDirectory((data or default_data_directory()).absolute())
@@ -41,16 +51,24 @@ def backup(file: Path, data: Path | None, without_blocks: bool, as_json: bool) -
         display.emit_json({"file": str(file), "blocks": made.blocks, "bytes": made.size})
     else:
         click.echo(
-            f"lading: {file} has {made.blocks} blocks, {display.size(made.size)}; it holds secrets: keep it safe"
+            f"lading: {file} has {made.blocks} blocks, {display.size(made.size)}; "
+            "it holds secrets: keep it safe"
         )
 
 
 @admin.command()
 @_file
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), required=True, help="A new directory.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="A new directory.",
+)
 @display.json_option
 def restore(file: Path, data: Path, as_json: bool) -> None:
-    """Make the data directory of a backup anew, verifying all of it; then serve it with 'lading up --data'."""
+    """Make the data directory of a backup anew, verifying all of it; then serve it with 'lading up
+    --data'.
+    """
     from lading.wiring.backup import restore as work
 
     with display.progress("Restoring", is_quiet=as_json) as report:
@@ -60,7 +78,10 @@ def restore(file: Path, data: Path, as_json: bool) -> None:
         display.emit_json({**found, "damaged": made.damaged, "missing": made.missing})
     else:
         click.echo(f"lading: {data} has {made.blocks} blocks, {display.size(made.size)}, verified")
-        for what, hashes in (("damaged in the backup", made.damaged), ("not in the backup", made.missing)):
+        for what, hashes in (
+            ("damaged in the backup", made.damaged),
+            ("not in the backup", made.missing),
+        ):
             for one in hashes:
                 display.note(f"block {one}: {what}; collections that name it cannot be read whole")
     if made.damaged or made.missing:
@@ -70,31 +91,43 @@ def restore(file: Path, data: Path, as_json: bool) -> None:
 @admin.command(name="dispatcher-token")
 @_file
 @storage.DATA
-@click.option("--for-arvados", is_flag=True, help="For a dispatcher of Arvados, whose crunch-run stores its own logs.")
+@click.option(
+    "--for-arvados",
+    is_flag=True,
+    help="For a dispatcher of Arvados, whose crunch-run stores its own logs.",
+)
 @display.json_option
 def dispatcher_token(file: Path, data: Path | None, for_arvados: bool, as_json: bool) -> None:
-    """Make a token for one more dispatcher; write it with the server's address and certificate to FILE.
+    """Make a token for one more dispatcher; write it with the server's address and certificate to
+    FILE.
 
-    The server must be running. Carry FILE to the other machine and start 'lading dispatch --join FILE' there. With
-    --for-arvados the token in FILE is for the SystemRootToken of Arvados' crunch-dispatch-local or -slurm.
+    The server must be running. Carry FILE to the other machine and start 'lading dispatch --join
+    FILE' there. With --for-arvados the token in FILE is for the SystemRootToken of Arvados'
+    crunch-dispatch-local or -slurm.
     """
-    from lading.wiring.dispatching import invite
+    from lading.wiring.further_dispatcher import invite
 
     directory = DataDirectory((data or default_data_directory()).absolute())
     made = invite(directory, file.absolute(), for_arvados=for_arvados)
     if as_json:
-        display.emit_json({"file": str(file), "token_uuid": made.token.split("/")[1], "api": made.api})
+        display.emit_json(
+            {"file": str(file), "token_uuid": made.token.split("/")[1], "api": made.api}
+        )
     else:
-        click.echo(f"lading: {file} admits one dispatcher to {made.api}; it holds a secret: keep it safe")
+        click.echo(
+            f"lading: {file} admits one dispatcher to {made.api}; it holds a secret: keep it safe"
+        )
 
 
 @admin.command("move-records")
 @storage.DATA
 @display.json_option
 def move_records(data: Path | None, as_json: bool) -> None:
-    """Move the records from SQLite to the empty PostgreSQL database that config.yml names. Stop 'lading up' first."""
-    from lading.wiring.moving import MOVED
-    from lading.wiring.moving import move_records as work
+    """Move the records from SQLite to the empty PostgreSQL database that config.yml names. Stop
+    'lading up' first.
+    """
+    from lading.wiring.sqlite_to_postgres import MOVED
+    from lading.wiring.sqlite_to_postgres import move_records as work
 
     directory = DataDirectory((data or default_data_directory()).absolute())
     with display.progress("Moving", is_quiet=as_json, is_bytes=False) as report:
@@ -102,5 +135,9 @@ def move_records(data: Path | None, as_json: bool) -> None:
     if as_json:
         display.emit_json(copied)
         return
-    display.table(("RECORDS", "MOVED"), ((name, str(count)) for name, count in copied.items() if count))
-    display.note(f"the records are in PostgreSQL now; {directory.root / MOVED} is what was there before")
+    display.table(
+        ("RECORDS", "MOVED"), ((name, str(count)) for name, count in copied.items() if count)
+    )
+    display.note(
+        f"the records are in PostgreSQL now; {directory.root / MOVED} is what was there before"
+    )

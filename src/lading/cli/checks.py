@@ -1,7 +1,7 @@
-"""The checks behind `lading doctor` (facts of lab.md, sections 0 and 1).
+"""The checks of `lading doctor`.
 
-A check looks at one thing and never changes it. Containers can be run with the native engine (root, crun, overlayfs)
-or with Docker; everything else makes it better or is worth knowing.
+A check looks at one thing and never changes it. Containers can be run with the native engine (root,
+crun, overlayfs) or with Docker; everything else makes it better or is worth knowing.
 """
 
 from __future__ import annotations
@@ -77,14 +77,20 @@ def examine(machine: Machine) -> list[Check]:
 def can_run(checks: Sequence[Check]) -> bool:
     """Whether one of the engines has all it needs."""
     verdicts = {check.name: check.verdict for check in checks}
-    native = all(verdicts[name] is not Verdict.MISSING for name in ("root", "crun", "overlay", "namespaces"))
-    return verdicts["python"] is not Verdict.MISSING and (native or verdicts["docker"] is Verdict.OK)
+    native = all(
+        verdicts[name] is not Verdict.MISSING for name in ("root", "crun", "overlay", "namespaces")
+    )
+    return verdicts["python"] is not Verdict.MISSING and (
+        native or verdicts["docker"] is Verdict.OK
+    )
 
 
 def _python(machine: Machine) -> Check:
     text = ".".join(map(str, machine.version))
     if machine.version < (3, 11):
-        return Check(name="python", verdict=Verdict.MISSING, found=text, mend="apt install python3.11")
+        return Check(
+            name="python", verdict=Verdict.MISSING, found=text, mend="apt install python3.11"
+        )
     if not machine.python_is_optimised():
         found = f"{text}, built without optimisation: all of Lading takes up to half as long again"
         mend = "install it with a Python built with --enable-optimizations, such as the system's"
@@ -107,9 +113,13 @@ def _crun(machine: Machine) -> Check:
 
 
 def _overlay(machine: Machine) -> Check:
-    if any(line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()):
+    if any(
+        line.split()[-1:] == ["overlay"] for line in machine.read("/proc/filesystems").splitlines()
+    ):
         return Check(name="overlay", verdict=Verdict.OK, found="in the kernel")
-    return Check(name="overlay", verdict=Verdict.MISSING, found="not in the kernel", mend="modprobe overlay")
+    return Check(
+        name="overlay", verdict=Verdict.MISSING, found="not in the kernel", mend="modprobe overlay"
+    )
 
 
 def _namespaces(machine: Machine) -> Check:
@@ -118,23 +128,32 @@ def _namespaces(machine: Machine) -> Check:
     if not lacking:
         return Check(name="namespaces", verdict=Verdict.OK, found=", ".join(kinds))
     found = f"the kernel lacks {', '.join(lacking)}"
-    return Check(name="namespaces", verdict=Verdict.MISSING, found=found, mend="boot a kernel with namespaces")
+    return Check(
+        name="namespaces",
+        verdict=Verdict.MISSING,
+        found=found,
+        mend="boot a kernel with namespaces",
+    )
 
 
 def _user_ids(machine: Machine) -> Check:
     name = "user ids"
     if machine.user != 0:
-        return Check(name=name, verdict=Verdict.OK, found="only looked at as root, for the native engine")
+        return Check(
+            name=name, verdict=Verdict.OK, found="only looked at as root, for the native engine"
+        )
     fault = machine.user_ids_fault(machine.data)
     if not fault:
-        return Check(name=name, verdict=Verdict.OK, found="root in a container is nobody on this machine")
+        return Check(
+            name=name, verdict=Verdict.OK, found="root in a container is nobody on this machine"
+        )
     found = f"root in a container is root of this machine: {fault}"
     mend = "Linux 5.12 or later, and a data directory on ext4, xfs or btrfs"
     return Check(name=name, verdict=Verdict.WARNING, found=found, mend=mend)
 
 
 def _user_ids_fault(data: Path) -> str:
-    from lading.supervisor.idmapping import fault_of
+    from lading.supervisor.id_mapping import fault_of
 
     place = next(one for one in (data, *data.parents) if one.is_dir())
     return fault_of(place)
@@ -142,7 +161,11 @@ def _user_ids_fault(data: Path) -> str:
 
 def _cgroups(machine: Machine) -> Check:
     unified = machine.read("/sys/fs/cgroup/cgroup.controllers").split()
-    found = [name for name in _CONTROLLERS if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()]
+    found = [
+        name
+        for name in _CONTROLLERS
+        if name in unified or (machine.root / "sys/fs/cgroup" / name).is_dir()
+    ]
     lacking = [name for name in _CONTROLLERS if name not in found]
     kind = "version 2" if unified else "version 1" if found else "none"
     if not lacking:
@@ -184,7 +207,9 @@ def _user_namespaces(machine: Machine) -> Check:
 
 
 def _container_network(machine: Machine) -> Check:
-    """Whether containers can reach the internet: each by a network of its own, never by this machine's."""
+    """Whether containers can reach the internet: each by a network of its own, never by this
+    machine's.
+    """
     name = "container network"
     packages = {"nft": "nftables", "slirp4netns": "slirp4netns"}
     # nft is where users without root do not look.
@@ -193,7 +218,9 @@ def _container_network(machine: Machine) -> Check:
     lacking = [package for program, package in packages.items() if program not in there]
     if lacking:
         found = f"no {' and no '.join(lacking)}: containers that ask for the internet fail"
-        return Check(name=name, verdict=Verdict.WARNING, found=found, mend=f"apt install {' '.join(lacking)}")
+        return Check(
+            name=name, verdict=Verdict.WARNING, found=found, mend=f"apt install {' '.join(lacking)}"
+        )
     if machine.user:
         found = f"user id {machine.user}: containers that ask for the API or the internet fail"
         return Check(name=name, verdict=Verdict.WARNING, found=found, mend="sudo lading up")
@@ -237,7 +264,12 @@ def _disk(machine: Machine) -> Check:
     found = f"{free / _GIB:.1f} GiB free for {machine.data}"
     if free >= _LITTLE:
         return Check(name="disk", verdict=Verdict.OK, found=found)
-    return Check(name="disk", verdict=Verdict.WARNING, found=found, mend="choose another place: lading up --data DIR")
+    return Check(
+        name="disk",
+        verdict=Verdict.WARNING,
+        found=found,
+        mend="choose another place: lading up --data DIR",
+    )
 
 
 def _removed(machine: Machine) -> Check:
@@ -249,7 +281,10 @@ def _removed(machine: Machine) -> Check:
     mend = "where they stay, look for mounts, immutable files or a failing disk: " + " ".join(
         f"find {place} -xdev -delete" for place, number in places.items() if number
     )
-    said = f"directories wait to be removed: {found}; their disk is in use, and it is tried again once a minute"
+    said = (
+        f"directories wait to be removed: {found}; "
+        "their disk is in use, and it is tried again once a minute"
+    )
     return Check(name="removed", verdict=Verdict.WARNING, found=said, mend=mend)
 
 
@@ -258,7 +293,12 @@ def _port(machine: Machine) -> Check:
     if machine.port_is_free(_LISTEN):
         return Check(name="port", verdict=Verdict.OK, found=f"{host}:{port} is free")
     found = f"{host}:{port} is taken; by 'lading up' already?"
-    return Check(name="port", verdict=Verdict.WARNING, found=found, mend="choose another: lading up --listen HOST:PORT")
+    return Check(
+        name="port",
+        verdict=Verdict.WARNING,
+        found=found,
+        mend="choose another: lading up --listen HOST:PORT",
+    )
 
 
 _CHECKS = (
@@ -281,7 +321,8 @@ _CHECKS = (
 
 
 def _is_optimised(prefix: str, arguments: str | None) -> bool:
-    # Debian's is, and does not say so; where nothing is known, as of an embedded Python, nothing is held against it.
+    # Debian's is, and does not say so; where nothing is known, as of an embedded Python, nothing is
+    # held against it.
     return prefix == "/usr" or arguments is None or "--enable-optimizations" in arguments
 
 

@@ -1,4 +1,6 @@
-"""`lading cloud test`: prove a cloud configuration with real VMs (the work is in `wiring.cloudtest`)."""
+"""`lading cloud test`: prove a cloud configuration with real VMs (the work is in
+`wiring.cloudtest`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ import click
 from lading.cli import display
 
 if TYPE_CHECKING:
-    from lading.dispatch.cloud.trial import Step
+    from lading.dispatch.fleets.cloud.cloud_selftest import Step
 
 
 @click.group()
@@ -27,15 +29,28 @@ def cloud() -> None:
     help="The configuration: config.yml of 'lading up', or that of 'lading dispatch'.",
 )  # fmt: skip
 @click.option(
-    "--type", "types", multiple=True, metavar="NAME", help="An instance type to try; more than once, or 'all'."
+    "--type",
+    "types",
+    multiple=True,
+    metavar="NAME",
+    help="An instance type to try; more than once, or 'all'.",
 )
 @click.option("--command", default="", help="A command to run on each VM in the end.")
-@click.option("--set-id", default="", help="InstanceSetID of the test, for several at a time on this machine.")
 @click.option(
-    "--listen", default="", metavar="HOST:PORT",
-    help="Where VMs reach the server of the test; without it the address of this machine that faces them.",
-)  # fmt: skip
-@click.option("--no-server", is_flag=True, help="Start no server: no request is run, its shell and port not tried.")
+    "--set-id", default="", help="InstanceSetID of the test, for several at a time on this machine."
+)
+@click.option(
+    "--listen",
+    default="",
+    metavar="HOST:PORT",
+    help="Where VMs reach the server of the test; "
+    "without it the address of this machine that faces them.",
+)
+@click.option(
+    "--no-server",
+    is_flag=True,
+    help="Start no server: no request is run, its shell and port not tried.",
+)
 @display.json_option
 def test(
     config: Path,
@@ -48,10 +63,12 @@ def test(
 ) -> None:
     """Make VMs as the dispatcher would, see that they can run containers, and remove them.
 
-    A server is started here for the time of the test: a request runs on each VM, a shell and a port of it are used.
+    A server is started here for the time of the test: a request runs on each VM, a shell and a port
+    of it are used.
 
-    Without --type the cheapest one is tried. The VMs are paid for while the test runs. Whatever is wrong is said, with
-    what to do about it. Leaves with 0 when all is well, else with 1; after Ctrl-C with 130, once the VMs are removed.
+    Without --type the cheapest one is tried. The VMs are paid for while the test runs. Whatever is
+    wrong is said, with what to do about it. Leaves with 0 when all is well, else with 1; after
+    Ctrl-C with 130, once the VMs are removed.
     """
     from lading.wiring.cloudtest import Wish, main
 
@@ -81,7 +98,11 @@ def test(
             is_fit, interrupted = False, True
     if as_json:
         display.emit_json(
-            {"ok": is_fit, "interrupted": interrupted, "steps": [dataclasses.asdict(one) for one in steps]}
+            {
+                "ok": is_fit,
+                "interrupted": interrupted,
+                "steps": [dataclasses.asdict(one) for one in steps],
+            }
         )
     else:
         click.echo(_verdict(is_fit, interrupted))
@@ -91,7 +112,9 @@ def test(
 def _show(step: Step) -> None:
     mark = click.style("ok  ", fg="green") if step.ok else click.style("FAIL", fg="red")
     where = f"{step.type:<12}" if step.type else " " * 12
-    click.echo(f"{mark}  {where}  {step.name:<12}  {display.duration(step.seconds):>7}  {step.found}")
+    click.echo(
+        f"{mark}  {where}  {step.name:<12}  {display.duration(step.seconds):>7}  {step.found}"
+    )
     if step.mend:
         click.echo(f"      to mend: {step.mend}")
     sys.stdout.flush()

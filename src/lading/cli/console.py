@@ -1,7 +1,8 @@
-"""The installed `lading`: hands `lading hpc daemon` to the daemon, everything else to the command line.
+"""The installed `lading`: hands `lading hpc daemon` to the daemon, everything else to the command
+line.
 
-The daemon is of the standard library alone, so that `pip install --no-deps` puts all of it into an image. Nothing is
-imported here that would need more.
+The daemon is of the standard library alone, so that `pip install --no-deps` puts all of it into an
+image. Nothing is imported here that would need more.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ def main() -> int:
         from lading.cli.main import main as run
     except ModuleNotFoundError as error:
         sys.stderr.write(
-            f"lading: {error.name} is not installed, so that there is nothing but `lading hpc daemon`; "
-            "`pip install lading` brings what the other commands need\n"
+            f"lading: {error.name} is not installed, so that there is nothing but "
+            "`lading hpc daemon`; `pip install lading` brings what the other commands need\n"
         )
         return 1
     return run()

@@ -1,4 +1,6 @@
-"""`lading dispatch`: one more dispatcher for a server anywhere (the work is in `wiring.dispatching`)."""
+"""`lading dispatch`: one more dispatcher for a server anywhere (the work is in
+`wiring.further_dispatcher`).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import click
 from lading.cli import display
 
 if TYPE_CHECKING:
-    from lading.wiring.dispatching import Membership, Ready
+    from lading.wiring.further_dispatcher import Membership, Ready
 
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 
@@ -20,12 +22,26 @@ _file = click.Path(dir_okay=False, exists=True, path_type=Path)
 @click.option("--join", type=_file, help="The file that 'lading admin dispatcher-token' wrote.")
 @click.option("--api", metavar="URL", help="In place of --join: the server, https://HOST:PORT.")
 @click.option("--token-file", type=_file, help="With --api: a file with the dispatcher's token.")
-@click.option("--ca-file", type=_file, help="With --api: the certificate to know the server by, PEM.")
-@click.option("--fleet", default="local", show_default=True, help="Where containers run: local, slurm, cloud ...")
 @click.option(
-    "--data", type=click.Path(file_okay=False, path_type=Path), required=True, help="For what runs, and a cache."
+    "--ca-file", type=_file, help="With --api: the certificate to know the server by, PEM."
 )
-@click.option("--config", type=_file, help="Configuration of this dispatcher: its sections Local and Containers.")
+@click.option(
+    "--fleet",
+    default="local",
+    show_default=True,
+    help="Where containers run: local, slurm, cloud ...",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="For what runs, and a cache.",
+)
+@click.option(
+    "--config",
+    type=_file,
+    help="Configuration of this dispatcher: its sections Local and Containers.",
+)
 @display.json_option
 def dispatch(
     join: Path | None,
@@ -39,9 +55,10 @@ def dispatch(
 ) -> None:
     """Run containers of a server on this machine, or through this machine's Slurm, until stopped.
 
-    Several dispatchers share one server: each has a token of its own. What this one cannot run stays queued for others.
+    Several dispatchers share one server: each has a token of its own. What this one cannot run
+    stays queued for others.
     """
-    from lading.wiring.dispatching import main
+    from lading.wiring.further_dispatcher import main
 
     def announce(ready: Ready) -> None:
         if as_json:
@@ -54,14 +71,22 @@ def dispatch(
     sys.exit(main(membership, fleet=fleet, data=data, config=config, on_ready=announce))
 
 
-def _membership(join: Path | None, api: str | None, token_file: Path | None, ca_file: Path | None) -> Membership:
-    from lading.wiring.dispatching import Membership, read_membership
+def _membership(
+    join: Path | None, api: str | None, token_file: Path | None, ca_file: Path | None
+) -> Membership:
+    from lading.wiring.further_dispatcher import Membership, read_membership
 
     if join is not None:
         if api or token_file or ca_file:
-            raise click.UsageError("--join has all that --api, --token-file and --ca-file say; give one or the others")
+            raise click.UsageError(
+                "--join has all that --api, --token-file and --ca-file say; give one or the others"
+            )
         return read_membership(join)
     if not api or token_file is None:
-        raise click.UsageError("name the server with --join FILE, or with --api URL and --token-file FILE")
+        raise click.UsageError(
+            "name the server with --join FILE, or with --api URL and --token-file FILE"
+        )
     certificate = ca_file.read_text() if ca_file is not None else ""
-    return Membership(api=api.rstrip("/"), token=token_file.read_text().strip(), certificate=certificate)
+    return Membership(
+        api=api.rstrip("/"), token=token_file.read_text().strip(), certificate=certificate
+    )

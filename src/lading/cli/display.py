@@ -1,7 +1,7 @@
 """What commands print: tables for people, JSON for programs, progress for who waits.
 
-Results go to standard output, everything about the way there to standard error. Progress is drawn only on a terminal,
-and only when the work takes long enough to wonder.
+Results go to standard output, everything about the way there to standard error. Progress is drawn
+only on a terminal, and only when the work takes long enough to wonder.
 """
 
 from __future__ import annotations
@@ -43,10 +43,14 @@ def emit_json(value: object) -> None:
 
 
 def plain(text: str) -> str:
-    """A text that somebody else has chosen, a name for example: what could command a terminal is spelt (`\\x1b`)."""
+    """A text that somebody else has chosen, a name for example: what could command a terminal is
+    spelt (`\\x1b`).
+    """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
 
 
 def note(text: str) -> None:
@@ -94,7 +98,9 @@ def age(moment: str | None, now: datetime) -> str:
 
 
 def write_all(stream: BinaryIO, data: bytes) -> None:
-    """Write all of `data`, also to a stream without a buffer (PYTHONUNBUFFERED), which may take a part at a time."""
+    """Write all of `data`, also to a stream without a buffer (PYTHONUNBUFFERED), which may take a
+    part at a time.
+    """
     left = memoryview(data)
     while left:
         left = left[stream.write(left) :]
@@ -107,8 +113,12 @@ def shorten(text: str, limit: int = 60) -> str:
 
 
 @contextmanager
-def progress(label: str, *, is_quiet: bool = False, is_bytes: bool = True) -> Generator[Callable[[int, int], None]]:
-    """A function to report bytes (or things) done and in all to, drawn as a bar on standard error."""
+def progress(
+    label: str, *, is_quiet: bool = False, is_bytes: bool = True
+) -> Generator[Callable[[int, int], None]]:
+    """A function to report bytes (or things) done and in all to, drawn as a bar on standard
+    error.
+    """
     if is_quiet or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
@@ -121,14 +131,18 @@ def progress(label: str, *, is_quiet: bool = False, is_bytes: bool = True) -> Ge
 
 @contextmanager
 def steps(label: str, *, is_quiet: bool = False) -> Generator[Callable[[str, int, int], None]]:
-    """A function to report to what is being done, and how much of how much (0: unknown), shown on standard error."""
+    """A function to report to what is being done, and how much of how much (0: unknown), shown on
+    standard error.
+    """
     if is_quiet or not sys.stderr.isatty():
         yield lambda _what, _done, _total: None
         return
     from rich.console import Console
 
     with Console(stderr=True).status(label) as shown:
-        yield lambda what, done, total: shown.update(f"{label}: {what} {done}{f' of {total}' if total else ''}")
+        yield lambda what, done, total: shown.update(
+            f"{label}: {what} {done}{f' of {total}' if total else ''}"
+        )
 
 
 class _Bar:
@@ -177,4 +191,10 @@ def _one_line(text: str) -> str:
 
 def _paint(cell: str, is_heading: bool) -> str:
     colour = _COLOURS.get(cell.strip())
-    return click.style(cell, bold=True) if is_heading else click.style(cell, fg=colour) if colour else cell
+    return (
+        click.style(cell, bold=True)
+        if is_heading
+        else click.style(cell, fg=colour)
+        if colour
+        else cell
+    )

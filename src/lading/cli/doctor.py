@@ -31,13 +31,20 @@ def doctor(data: Path | None, as_json: bool) -> None:
     if as_json:
         display.emit_json({"can_run": is_fit, "checks": [_plain(check) for check in checks]})
     else:
-        display.table(("CHECK", "RESULT", "FOUND"), ((check.name, check.verdict, check.found) for check in checks))
+        display.table(
+            ("CHECK", "RESULT", "FOUND"),
+            ((check.name, check.verdict, check.found) for check in checks),
+        )
         click.echo()
         if any(check.mend for check in checks):
             click.echo("To mend:")
             display.fields((f"  {check.name}", check.mend) for check in checks)
             click.echo()
-        click.echo("This machine can run containers." if is_fit else "This machine cannot run containers yet.")
+        click.echo(
+            "This machine can run containers."
+            if is_fit
+            else "This machine cannot run containers yet."
+        )
     sys.exit(0 if is_fit else 1)
 
 

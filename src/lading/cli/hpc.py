@@ -11,10 +11,10 @@ import click
 
 from lading.cli import display
 from lading.cli.options import ASSIGNMENT, DURATION, SIZE
+from lading.cli.running.submission import Input, Wish
 from lading.cli.session import with_session
-from lading.cli.submission import Input, Wish
-from lading.core.hpc_configuration import file_name
-from lading.core.hpc_gang import FailurePolicy, Launcher
+from lading.core.hpc.daemon_configuration import file_name
+from lading.core.hpc.gang import FailurePolicy, Launcher
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -30,27 +30,63 @@ def hpc() -> None:
 
 @hpc.command(context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, metavar="[--] COMMAND...")
-@click.option("--size", type=click.IntRange(2), required=True, metavar="N", help="How many containers.")
-@click.option("--image", default="hpc:latest", show_default=True, metavar="IMAGE", help="One of `lading image hpc`.")
-@click.option("--param", type=ASSIGNMENT, multiple=True, metavar="K=V", help="Parameter of the code: K and PARAM_K.")
 @click.option(
-    "--file", "files", type=click.Path(exists=True, dir_okay=False, path_type=Path), multiple=True, metavar="F",
-    help=f"Put the file into {_FILES}.",
+    "--size", type=click.IntRange(2), required=True, metavar="N", help="How many containers."
+)
+@click.option(
+    "--image",
+    default="hpc:latest",
+    show_default=True,
+    metavar="IMAGE",
+    help="One of `lading image hpc`.",
+)
+@click.option(
+    "--param",
+    type=ASSIGNMENT,
+    multiple=True,
+    metavar="K=V",
+    help="Parameter of the code: K and PARAM_K.",
+)
+@click.option(
+    "--file", "files", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True, metavar="F", help=f"Put the file into {_FILES}.",
 )  # fmt: skip
 @click.option(
-    "--launcher", type=click.Choice([one.value for one in Launcher]), default="mpirun", show_default=True,
-    help="Start rank 0 with mpirun, rank 0 as it is, or every rank.",
+    "--launcher", type=click.Choice([one.value for one in Launcher]), default="mpirun",
+    show_default=True, help="Start rank 0 with mpirun, rank 0 as it is, or every rank.",
 )  # fmt: skip
 @click.option(
-    "--rank-failure", type=click.Choice([one.value for one in FailurePolicy]), default="any", show_default=True,
-    help="Whether one rank's failure ends the others.",
+    "--rank-failure", type=click.Choice([one.value for one in FailurePolicy]), default="any",
+    show_default=True, help="Whether one rank's failure ends the others.",
 )  # fmt: skip
-@click.option("--vcpus", type=click.IntRange(1), default=1, show_default=True, help="Of each container.")
-@click.option("--ram", type=SIZE, default="256MiB", show_default=True, metavar="SIZE", help="Of each container.")
-@click.option("--max-run-time", type=DURATION, default="0", metavar="TIME", help="Stop it after, for example, 2h.")
-@click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Download the output.")
 @click.option(
-    "--overwrite", is_flag=True, help="Download into a directory that has files, and replace those of one name."
+    "--vcpus", type=click.IntRange(1), default=1, show_default=True, help="Of each container."
+)
+@click.option(
+    "--ram",
+    type=SIZE,
+    default="256MiB",
+    show_default=True,
+    metavar="SIZE",
+    help="Of each container.",
+)
+@click.option(
+    "--max-run-time",
+    type=DURATION,
+    default="0",
+    metavar="TIME",
+    help="Stop it after, for example, 2h.",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Download the output.",
+)
+@click.option(
+    "--overwrite",
+    is_flag=True,
+    help="Download into a directory that has files, and replace those of one name.",
 )
 @click.option("--no-reuse", is_flag=True, help="Run it even if it was run before.")
 @click.option("--name", help="Name of the request.")
@@ -74,9 +110,9 @@ def run(
 ) -> None:
     """Run COMMAND in a cluster of N containers, show what it writes, and leave with its exit code.
 
-    Every container reaches every other as container-0, container-1 ... over ssh without a password. The command starts
-    in /out, which all of them share and which is kept; what a rank leaves in /hpcaas/results is kept as
-    ranks/RANK/results. An equal cluster is not run twice.
+    Every container reaches every other as container-0, container-1 ... over ssh without a password.
+    The command starts in /out, which all of them share and which is kept; what a rank leaves in
+    /hpcaas/results is kept as ranks/RANK/results. An equal cluster is not run twice.
 
     \b
     lading hpc run --size 4 -- ./heat field.txt 1000 500
@@ -94,16 +130,20 @@ def run(
         name=name,
         use_existing=not no_reuse,
     )
-    from lading.cli.run import check_target, follow_to_end
+    from lading.cli.running.run import check_target, follow_to_end
 
     check_target(output, overwrite=overwrite)
     with RankTable(live=sys.stderr.isatty() and not as_json) as table:
-        code = with_session(lambda session: follow_to_end(session, wish, output, as_json, further={_RANKS: table}))
+        code = with_session(
+            lambda session: follow_to_end(session, wish, output, as_json, further={_RANKS: table})
+        )
     sys.exit(code)
 
 
 class RankTable:
-    """What the ranks do, from the lines of the log on them: a live table on a terminal, else the lines."""
+    """What the ranks do, from the lines of the log on them: a live table on a terminal, else the
+    lines.
+    """
 
     def __init__(self, *, live: bool) -> None:
         self._is_live = live
@@ -154,8 +194,8 @@ class RankTable:
 def daemon(options: tuple[str, ...]) -> None:
     """Serve one container of a cluster: configure, start, watch and end its code.
 
-    Options: --port N (443), --host ADDRESS (all), --root DIR (/). TLS_PUBLIC_CERT, TLS_PRIVATE_KEY and AUTHORIZATION
-    come with the environment.
+    Options: --port N (443), --host ADDRESS (all), --root DIR (/). TLS_PUBLIC_CERT, TLS_PRIVATE_KEY
+    and AUTHORIZATION come with the environment.
     """
     # In place of this process: the daemon must not carry the command line's modules.
     os.execv(sys.executable, [sys.executable, "-m", "lading.hpc.daemon", *options])  # noqa: S606

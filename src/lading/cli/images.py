@@ -16,7 +16,14 @@ import click
 
 from lading.cli import display
 from lading.cli.session import Session, with_session
-from lading.client.images.links import Registration, find_image, full_name, give_names, list_images, register
+from lading.client.images.links import (
+    Registration,
+    find_image,
+    full_name,
+    give_names,
+    list_images,
+    register,
+)
 
 if TYPE_CHECKING:
     from lading.client.images.archive import NormalImage
@@ -38,16 +45,18 @@ def image() -> None:
 def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json: bool) -> None:
     """Add a container image to the store.
 
-    SOURCE is a docker-save or OCI archive or directory, a root file system as a tar or a directory, or the name of an
-    image of the local Docker. With --from-host, the image is made from programs of this machine with the files and
-    libraries they need: no registry, no Docker.
+    SOURCE is a docker-save or OCI archive or directory, a root file system as a tar or a directory,
+    or the name of an image of the local Docker. With --from-host, the image is made from programs
+    of this machine with the files and libraries they need: no registry, no Docker.
 
     \b
     lading image add debian.tar --name debian:12
     lading image add --from-host sh awk sort gzip --name tools:1
     """
     if len(source) > 1 and not from_host:
-        raise click.UsageError(f"one SOURCE at a time, not {len(source)}; are these programs? then say --from-host")
+        raise click.UsageError(
+            f"one SOURCE at a time, not {len(source)}; are these programs? then say --from-host"
+        )
     for one in name:
         full_name(one)
 
@@ -61,21 +70,40 @@ def add(source: tuple[str, ...], from_host: bool, name: tuple[str, ...], as_json
 
 @image.command()
 @click.argument("reference", metavar="HOST/REPO[:TAG][@DIGEST]")
-@click.option("--name", multiple=True, metavar="REPO:TAG", help="Name for it besides its own; may be given again.")
 @click.option(
-    "--platform", "wanted", metavar="linux/ARCH", help="Of several images under one name.  [default: this machine's]"
+    "--name",
+    multiple=True,
+    metavar="REPO:TAG",
+    help="Name for it besides its own; may be given again.",
 )
-@click.option("--plain-http", is_flag=True, help="The registry speaks HTTP; one on this machine is taken to.")
-@click.option("--ca", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Certificates to trust.")
+@click.option(
+    "--platform",
+    "wanted",
+    metavar="linux/ARCH",
+    help="Of several images under one name.  [default: this machine's]",
+)
+@click.option(
+    "--plain-http", is_flag=True, help="The registry speaks HTTP; one on this machine is taken to."
+)
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Certificates to trust.",
+)
 @display.json_option
 def pull(
-    reference: str, name: tuple[str, ...], wanted: str | None, plain_http: bool, ca: Path | None, as_json: bool
+    reference: str,
+    name: tuple[str, ...],
+    wanted: str | None,
+    plain_http: bool,
+    ca: Path | None,
+    as_json: bool,
 ) -> None:
     """Fetch an image from an OCI registry and add it to the store.
 
-    Its names are REFERENCE and HOST/REPO@sha256:..., which names this very content for ever. Names and passwords are
-    those of `docker login` and `podman login`. A pull that was cut off goes on when it is given again; layers that
-    were pulled with another image are not fetched again.
+    Its names are REFERENCE and HOST/REPO@sha256:..., which names this very content for ever. Names
+    and passwords are those of `docker login` and `podman login`. A pull that was cut off goes on
+    when it is given again; layers that were pulled with another image are not fetched again.
 
     \b
     lading image pull 127.0.0.1:5000/tools:1.0 --name tools:1.0
@@ -108,14 +136,17 @@ def pull(
 
 
 @image.command()
-@click.option("--version", default=DEFAULT_VERSION, show_default=True, help="Of arvados-cwl-runner.")
+@click.option(
+    "--version", default=DEFAULT_VERSION, show_default=True, help="Of arvados-cwl-runner."
+)
 @display.json_option
 def runner(version: str, as_json: bool) -> None:
-    """Add the image that `arvados-cwl-runner --submit` runs workflows in, and tools that name no image.
+    """Add the image that `arvados-cwl-runner --submit` runs workflows in, and tools that name no
+    image.
 
-    It is named as that program looks for it: arvados/jobs:VERSION. It holds a root file system made by mmdebstrap from
-    the package sources of this machine (Debian or Ubuntu), and packages of the Python package index. It takes some
-    minutes; the image is kept in ~/.cache/lading.
+    It is named as that program looks for it: arvados/jobs:VERSION. It holds a root file system made
+    by mmdebstrap from the package sources of this machine (Debian or Ubuntu), and packages of the
+    Python package index. It takes some minutes; the image is kept in ~/.cache/lading.
     """
 
     async def action(session: Session) -> tuple[Registration, tuple[str, ...]]:
@@ -130,7 +161,11 @@ def runner(version: str, as_json: bool) -> None:
         with tempfile.TemporaryDirectory(prefix="lading-image-") as folder:
             normal = await asyncio.to_thread(
                 lambda: build_runner(
-                    Path(folder), version=version, cache=cache_directory(os.environ), host=host, run=make_run(tell)
+                    Path(folder),
+                    version=version,
+                    cache=cache_directory(os.environ),
+                    host=host,
+                    run=make_run(tell),
                 )
             )
             return await _register(session, normal, (image_name(version),), is_quiet=as_json)
@@ -142,13 +177,18 @@ def runner(version: str, as_json: bool) -> None:
 @image.command(name="hpc")
 @click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
 @click.option(
-    "--name", multiple=True, metavar="REPO:TAG", help="Name for it; may be given again.  [default: hpc:latest]"
+    "--name",
+    multiple=True,
+    metavar="REPO:TAG",
+    help="Name for it; may be given again.  [default: hpc:latest]",
 )
 @display.json_option
 def hpc_(programs: tuple[str, ...], name: tuple[str, ...], as_json: bool) -> None:
-    """Add an image for `lading hpc run`: Open MPI, sshd and the daemon, from Debian packages of this machine.
+    """Add an image for `lading hpc run`: Open MPI, sshd and the daemon, from Debian packages of
+    this machine.
 
-    PROGRAMs of this machine, by name or path, come with it: MPI programs that were compiled here, say.
+    PROGRAMs of this machine, by name or path, come with it: MPI programs that were compiled here,
+    say.
     """
     for one in name:
         full_name(one)
@@ -180,7 +220,9 @@ def list_(as_json: bool) -> None:
         display.emit_json([_plain(one) for one in images])
         return
     if not images:
-        display.note("no image yet; try: lading image add --from-host sh awk sort gzip --name tools:1")
+        display.note(
+            "no image yet; try: lading image add --from-host sh awk sort gzip --name tools:1"
+        )
         return
     now = datetime.now(UTC)
     display.table(
@@ -200,7 +242,13 @@ def list_(as_json: bool) -> None:
 
 
 async def _add(
-    session: Session, source: tuple[str, ...], from_host: bool, names: tuple[str, ...], folder: Path, *, is_quiet: bool
+    session: Session,
+    source: tuple[str, ...],
+    from_host: bool,
+    names: tuple[str, ...],
+    folder: Path,
+    *,
+    is_quiet: bool,
 ) -> tuple[Registration, tuple[str, ...]]:
     # Imported here: the sources of images are of no use to the other commands.
     from lading.client.images.from_host import this_host
@@ -221,11 +269,16 @@ def _architecture() -> str:
 
 
 async def _pull(
-    session: Session, registry: Registry, found: RemoteImage, names: Sequence[str], *, is_quiet: bool
+    session: Session,
+    registry: Registry,
+    found: RemoteImage,
+    names: Sequence[str],
+    *,
+    is_quiet: bool,
 ) -> tuple[Registration, RemoteImage, int]:
     from lading.client.environment import cache_directory
+    from lading.client.images.layer_cache import LayerShelf
     from lading.client.images.pulling import assemble
-    from lading.client.images.shelf import LayerShelf
 
     shelf = await asyncio.to_thread(LayerShelf, cache_directory(os.environ) / "layers")
     with display.progress("Fetching the image", is_quiet=is_quiet) as report:
@@ -242,11 +295,19 @@ async def _register(
     session: Session, normal: NormalImage, names: Sequence[str], *, is_quiet: bool
 ) -> tuple[Registration, tuple[str, ...]]:
     with display.progress("Storing the image", is_quiet=is_quiet) as report:
-        done = await register(session.api, session.blocks, normal, names=names, now=datetime.now(UTC), progress=report)
+        done = await register(
+            session.api, session.blocks, normal, names=names, now=datetime.now(UTC), progress=report
+        )
     return done, normal.notes
 
 
-def _tell(done: Registration, notes: Sequence[str], *, as_json: bool, more: Mapping[str, object] | None = None) -> None:
+def _tell(
+    done: Registration,
+    notes: Sequence[str],
+    *,
+    as_json: bool,
+    more: Mapping[str, object] | None = None,
+) -> None:
     if as_json:
         told = {"is_new": done.is_new, "moved": done.moved, "notes": notes}
         display.emit_json({**_plain(done.image), **told, **(more or {})})
@@ -257,7 +318,9 @@ def _tell(done: Registration, notes: Sequence[str], *, as_json: bool, more: Mapp
         display.note(f"{text} was another image before")
     click.echo(done.image.digest)
     names = ", ".join(done.image.names) or "without a name; --name gives it one"
-    display.note(f"{'added' if done.is_new else 'already there:'} {display.size(done.image.size)}, {names}")
+    display.note(
+        f"{'added' if done.is_new else 'already there:'} {display.size(done.image.size)}, {names}"
+    )
 
 
 def _plain(one: object) -> dict[str, object]:

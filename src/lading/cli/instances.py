@@ -25,8 +25,12 @@ _COLUMNS = (
     ("COST", "cost"),
 )
 _file = click.Path(dir_okay=False, exists=True, path_type=Path)
-_url = click.option("--url", metavar="URL", help="In place of --data: the management interface, http://HOST:PORT.")
-_token = click.option("--token-file", type=_file, help="With --url: a file with the ManagementToken.")
+_url = click.option(
+    "--url", metavar="URL", help="In place of --data: the management interface, http://HOST:PORT."
+)
+_token = click.option(
+    "--token-file", type=_file, help="With --url: a file with the ManagementToken."
+)
 _data = click.option(
     "--data",
     envvar="LADING_DATA",
@@ -53,7 +57,11 @@ def list_(url: str | None, token_file: Path | None, data: Path | None, as_json: 
         display.emit_json(items)
         return
     rows = [
-        [*(_cell(one[key]) for _, key in _COLUMNS), str(len(one["running_container_uuids"])), one["fault"] or "-"]
+        [
+            *(_cell(one[key]) for _, key in _COLUMNS),
+            str(len(one["running_container_uuids"])),
+            one["fault"] or "-",
+        ]
         for one in items
     ]
     display.table([*(name for name, _ in _COLUMNS), "CONTAINERS", "NOTE"], rows)
@@ -66,7 +74,9 @@ def _change(name: str, help: str) -> None:
     @_url
     @_token
     @_data
-    def change(ids: Sequence[str], reason: str, url: str | None, token_file: Path | None, data: Path | None) -> None:
+    def change(
+        ids: Sequence[str], reason: str, url: str | None, token_file: Path | None, data: Path | None
+    ) -> None:
         refused = asyncio.run(_change_all(_way(url, token_file, data), name, ids, reason))
         if refused:
             raise click.exceptions.Exit(1)
@@ -82,7 +92,9 @@ async def _change_all(way: tuple[str, str], name: str, ids: Sequence[str], reaso
     refused = 0
     for one in ids:
         try:
-            await _ask(way, "POST", f"{_PATH}/{name}?{urlencode({'instance_id': one, 'reason': reason})}")
+            await _ask(
+                way, "POST", f"{_PATH}/{name}?{urlencode({'instance_id': one, 'reason': reason})}"
+            )
             click.echo(f"lading: {one}: {name}", err=True)
         except LadingError as error:
             refused += 1
@@ -103,7 +115,9 @@ async def _ask(way: tuple[str, str], method: str, path: str) -> dict[str, Any]:
     except msgspec.DecodeError as error:
         raise Invalid(f"{url}: this is no management interface of a cloud dispatcher") from error
     if answer.status != 200:
-        raise from_status(answer.status, "; ".join(found.get("errors") or [f"answered {answer.status}"]))
+        raise from_status(
+            answer.status, "; ".join(found.get("errors") or [f"answered {answer.status}"])
+        )
     return found
 
 
@@ -117,13 +131,16 @@ def _way(url: str | None, token_file: Path | None, data: Path | None) -> tuple[s
 
     directory = DataDirectory((data or default_data_directory()).absolute())
     if not (directory.root / "secrets.json").exists():
-        raise Invalid(f"{directory.root}: no 'lading up' keeps its data here; name --data, or --url and --token-file")
+        raise Invalid(
+            f"{directory.root}: no 'lading up' keeps its data here; "
+            "name --data, or --url and --token-file"
+        )
     secrets = directory.secrets()
     address = directory.config(secrets, address="").Containers.CloudVMs.ManagementAddress
     if not address:
         raise Invalid(
-            f"{directory.root}/config.yml: Containers.CloudVMs.ManagementAddress is empty; set it to HOST:PORT and"
-            " start the dispatcher anew"
+            f"{directory.root}/config.yml: Containers.CloudVMs.ManagementAddress is empty; "
+            "set it to HOST:PORT and start the dispatcher anew"
         )
     return f"http://{address}", secrets.management_token
 

@@ -1,7 +1,9 @@
-"""The `lading` command: finds the sub-command, imports that alone, and turns every error into one line.
+"""The `lading` command: finds the sub-command, imports that alone, and turns every error into one
+line.
 
-`lading --help` imports no more than click, so that it answers at once; a sub-command is a module named in the table
-below. Exit codes: that of the command for `lading run`, 2 for a wrong use, 130 after Ctrl-C, 1 for everything else.
+`lading --help` imports no more than click, so that it answers at once; a sub-command is a module
+named in the table below. Exit codes: that of the command for `lading run`, 2 for a wrong use, 130
+after Ctrl-C, 1 for everything else.
 """
 
 from __future__ import annotations
@@ -19,25 +21,37 @@ from lading.core.errors import LadingError
 
 _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Work": {
-        "run": ("lading.cli.run", "Run one command in a container and wait for it."),
-        "shell": ("lading.cli.shell", "Open a shell in a running container, or reach its ports."),
-        "request": ("lading.cli.requests", "List, show, change, cancel and explain requests; read their logs."),
+        "run": ("lading.cli.running.run", "Run one command in a container and wait for it."),
+        "shell": (
+            "lading.cli.running.shell",
+            "Open a shell in a running container, or reach its ports.",
+        ),
+        "request": (
+            "lading.cli.running.requests",
+            "List, show, change, cancel and explain requests; read their logs.",
+        ),
     },
     "Data": {
-        "put": ("lading.cli.data", "Store files and directories as a collection."),
-        "get": ("lading.cli.data", "Write a collection, or part of it, to disk."),
-        "ls": ("lading.cli.data", "List collections, or what is in one."),
-        "cat": ("lading.cli.data", "Write files of a collection to standard output."),
-        "cp": ("lading.cli.copying", "Copy files between collections; no data is moved."),
-        "mv": ("lading.cli.copying", "Move or rename files in a collection."),
-        "rm": ("lading.cli.copying", "Take files out of a collection."),
-        "diff": ("lading.cli.comparing", "Say how two collections differ."),
-        "du": ("lading.cli.comparing", "Say how much room collections take, and what they share."),
-        "share": ("lading.cli.sharing", "Let others use a collection, or say who may."),
-        "unshare": ("lading.cli.sharing", "Take a permission back."),
-        "trash": ("lading.cli.lifetime", "Put collections into the trash."),
-        "undelete": ("lading.cli.lifetime", "Take collections out of the trash, or say what is in it."),
-        "mount": ("lading.cli.mount", "Show the store as a directory, through FUSE."),
+        "put": ("lading.cli.files.data", "Store files and directories as a collection."),
+        "get": ("lading.cli.files.data", "Write a collection, or part of it, to disk."),
+        "ls": ("lading.cli.files.data", "List collections, or what is in one."),
+        "cat": ("lading.cli.files.data", "Write files of a collection to standard output."),
+        "cp": ("lading.cli.files.copying", "Copy files between collections; no data is moved."),
+        "mv": ("lading.cli.files.copying", "Move or rename files in a collection."),
+        "rm": ("lading.cli.files.copying", "Take files out of a collection."),
+        "diff": ("lading.cli.files.comparing", "Say how two collections differ."),
+        "du": (
+            "lading.cli.files.comparing",
+            "Say how much room collections take, and what they share.",
+        ),
+        "share": ("lading.cli.files.sharing", "Let others use a collection, or say who may."),
+        "unshare": ("lading.cli.files.sharing", "Take a permission back."),
+        "trash": ("lading.cli.files.lifetime", "Put collections into the trash."),
+        "undelete": (
+            "lading.cli.files.lifetime",
+            "Take collections out of the trash, or say what is in it.",
+        ),
+        "mount": ("lading.cli.files.mount", "Show the store as a directory, through FUSE."),
         "image": ("lading.cli.images", "Add and list container images."),
     },
     "Users": {
@@ -47,15 +61,30 @@ _SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "This machine": {
         "up": ("lading.cli.up", "Serve everything from this machine, with one command."),
         "hpc": ("lading.cli.hpc", "Run MPI programs, unchanged, in clusters of containers."),
-        "dispatch": ("lading.cli.dispatch", "Run containers of a server anywhere on this machine or its Slurm."),
+        "dispatch": (
+            "lading.cli.dispatch",
+            "Run containers of a server anywhere on this machine or its Slurm.",
+        ),
         "cloud": ("lading.cli.cloud", "Test the configuration of a cloud with real VMs."),
-        "instance": ("lading.cli.instances", "List, hold, drain and remove the VMs of a cloud dispatcher."),
-        "admin": ("lading.cli.admin", "Back up, restore and look after the data of this machine; admit dispatchers."),
-        "doctor": ("lading.cli.doctor", "Say what this machine can run, and how to mend what it cannot."),
+        "instance": (
+            "lading.cli.instances",
+            "List, hold, drain and remove the VMs of a cloud dispatcher.",
+        ),
+        "admin": (
+            "lading.cli.admin",
+            "Back up, restore and look after the data of this machine; admit dispatchers.",
+        ),
+        "doctor": (
+            "lading.cli.doctor",
+            "Say what this machine can run, and how to mend what it cannot.",
+        ),
         "completion": ("lading.cli.completion", "Print the completion script for a shell."),
     },
 }
-_EPILOG = "Commands find their server in ARVADOS_API_HOST and ARVADOS_API_TOKEN, or else use the one of this machine."
+_EPILOG = (
+    "Commands find their server in ARVADOS_API_HOST and ARVADOS_API_TOKEN, "
+    "or else use the one of this machine."
+)
 
 
 class LazyGroup(click.Group):
@@ -69,7 +98,9 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         for section in _SECTIONS.values():
             if cmd_name in section:
-                command: click.Command = getattr(importlib.import_module(section[cmd_name][0]), cmd_name)
+                command: click.Command = getattr(
+                    importlib.import_module(section[cmd_name][0]), cmd_name
+                )
                 return command
         return None
 
@@ -78,7 +109,9 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that the first argument names. Raises UsageError with the nearest names."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            near = self._find_below(ctx, args[0]) or difflib.get_close_matches(args[0], self.list_commands(ctx))
+            near = self._find_below(ctx, args[0]) or difflib.get_close_matches(
+                args[0], self.list_commands(ctx)
+            )
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise click.UsageError(f"no such command '{args[0]}'{hint}", ctx)
         return super().resolve_command(ctx, args)
@@ -86,7 +119,11 @@ class LazyGroup(click.Group):
     def _find_below(self, ctx: click.Context, name: str) -> list[str]:
         """The groups' own commands of that name, as they are called. Imports every group."""
         groups = ((one, self.get_command(ctx, one)) for one in self.list_commands(ctx))
-        return [f"{one} {name}" for one, group in groups if isinstance(group, click.Group) and name in group.commands]
+        return [
+            f"{one} {name}"
+            for one, group in groups
+            if isinstance(group, click.Group) and name in group.commands
+        ]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 (as above)
         """The commands by section, from the table alone."""
@@ -115,7 +152,8 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             fail(error.format_message(), error.exit_code)
         except click.Abort:
-            # So click passes Ctrl-C on; a reader of our output that has left it turns into exit code 1.
+            # So click passes Ctrl-C on; a reader of our output that has left it turns into exit
+            # code 1.
             fail("interrupted", 130)
         except LadingError as error:
             fail(error.message, 1)
@@ -134,7 +172,9 @@ def fail(message: str, code: int) -> NoReturn:
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> str:
-    """The message of the first error in a group that a user can do something about; others are raised again."""
+    """The message of the first error in a group that a user can do something about; others are
+    raised again.
+    """
     ours, others = group.split(LadingError)
     if ours is None or others is not None:
         raise group
@@ -144,7 +184,12 @@ def _first(group: BaseExceptionGroup[BaseException]) -> str:
     return error.message if isinstance(error, LadingError) else str(error)
 
 
-@click.group("lading", cls=LazyGroup, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "lading",
+    cls=LazyGroup,
+    epilog=_EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, message="lading %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 import msgspec
 
-from lading.cli.submission import Input, parse_input
+from lading.cli.running.submission import Input, parse_input
 from lading.core.errors import Invalid
 from lading.core.quantities import parse_duration, parse_size
 from lading.core.timestamps import format_time
@@ -46,7 +46,9 @@ class _Span(click.ParamType[int | list[int]]):
         self._parse = parse
         self._example = example
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | list[int]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | list[int]:
         if isinstance(value, int | list):
             return value
         try:
@@ -54,7 +56,12 @@ class _Span(click.ParamType[int | list[int]]):
         except (Invalid, ValueError):
             amounts = []
         if not 1 <= len(amounts) <= 2 or amounts[0] < 1 or amounts[-1] < amounts[0]:
-            self.fail(f"{value!r}: write an amount, or the least and the most, for example {self._example}", param, ctx)
+            self.fail(
+                f"{value!r}: write an amount, or the least and the most, "
+                f"for example {self._example}",
+                param,
+                ctx,
+            )
         return amounts[0] if len(amounts) == 1 else amounts
 
 
@@ -84,7 +91,9 @@ class _Property(click.ParamType[tuple[str, Any]]):
 
     name = "property"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
         if isinstance(value, tuple):
             return value
         name, separator, text = str(value).partition("=")
@@ -101,7 +110,9 @@ class _Assignment(click.ParamType[tuple[str, str]]):
 
     name = "assignment"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
         name, separator, text = str(value).partition("=")
@@ -115,7 +126,9 @@ class _Assignment(click.ParamType[tuple[str, str]]):
 class _Input(click.ParamType[Input]):
     name = "input"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Input:
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Input:
         try:
             return value if isinstance(value, Input) else parse_input(str(value))
         except Invalid as error:

@@ -1,7 +1,8 @@
-"""How people name what is stored: a portable data hash or a uuid, with a path inside; `last` for their last request.
+"""How people name what is stored: a portable data hash or a uuid, with a path inside; `last` for
+their last request.
 
-`keep:` may stand before it. The uuid of a request or a container stands for its output. Commands for data take the
-name of a collection that the user owns too, where it cannot be a hash or a uuid.
+`keep:` may stand before it. The uuid of a request or a container stands for its output. Commands
+for data take the name of a collection that the user owns too, where it cannot be a hash or a uuid.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from dataclasses import dataclass
 
 from lading.cli.session import Session
 from lading.client.api import Record
-from lading.core import filetree
+from lading.core.data import filetree
+from lading.core.data.filetree import Node, Tree
 from lading.core.errors import Invalid, NotFound
-from lading.core.filetree import Node, Tree
 from lading.core.ids import Infix, infix_of, is_pdh, is_uuid
 
 LAST = "last"
@@ -35,24 +36,34 @@ def parse_reference(text: str) -> Reference | None:
 
 
 def need_reference(text: str) -> Reference:
-    """The stored thing that `text` names, by the name of a collection if need be. Raises Invalid when it is empty."""
+    """The stored thing that `text` names, by the name of a collection if need be. Raises Invalid
+    when it is empty.
+    """
     name, _, path = text.partition("/")
     if not name:
         raise Invalid(
-            f"{text!r}: names nothing stored; give a hash, a uuid or the name of a collection, /path for a part of it"
+            f"{text!r}: names nothing stored; "
+            "give a hash, a uuid or the name of a collection, /path for a part of it"
         )
     return parse_reference(text) or Reference(name, path.strip("/"))
 
 
 async def find_record(session: Session, reference: Reference) -> Record:
-    """The collection record, which must be one that can be changed: not a hash. Raises NotFound, Invalid."""
+    """The collection record, which must be one that can be changed: not a hash. Raises NotFound,
+    Invalid.
+    """
     if is_pdh(reference.name):
-        raise Invalid(f"{reference.name}: a hash stands for content that cannot change; give the uuid of a collection")
+        raise Invalid(
+            f"{reference.name}: a hash stands for content that cannot change; "
+            "give the uuid of a collection"
+        )
     return await find_collection(session, reference)
 
 
 async def find_collection(session: Session, reference: Reference) -> Record:
-    """The collection record with its manifest. Raises NotFound, Invalid when there is no output yet."""
+    """The collection record with its manifest. Raises NotFound, Invalid when there is no output
+    yet.
+    """
     name = reference.name
     if not (is_pdh(name) or is_uuid(name) or name == LAST):
         name = await _find_name(session, name)
@@ -62,7 +73,8 @@ async def find_collection(session: Session, reference: Reference) -> Record:
         record = await session.api.get("container_requests", name)
         if not record["output_uuid"]:
             raise Invalid(
-                f"{name}: has no output{'' if record['state'] == 'Final' else ' yet'}; see 'lading request why'"
+                f"{name}: has no output{'' if record['state'] == 'Final' else ' yet'}; "
+                "see 'lading request why'"
             )
         name = record["output_uuid"]
     elif is_uuid(name, Infix.CONTAINER):
@@ -78,10 +90,16 @@ async def find_collection(session: Session, reference: Reference) -> Record:
 async def _find_name(session: Session, name: str) -> str:
     user = await session.api.get("users", "current")
     found = await session.api.list(
-        "collections", filters=[["owner_uuid", "=", user["uuid"]], ["name", "=", name]], select=["uuid"], limit=1
+        "collections",
+        filters=[["owner_uuid", "=", user["uuid"]], ["name", "=", name]],
+        select=["uuid"],
+        limit=1,
     )
     if not found:
-        raise NotFound(f"{name}: names nothing stored: no hash, no uuid, no collection in your home; see 'lading ls'")
+        raise NotFound(
+            f"{name}: names nothing stored: no hash, no uuid, no collection in your home; "
+            "see 'lading ls'"
+        )
     return str(found[0]["uuid"])
 
 
@@ -91,7 +109,9 @@ async def find_node(session: Session, reference: Reference) -> Node:
     tree = filetree.from_manifest(record["manifest_text"])
     node = filetree.find(tree, reference.path) if reference.path else tree
     if node is None:
-        raise NotFound(f"{reference.name}: holds no {reference.path}; see 'lading ls {reference.name}'")
+        raise NotFound(
+            f"{reference.name}: holds no {reference.path}; see 'lading ls {reference.name}'"
+        )
     return node
 
 
@@ -114,10 +134,17 @@ async def find_request(session: Session, text: str) -> Record:
     if text != LAST and not (text.isascii() and text.isalnum()):
         raise Invalid(f"{text}: not the uuid of a request; see 'lading request list'")
     found = await session.api.list(
-        "container_requests", filters=filters, order=["created_at desc"], limit=1 if text == LAST else 2
+        "container_requests",
+        filters=filters,
+        order=["created_at desc"],
+        limit=1 if text == LAST else 2,
     )
     if not found:
-        raise NotFound("no request was made yet" if text == LAST else f"{text}: no request has a uuid that ends so")
+        raise NotFound(
+            "no request was made yet"
+            if text == LAST
+            else f"{text}: no request has a uuid that ends so"
+        )
     if len(found) > 1:
         raise Invalid(f"{text}: several requests have a uuid that ends so; give more of it")
     return found[0]

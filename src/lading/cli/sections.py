@@ -19,7 +19,9 @@ class SectionedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose options are shown under their headings, in the order in which they were declared."""
+    """A command whose options are shown under their headings, in the order in which they were
+    declared.
+    """
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Every section with its options; what has none comes last."""

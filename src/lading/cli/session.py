@@ -1,7 +1,7 @@
 """The connection that commands use, made in one place, so that tests can give another.
 
-A command is an async function that gets a `Session`; `with_session` opens one around it, on the event loop of the
-process, and closes it in every case.
+A command is an async function that gets a `Session`; `with_session` opens one around it, on the
+event loop of the process, and closes it in every case.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ Connect = Callable[[], AbstractAsyncContextManager[Session]]
 
 @asynccontextmanager
 async def connect() -> AsyncGenerator[Session]:
-    """The server that the environment names, or the one of this machine. Raises Invalid when there is none."""
+    """The server that the environment names, or the one of this machine. Raises Invalid when there
+    is none.
+    """
     server = find_server(os.environ, default_data_directory())
     async with server.transport() as transport:
         yield Session(

@@ -49,7 +49,11 @@ class _Scope(click.ParamType[str]):
         method, _, path = str(value).strip().partition(" ")
         path = path.strip()
         if method.upper() not in _METHODS or not path or " " in path:
-            self.fail(f"{value!r}: write a method and a path, for example 'GET /arvados/v1/collections/'", param, ctx)
+            self.fail(
+                f"{value!r}: write a method and a path, for example 'GET /arvados/v1/collections/'",
+                param,
+                ctx,
+            )
         return f"{method.upper()} {path if path.startswith('/') else _API + path}"
 
 
@@ -57,22 +61,31 @@ class _Scope(click.ParamType[str]):
 def token() -> None:
     """Make, list, show and revoke tokens.
 
-    A token acts for its user, within its scopes, until it expires. Give each program and each machine its own: it is
-    told from others in the list, and revoked alone.
+    A token acts for its user, within its scopes, until it expires. Give each program and each
+    machine its own: it is told from others in the list, and revoked alone.
     """
 
 
 @token.command()
-@click.option("--for", "who", metavar="USER", help="Whom it acts for: name, e-mail address or uuid (admins only).")
+@click.option(
+    "--for",
+    "who",
+    metavar="USER",
+    help="Whom it acts for: name, e-mail address or uuid (admins only).",
+)
 @click.option("--read-only", is_flag=True, help="It may read all that its user can read.")
 @click.option("--upload", is_flag=True, help="It may store new collections, and read none.")
-@click.option("--collection", "collections", multiple=True, metavar="COLLECTION", help="It may read this one.")
+@click.option(
+    "--collection", "collections", multiple=True, metavar="COLLECTION", help="It may read this one."
+)
 @click.option(
     "--scope", "scopes", multiple=True, type=_Scope(), metavar="'METHOD /PATH'",
     help="It may make this call, and all below the path if that ends in '/'.",
 )  # fmt: skip
 @click.option("--all", "everything", is_flag=True, help="It may do all that its user may.")
-@click.option("--expires", type=MOMENT, metavar="WHEN", help="When it ends: 30d, 12h, 18:00 or a date.")
+@click.option(
+    "--expires", type=MOMENT, metavar="WHEN", help="When it ends: 30d, 12h, 18:00 or a date."
+)
 @display.json_option
 def create(
     who: str | None,
@@ -97,19 +110,31 @@ def create(
     if everything and narrow:
         raise click.UsageError("--all is everything; leave it or the other scopes out")
     if not everything and not narrow:
-        raise click.UsageError("say what the token may do: --read-only, --upload, --collection, --scope or --all")
+        raise click.UsageError(
+            "say what the token may do: --read-only, --upload, --collection, --scope or --all"
+        )
     if expires is not None and expires <= format_time(datetime.now(UTC)):
         raise click.UsageError("--expires: that moment has passed")
     given = [references.need_reference(one) for one in collections]
 
     async def action(session: Session) -> Record:
-        wanted = [*(_ALL if everything else ()), *(_READ_ONLY if read_only else ()), *(_UPLOAD if upload else ())]
+        wanted = [
+            *(_ALL if everything else ()),
+            *(_READ_ONLY if read_only else ()),
+            *(_UPLOAD if upload else ()),
+        ]
         for reference in given:
             if reference.path:
-                raise Invalid(f"{reference.name}/{reference.path}: a token reads whole collections; leave the path out")
+                raise Invalid(
+                    f"{reference.name}/{reference.path}: a token reads whole collections; "
+                    "leave the path out"
+                )
             uuid = (await references.find_record(session, reference))["uuid"]
             wanted += [f"GET {_API}collections/{uuid}", f"GET {_API}collections/{uuid}/", _BLOCKS]
-        attributes: Record = {"scopes": list(dict.fromkeys([*wanted, *scopes])), "expires_at": expires}
+        attributes: Record = {
+            "scopes": list(dict.fromkeys([*wanted, *scopes])),
+            "expires_at": expires,
+        }
         if who is not None:
             attributes["owner_uuid"] = (await find_user(session, who))["uuid"]
         return await session.api.create(_TOKENS, attributes)
@@ -121,12 +146,19 @@ def create(
         return
     click.echo(secret)
     until = f"until {made['expires_at']}" if made["expires_at"] else "until it is revoked"
-    display.note(f"{_scopes(made)}; good {until}; shown this once; 'lading token revoke {made['uuid']}' ends it")
+    display.note(
+        f"{_scopes(made)}; good {until}; shown this once; "
+        f"'lading token revoke {made['uuid']}' ends it"
+    )
 
 
 @token.command(name="list")
-@click.option("--for", "who", metavar="USER", help="Those of this user instead of your own (admins only).")
-@click.option("--everybody", is_flag=True, help="Those of all users, also of containers (admins only).")
+@click.option(
+    "--for", "who", metavar="USER", help="Those of this user instead of your own (admins only)."
+)
+@click.option(
+    "--everybody", is_flag=True, help="Those of all users, also of containers (admins only)."
+)
 @click.option("--expired", is_flag=True, help="Also those that have ended.")
 @display.json_option
 def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) -> None:
@@ -137,7 +169,11 @@ def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) 
     async def action(session: Session) -> list[Record]:
         filters: list[list[object]] = []
         if not everybody:
-            owner = await find_user(session, who) if who else await session.api.request("GET", "users/current")
+            owner = (
+                await find_user(session, who)
+                if who
+                else await session.api.request("GET", "users/current")
+            )
             filters.append(["owner_uuid", "=", owner["uuid"]])
         pages = session.api.pages(_TOKENS, filters=filters, select=_SHOWN)
         return [one async for page in pages for one in page]
@@ -149,7 +185,13 @@ def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) 
         display.emit_json([_picked(one) for one in found])
         return
     rows = (
-        (one["uuid"], _day(one["created_at"]), _day(one["last_used_at"]), _day(one["expires_at"]), _scopes(one))
+        (
+            one["uuid"],
+            _day(one["created_at"]),
+            _day(one["last_used_at"]),
+            _day(one["expires_at"]),
+            _scopes(one),
+        )
         for one in found
     )
     display.table(("UUID", "MADE", "USED", "EXPIRES", "MAY"), rows)
@@ -159,7 +201,9 @@ def list_tokens(who: str | None, everybody: bool, expired: bool, as_json: bool) 
 @click.argument("which", metavar="[TOKEN]", required=False)
 @display.json_option
 def show(which: str | None, as_json: bool) -> None:
-    """Show TOKEN, by uuid or as it is sent; without it the one in use. The secret is never shown again."""
+    """Show TOKEN, by uuid or as it is sent; without it the one in use. The secret is never shown
+    again.
+    """
     uuid = None if which is None else _uuid(which)
 
     async def action(session: Session) -> Record:
@@ -196,9 +240,14 @@ def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
             try:
                 await session.api.get(_TOKENS, uuid)
             except NotFound:
-                raise NotFound(f"{uuid}: no such token, or none of yours; none was revoked") from None
+                raise NotFound(
+                    f"{uuid}: no such token, or none of yours; none was revoked"
+                ) from None
         if not yes and (await _current(session))["uuid"] in uuids:
-            raise Invalid("that is the token of this command, which would shut you out; add --yes if you mean it")
+            raise Invalid(
+                "that is the token of this command, which would shut you out; "
+                "add --yes if you mean it"
+            )
         for uuid in uuids:
             await session.api.delete(_TOKENS, uuid)
 
@@ -210,16 +259,22 @@ def revoke(tokens: tuple[str, ...], yes: bool, as_json: bool) -> None:
 
 
 async def _current(session: Session) -> Record:
-    found: Record = await session.api.request("GET", f"{_TOKENS}/current", params={"select": list(_SHOWN)})
+    found: Record = await session.api.request(
+        "GET", f"{_TOKENS}/current", params={"select": list(_SHOWN)}
+    )
     return found
 
 
 def _uuid(text: str) -> str:
-    """The uuid of a token that is given by it, or in its v2 form. Raises Invalid without repeating a secret."""
+    """The uuid of a token that is given by it, or in its v2 form. Raises Invalid without repeating
+    a secret.
+    """
     parts = text.split("/")
     uuid = parts[1] if len(parts) in (3, 4) and parts[0] == "v2" else text
     if not is_uuid(uuid, Infix.TOKEN):
-        raise Invalid("not a token: give its uuid, which 'lading token list' shows, or all of v2/UUID/SECRET")
+        raise Invalid(
+            "not a token: give its uuid, which 'lading token list' shows, or all of v2/UUID/SECRET"
+        )
     return uuid
 
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept.")
+@click.option(
+    "--data", type=click.Path(file_okay=False, path_type=Path), help="Where everything is kept."
+)
 @click.option(
     "--listen",
     default="127.0.0.1:9440",
@@ -24,13 +26,16 @@ if TYPE_CHECKING:
     metavar="HOST:PORT",
     help="Address to serve on; port 0 picks a free one.",
 )
-@click.option("--also", multiple=True, metavar="HOST:PORT", help="A further server there; needs PostgreSQL.")
+@click.option(
+    "--also", multiple=True, metavar="HOST:PORT", help="A further server there; needs PostgreSQL."
+)
 @display.json_option
 def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> None:
-    """Serve the API, the block store and the dispatcher from this machine, until stopped with Ctrl-C or TERM.
+    """Serve the API, the block store and the dispatcher from this machine, until stopped with
+    Ctrl-C or TERM.
 
-    No configuration is needed. DIR/env has the address and the token for clients, to be sourced; the commands of this
-    user find the server without it when --data is not given.
+    No configuration is needed. DIR/env has the address and the token for clients, to be sourced;
+    the commands of this user find the server without it when --data is not given.
     """
     from lading.wiring.up import main
 
@@ -38,11 +43,13 @@ def up(data: Path | None, listen: str, also: tuple[str, ...], as_json: bool) -> 
 
     def announce(ready: Ready) -> None:
         if as_json:
-            display.emit_json({"address": ready.address, "data": str(ready.data), "seconds": ready.seconds})
+            display.emit_json(
+                {"address": ready.address, "data": str(ready.data), "seconds": ready.seconds}
+            )
         else:
             click.echo(
-                f"lading: serving https://{ready.address}/ from {ready.data}, ready in {ready.seconds:.1f} s; "
-                f"clients: . {ready.data / 'env'}"
+                f"lading: serving https://{ready.address}/ from {ready.data}, "
+                f"ready in {ready.seconds:.1f} s; clients: . {ready.data / 'env'}"
             )
         sys.stdout.flush()
 

@@ -29,21 +29,29 @@ _SHOWN: Final = (
 def user() -> None:
     """Make, list, show, change and switch off users. All but show and list need an admin's token.
 
-    USER is a name, an e-mail address or a uuid. What a user may reach is told with 'lading share', what a program may
-    do for a user with 'lading token'.
+    USER is a name, an e-mail address or a uuid. What a user may reach is told with 'lading share',
+    what a program may do for a user with 'lading token'.
     """
 
 
 @user.command()
 @click.argument("name")
-@click.option("--email", metavar="ADDRESS", help="Their e-mail address, which 'lading share' takes too.")
+@click.option(
+    "--email", metavar="ADDRESS", help="Their e-mail address, which 'lading share' takes too."
+)
 @click.option("--first-name", metavar="TEXT", default="", help="For people to read.")
 @click.option("--last-name", metavar="TEXT", default="", help="For people to read.")
 @click.option("--admin", "is_admin", is_flag=True, help="They may do everything.")
 @click.option("--inactive", is_flag=True, help="They may do nothing until 'lading user activate'.")
 @display.json_option
 def create(
-    name: str, email: str | None, first_name: str, last_name: str, is_admin: bool, inactive: bool, as_json: bool
+    name: str,
+    email: str | None,
+    first_name: str,
+    last_name: str,
+    is_admin: bool,
+    inactive: bool,
+    as_json: bool,
 ) -> None:
     """Make a user called NAME; print the uuid.
 
@@ -67,7 +75,8 @@ def create(
         return
     click.echo(made["uuid"])
     display.note(
-        f"{name} has no token yet; 'lading token create --for {name} --all' makes one that may do all they may"
+        f"{name} has no token yet; 'lading token create --for {name} --all' "
+        "makes one that may do all they may"
     )
 
 
@@ -86,7 +95,10 @@ def list_users(inactive: bool, as_json: bool) -> None:
     if as_json:
         display.emit_json([_picked(one) for one in found])
         return
-    rows = ((one.get("username") or "", one.get("email") or "", _state(one), one["uuid"]) for one in found)
+    rows = (
+        (one.get("username") or "", one.get("email") or "", _state(one), one["uuid"])
+        for one in found
+    )
     display.table(("NAME", "EMAIL", "STATE", "UUID"), rows)
 
 
@@ -125,7 +137,9 @@ def show(who: str | None, as_json: bool) -> None:
 @click.option("--email", metavar="ADDRESS", help="A new e-mail address.")
 @click.option("--first-name", metavar="TEXT", help="For people to read.")
 @click.option("--last-name", metavar="TEXT", help="For people to read.")
-@click.option("--admin/--no-admin", "is_admin", default=None, help="Whether they may do everything.")
+@click.option(
+    "--admin/--no-admin", "is_admin", default=None, help="Whether they may do everything."
+)
 @display.json_option
 def change(
     who: str,
@@ -160,10 +174,14 @@ def activate(who: str, as_json: bool) -> None:
 
 @user.command()
 @click.argument("who", metavar="USER")
-@click.option("--revoke", is_flag=True, help="End their tokens and permissions too, which do not come back.")
+@click.option(
+    "--revoke", is_flag=True, help="End their tokens and permissions too, which do not come back."
+)
 @display.json_option
 def deactivate(who: str, revoke: bool, as_json: bool) -> None:
-    """Switch USER off: their tokens are refused at once, and work again after 'lading user activate'."""
+    """Switch USER off: their tokens are refused at once, and work again after 'lading user
+    activate'.
+    """
     if not revoke:
         _change(who, {"is_active": False}, "inactive; their tokens are refused", as_json=as_json)
         return
@@ -173,7 +191,12 @@ def deactivate(who: str, revoke: bool, as_json: bool) -> None:
         await session.api.action("users", found["uuid"], "unsetup")
         return await session.api.get("users", found["uuid"])
 
-    _tell(who, with_session(action), "inactive; their tokens and permissions have ended", as_json=as_json)
+    _tell(
+        who,
+        with_session(action),
+        "inactive; their tokens and permissions have ended",
+        as_json=as_json,
+    )
 
 
 @user.command()
@@ -181,14 +204,20 @@ def deactivate(who: str, revoke: bool, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @display.json_option
 def delete(who: str, yes: bool, as_json: bool) -> None:
-    """Delete USER and their tokens. What they own stays, for admins to see; 'deactivate' can be undone."""
+    """Delete USER and their tokens. What they own stays, for admins to see; 'deactivate' can be
+    undone.
+    """
 
     async def find(session: Session) -> Record:
         return await find_user(session, who)
 
     found = with_session(find)
     if not yes:
-        click.confirm(f"delete user {found.get('username') or found['uuid']} ({found['uuid']})?", abort=True, err=True)
+        click.confirm(
+            f"delete user {found.get('username') or found['uuid']} ({found['uuid']})?",
+            abort=True,
+            err=True,
+        )
 
     async def action(session: Session) -> Record:
         return await session.api.delete("users", found["uuid"])
@@ -197,7 +226,9 @@ def delete(who: str, yes: bool, as_json: bool) -> None:
 
 
 async def find_user(session: Session, who: str) -> Record:
-    """The user of a name, an e-mail address or a uuid. Raises NotFound, Invalid when several have it."""
+    """The user of a name, an e-mail address or a uuid. Raises NotFound, Invalid when several have
+    it.
+    """
     if is_uuid(who, Infix.USER):
         return await session.api.get("users", who)
     if is_uuid(who):
@@ -205,7 +236,9 @@ async def find_user(session: Session, who: str) -> Record:
     field = "email" if "@" in who else "username"
     found = await session.api.list("users", filters=[[field, "=", who]], limit=2)
     if not found:
-        raise NotFound(f"{who}: no user is called so; 'lading user list' has those that you can see")
+        raise NotFound(
+            f"{who}: no user is called so; 'lading user list' has those that you can see"
+        )
     if len(found) > 1:
         raise Invalid(f"{who}: several users are called so; give the uuid")
     return found[0]

@@ -1,9 +1,9 @@
-"""Where ext4 puts what is made in a directory.
+"""Allocation of inodes on ext4.
 
-It gives no inode away again within a minute of its end, and looks for a free one from the beginning of the directory's
-group: where many files come and go, as those of containers do, every new one steps over all that went lately, which
-came to a third of the processor time of a container. A directory whose flag T is set (chattr(1)) has its
-subdirectories in groups of their own.
+It gives no inode away again within a minute of its end, and looks for a free one from the beginning
+of the directory's group: where many files come and go, as those of containers do, every new one
+steps over all that went lately, which came to a third of the processor time of a container. A
+directory whose flag T is set (chattr(1)) has its subdirectories in groups of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _FLAGS = struct.Struct("i4x")
 
 
 def spread_directories(directory: Path) -> None:
-    """Have what is made in each subdirectory of `directory` put apart; nothing happens on other file systems.
+    """Spread the subdirectories of `directory` over block groups; does nothing on other file
+    systems.
 
     Raises OSError when there is no such directory.
     """

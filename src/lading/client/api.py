@@ -1,7 +1,8 @@
-"""The metadata server's records over any transport (api-contract 2.1, 4).
+"""Client of the API server over any transport (docs/spec/api, section Addresses and methods).
 
-Errors come back as the classes of `lading.core.errors` by their status. What is worth trying again is tried again
-with growing pauses, so that a create may arrive twice; ask for `NO_RETRY` where that would matter.
+An error status raises the class of `lading.core.errors` for this status. Calls that may succeed
+later are repeated with growing pauses (docs/spec/api, section Retrying). A create may therefore
+arrive twice; pass `NO_RETRY` to prevent this.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from lading.client.fileparts import FilePart
+from lading.client.file_parts import FilePart
 from lading.client.retry import Retries, RetryPolicy, Sleep
 from lading.client.transport import Response, StreamedResponse, Transport
 from lading.core.errors import Full, LadingError, Unavailable, from_status
@@ -32,13 +33,15 @@ PAGE = 1000
 _TIMEOUT = 300.0
 # A server that has so many of the last answers to say that it is busy is overloaded.
 _REMEMBERED, _OVERLOADED = 20, 8
-# Clients of this API turn a GET whose address would be longer into a POST (api-contract 4.1).
+# A GET with a longer address is sent as a POST (docs/spec/api, section Addresses and methods).
 _LONGEST_QUERY = 2048
 _LONGEST_MESSAGE = 500
 
 
 class ApiClient:
-    """Requests with one token over one transport, which it does not own: closing that is the caller's."""
+    """Requests with one token over one transport, which it does not own: closing that is the
+    caller's.
+    """
 
     def __init__(
         self,
@@ -58,13 +61,18 @@ class ApiClient:
         self.busy_at = 0.0
         """When the server last said that it is busy (503), seconds since 1970; 0.0 for never."""
         self.overloaded_at = 0.0
-        """When it last said so and had said so to many requests before, and not to one now and then."""
+        """When it last said so and had said so to many requests before, and not to one now and
+        then.
+        """
         self._busy = deque[bool](maxlen=_REMEMBERED)
 
     @property
     def headers(self) -> dict[str, str]:
         """What goes with every request: the token, and a new request id."""
-        return {"Authorization": self._authorization, "X-Request-Id": f"req-{encode(os.urandom(13), 20)}"}
+        return {
+            "Authorization": self._authorization,
+            "X-Request-Id": f"req-{encode(os.urandom(13), 20)}",
+        }
 
     async def request(
         self,
@@ -76,10 +84,11 @@ class ApiClient:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> Json:
-        """The JSON of one answer (None when it is empty); `path` is below `/arvados/v1/` or starts with `/`.
+        """The JSON of one answer (None when it is empty); `path` is below `/arvados/v1/` or starts
+        with `/`.
 
-        Values of `params` that are no text go as JSON, None is left out. Raises the error of the answer's status,
-        Unavailable when there is none.
+        Values of `params` that are no text go as JSON, None is left out. Raises the error of the
+        answer's status, Unavailable when there is none.
         """
         sent = dict(headers or {})
         content = b""
@@ -97,7 +106,9 @@ class ApiClient:
         try:
             return msgspec.json.decode(answer.body)
         except msgspec.DecodeError as error:
-            raise Unavailable(f"{method} {path}: the answer is not JSON; is this the right address?") from error
+            raise Unavailable(
+                f"{method} {path}: the answer is not JSON; is this the right address?"
+            ) from error
 
     async def raw(
         self,
@@ -117,10 +128,12 @@ class ApiClient:
     async def stream(
         self, path: str, *, headers: Mapping[str, str] | None = None, timeout: float | None = None
     ) -> AsyncGenerator[StreamedResponse]:
-        """One answer to a GET, whose body is read piece by piece, so that a body of any size takes little memory.
+        """One answer to a GET, whose body is read piece by piece, so that a body of any size takes
+        little memory.
 
-        The request is repeated as others are until an answer begins. An answer that breaks off later is Unavailable:
-        the caller asks for the rest. `timeout`: seconds between two pieces. Raises as `request`.
+        The request is repeated as others are until an answer begins. An answer that breaks off
+        later is Unavailable: the caller asks for the rest. `timeout`: seconds between two pieces.
+        Raises as `request`.
         """
         address = _address(path, "")
         limit = self._timeout if timeout is None else timeout
@@ -132,7 +145,9 @@ class ApiClient:
                     self.transport.stream("GET", address, headers=sent, timeout=limit)
                 )
                 if answer.status >= 400:
-                    raise error_of(Response(answer.status, answer.headers, await answer.read()), f"GET {path}")
+                    raise error_of(
+                        Response(answer.status, answer.headers, await answer.read()), f"GET {path}"
+                    )
                 return opened.pop_all(), answer
 
         opened, answer = await self._retries.run(attempt)
@@ -140,16 +155,27 @@ class ApiClient:
             yield answer
 
     async def save(
-        self, path: str, target: Path, *, params: Mapping[str, Json] | None = None, timeout: float | None = None
+        self,
+        path: str,
+        target: Path,
+        *,
+        params: Mapping[str, Json] | None = None,
+        timeout: float | None = None,
     ) -> None:
-        """Write the body of one answer to the file `target`, whatever its size. Raises as `request`."""
+        """Write the body of one answer to the file `target`, whatever its size. Raises as
+        `request`.
+        """
         address = _address(path, encode_params(params) if params else "")
         limit = self._timeout if timeout is None else timeout
 
         async def attempt() -> None:
-            async with self.transport.stream("GET", address, headers=self.headers, timeout=limit) as answer:
+            async with self.transport.stream(
+                "GET", address, headers=self.headers, timeout=limit
+            ) as answer:
                 if answer.status >= 400:
-                    raise error_of(Response(answer.status, answer.headers, await answer.read()), f"GET {path}")
+                    raise error_of(
+                        Response(answer.status, answer.headers, await answer.read()), f"GET {path}"
+                    )
                 with await asyncio.to_thread(target.open, "wb") as file:
                     async for chunk in answer.chunks:
                         await asyncio.to_thread(file.write, chunk)
@@ -158,7 +184,9 @@ class ApiClient:
 
     async def get(self, plural: str, uuid: str, *, select: Iterable[str] | None = None) -> Record:
         """One record, all its fields or those named. Raises NotFound."""
-        return _record(await self.request("GET", f"{plural}/{uuid}", params={"select": _names(select)}))
+        return _record(
+            await self.request("GET", f"{plural}/{uuid}", params={"select": _names(select)})
+        )
 
     async def list(
         self,
@@ -171,7 +199,9 @@ class ApiClient:
         count: str = "none",
         **more: Json,
     ) -> Page:
-        """The records that pass all filters, at most `limit` (the server's default is 100, its most 1000)."""
+        """The records that pass all filters, at most `limit` (the server's default is 100, its most
+        1000).
+        """
         params = {
             "filters": _names(filters),
             "order": _names(order),
@@ -185,11 +215,18 @@ class ApiClient:
         return items
 
     async def pages(
-        self, plural: str, *, filters: Iterable[Any] = (), select: Iterable[str] = (), size: int = PAGE, **more: Json
+        self,
+        plural: str,
+        *,
+        filters: Iterable[Any] = (),
+        select: Iterable[str] = (),
+        size: int = PAGE,
+        **more: Json,
     ) -> AsyncGenerator[Page]:
         """All records that pass the filters, in pages of at most `size`, ordered by uuid.
 
-        Pages are found by the last uuid, so that records that come and go meanwhile neither hide nor repeat others.
+        Pages are found by the last uuid, so that records that come and go meanwhile neither hide
+        nor repeat others.
         """
         wanted = list(select)
         if wanted and "uuid" not in wanted:
@@ -198,7 +235,12 @@ class ApiClient:
         while True:
             after = [["uuid", ">", last]] if last else []
             page = await self.list(
-                plural, filters=[*base, *after], order=["uuid asc"], select=wanted, limit=size, **more
+                plural,
+                filters=[*base, *after],
+                order=["uuid asc"],
+                select=wanted,
+                limit=size,
+                **more,
             )
             if not page:
                 return
@@ -207,7 +249,9 @@ class ApiClient:
 
     async def create(self, plural: str, attributes: Mapping[str, Json], **params: Json) -> Record:
         """The new record; `params` are for example ensure_unique_name=True."""
-        return _record(await self.request("POST", plural, body={_singular(plural): attributes, **params}))
+        return _record(
+            await self.request("POST", plural, body={_singular(plural): attributes, **params})
+        )
 
     async def create_large(
         self,
@@ -217,9 +261,11 @@ class ApiClient:
         folder: Path,
         **params: Json,
     ) -> Record:
-        """As `create`, with further attributes whose texts come in pieces: the body is a file in `folder` meanwhile.
+        """As `create`, with further attributes whose texts come in pieces: the body is a file in
+        `folder` meanwhile.
 
-        Ask with `select` for what is needed of the answer, which is in memory as a whole. Raises Full for the folder.
+        Ask with `select` for what is needed of the answer, which is in memory as a whole. Raises
+        Full for the folder.
         """
         file = folder / "body"
         try:
@@ -234,16 +280,29 @@ class ApiClient:
             os.close(descriptor)
             file.unlink()
 
-    async def update(self, plural: str, uuid: str, attributes: Mapping[str, Json], **params: Json) -> Record:
+    async def update(
+        self, plural: str, uuid: str, attributes: Mapping[str, Json], **params: Json
+    ) -> Record:
         """The record after the change."""
-        return _record(await self.request("PUT", f"{plural}/{uuid}", body={_singular(plural): attributes, **params}))
+        return _record(
+            await self.request(
+                "PUT", f"{plural}/{uuid}", body={_singular(plural): attributes, **params}
+            )
+        )
 
     async def delete(self, plural: str, uuid: str) -> Record:
         """The record that was deleted or trashed."""
         return _record(await self.request("DELETE", f"{plural}/{uuid}"))
 
     async def action(
-        self, plural: str, uuid: str | None, name: str, *, method: str = "POST", body: Json = None, **params: Json
+        self,
+        plural: str,
+        uuid: str | None,
+        name: str,
+        *,
+        method: str = "POST",
+        body: Json = None,
+        **params: Json,
     ) -> Json:
         """A method of one record (`containers/{uuid}/lock`), or of the type when `uuid` is None."""
         path = f"{plural}/{name}" if uuid is None else f"{plural}/{uuid}/{name}"
@@ -256,7 +315,9 @@ class ApiClient:
         limit = self._timeout if timeout is None else timeout
 
         async def attempt() -> Response:
-            answer = await self.transport.request(method, address, headers=headers, body=body, timeout=limit)
+            answer = await self.transport.request(
+                method, address, headers=headers, body=body, timeout=limit
+            )
             self._note(busy=answer.status == Unavailable.status)
             if answer.status >= 400:
                 raise error_of(answer, f"{method} {address.partition('?')[0]}")
@@ -271,7 +332,9 @@ class ApiClient:
                 "Content-Length": str(part.length),
                 **self.headers,
             }
-            exchange = self.transport.stream("POST", address, headers=sent, body=part, timeout=self._timeout)
+            exchange = self.transport.stream(
+                "POST", address, headers=sent, body=part, timeout=self._timeout
+            )
             async with exchange as begun:
                 answer = Response(begun.status, begun.headers, await begun.read())
             self._note(busy=answer.status == Unavailable.status)
@@ -290,7 +353,9 @@ class ApiClient:
 
 
 def error_of(answer: Response, what: str) -> LadingError:
-    """The error that an answer with an error status stands for, with the server's sentences (api-contract 4.7)."""
+    """The exception for a response with an error status; its text is the server's (docs/spec/api,
+    section Errors).
+    """
     try:
         sentences = msgspec.json.decode(answer.body)["errors"]
         text = "; ".join(str(sentence) for sentence in sentences)

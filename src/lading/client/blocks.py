@@ -1,6 +1,6 @@
-"""Blocks over any transport: put bytes, get bytes whose hash was checked (api-contract 6.3).
+"""Client of the block store over any transport (docs/spec/api, section Blocks).
 
-Hashing of large blocks goes to a thread. What was read and does not match its hash is never returned.
+Large blocks are hashed in a thread. A block that does not match its hash is never returned.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from lading.client.api import error_of
-from lading.client.fileparts import FilePart, shorter
+from lading.client.file_parts import FilePart, shorter
 from lading.client.receiving import Receiving, Sink, Unusual
 from lading.client.retry import Retries, RetryPolicy, Sleep
 from lading.client.transport import Response, Transport
-from lading.core import locator as locators
+from lading.core.data import locator as locators
 from lading.core.errors import Corrupt, Full, TooLarge, Unavailable
 
 _IN_THREAD = 1 << 18
@@ -32,7 +32,9 @@ _TIMEOUT = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """How what is put is to be kept: so many copies in each of these classes; None and () leave it to the store."""
+    """How what is put is to be kept: so many copies in each of these classes; None and () leave it
+    to the store.
+    """
 
     copies: int | None = None
     classes: tuple[str, ...] = ()
@@ -40,18 +42,29 @@ class Keeping:
     def headers(self) -> dict[str, str]:
         """What asks the store for that."""
         copies = {} if self.copies is None else {"X-Keep-Desired-Replicas": str(self.copies)}
-        return {**copies, "X-Keep-Storage-Classes": ", ".join(self.classes)} if self.classes else copies
+        return (
+            {**copies, "X-Keep-Storage-Classes": ", ".join(self.classes)}
+            if self.classes
+            else copies
+        )
 
     def check(self, answer: Response, block: str) -> None:
         """Raises Full, naming the block, when it is kept in fewer copies than that."""
         wanted = self.copies or 1
-        if not self.classes and self.copies and int(answer.headers.get("x-keep-replicas-stored", "0")) < wanted:
+        if (
+            not self.classes
+            and self.copies
+            and int(answer.headers.get("x-keep-replicas-stored", "0")) < wanted
+        ):
             raise Full(f"{block}: kept in fewer than {wanted} copies; see 'lading admin volumes'")
         named = answer.headers.get("x-keep-storage-classes-confirmed", "")
         confirmed = dict(one.split("=") for one in named.split(", ") if "=" in one)
         for name in self.classes:
             if int(confirmed.get(name, "0")) < wanted:
-                raise Full(f"{block}: kept in fewer than {wanted} copies in class {name}; see 'lading admin volumes'")
+                raise Full(
+                    f"{block}: kept in fewer than {wanted} copies in class {name}; "
+                    "see 'lading admin volumes'"
+                )
 
 
 ANYHOW: Final = Keeping()
@@ -60,8 +73,8 @@ ANYHOW: Final = Keeping()
 class BlockClient:
     """Puts and gets blocks with one token over one transport, which it does not own.
 
-    `trusting`: nothing on the way to the store can spoil bytes (a socket of this machine), so what is put is hashed by
-    the store alone. `keeping`: how it is to be kept.
+    `trusting`: nothing on the way to the store can spoil bytes (a socket of this machine), so what
+    is put is hashed by the store alone. `keeping`: how it is to be kept.
     """
 
     def __init__(
@@ -101,7 +114,9 @@ class BlockClient:
         Raises TooLarge, Full, Unauthenticated, or Unavailable when the store cannot be reached.
         """
         if len(data) > locators.MAX_BLOCK:
-            raise TooLarge(f"a block of {len(data)} bytes is larger than {locators.MAX_BLOCK}; cut it up")
+            raise TooLarge(
+                f"a block of {len(data)} bytes is larger than {locators.MAX_BLOCK}; cut it up"
+            )
         digest = "" if self._trusting else await hash_block(data)
 
         async def attempt() -> str:
@@ -111,10 +126,12 @@ class BlockClient:
         return await self._retries.run(attempt)
 
     async def put_part(self, descriptor: int, start: int, length: int) -> str:
-        """Store a part of an open file as a block; the signed locator. Little of it is in memory at any moment.
+        """Store a part of an open file as a block; the signed locator. Little of it is in memory at
+        any moment.
 
-        It is read twice, to hash it (unless the store is trusted) and to send it, and again for each repetition. Raises
-        as `put`; Malformed also when the file changes meanwhile, Invalid when it is shorter than that.
+        It is read twice, to hash it (unless the store is trusted) and to send it, and again for
+        each repetition. Raises as `put`; Malformed also when the file changes meanwhile, Invalid
+        when it is shorter than that.
         """
         digest = "" if self._trusting else await hash_part(descriptor, start, length)
         headers = {**self._headers, "Content-Length": str(length)}
@@ -122,7 +139,9 @@ class BlockClient:
         async def attempt() -> str:
             parts = FilePart(descriptor, start, length)
             method = "PUT" if digest else "POST"
-            stream = self._transport.stream(method, f"/{digest}", headers=headers, body=parts, timeout=_TIMEOUT)
+            stream = self._transport.stream(
+                method, f"/{digest}", headers=headers, body=parts, timeout=_TIMEOUT
+            )
             async with stream as sent:
                 answer = Response(sent.status, sent.headers, await sent.read())
             if answer.status >= 400:
@@ -134,7 +153,8 @@ class BlockClient:
     async def get(self, locator: str) -> bytes:
         """The block's bytes, their hash verified.
 
-        Raises NotFound, Corrupt, Malformed (signature missing or forged), Unauthenticated (expired), Unavailable.
+        Raises NotFound, Corrupt, Malformed (signature missing or forged), Unauthenticated
+        (expired), Unavailable.
         """
         wanted = locators.parse(locator)
         if wanted.hash == locators.EMPTY_HASH:
@@ -151,9 +171,11 @@ class BlockClient:
         return await self._retries.run(attempt)
 
     async def save(self, locator: str, descriptor: int) -> None:
-        """Write the block's bytes to the beginning of an open file, in pieces; return when their hash was verified.
+        """Write the block's bytes to the beginning of an open file, in pieces; return when their
+        hash was verified.
 
-        Raises as `get`, and OSError when the file cannot be written; what the file holds then means nothing.
+        Raises as `get`, and OSError when the file cannot be written; what the file holds then means
+        nothing.
         """
         wanted = locators.parse(locator)
         if wanted.hash != locators.EMPTY_HASH:
@@ -184,10 +206,14 @@ class BlockClient:
         path = f"/{locator}"
         if isinstance(self._transport, Receiving):
             with suppress(Unusual):
-                await self._transport.receive(path, headers=self._headers, sink=sink, timeout=_TIMEOUT)
+                await self._transport.receive(
+                    path, headers=self._headers, sink=sink, timeout=_TIMEOUT
+                )
                 return
         batch = bytearray()
-        async with self._transport.stream("GET", path, headers=self._headers, timeout=_TIMEOUT) as answer:
+        async with self._transport.stream(
+            "GET", path, headers=self._headers, timeout=_TIMEOUT
+        ) as answer:
             if answer.status >= 400:
                 whole = Response(answer.status, answer.headers, await answer.read())
                 raise error_of(whole, f"GET /{locator[:32]}")
@@ -207,14 +233,18 @@ class BlockClient:
         return str(stored)
 
     async def _exchange(self, method: str, path: str, body: bytes | bytearray) -> Response:
-        answer = await self._transport.request(method, path, headers=self._headers, body=body, timeout=_TIMEOUT)
+        answer = await self._transport.request(
+            method, path, headers=self._headers, body=body, timeout=_TIMEOUT
+        )
         if answer.status >= 400:
             raise error_of(answer, f"{method} {path[:33]}")
         return answer
 
 
 class BlockCache:
-    """The last few blocks that were read, for readers that come back to them; one fetch for equal wishes at a time."""
+    """The last few blocks that were read, for readers that come back to them; one fetch for equal
+    wishes at a time.
+    """
 
     def __init__(self, blocks: BlockClient, *, keep: int = 2) -> None:
         self._blocks = blocks
@@ -246,7 +276,9 @@ class BlockCache:
         key = locator[:32]
         fetch = self._fetches.get(key)
         if fetch is None:
-            fetch = self._fetches[key] = asyncio.create_task(self._blocks.get(locator), name=f"block {key}")
+            fetch = self._fetches[key] = asyncio.create_task(
+                self._blocks.get(locator), name=f"block {key}"
+            )
             for old in list(self._fetches)[: -self._keep]:
                 if self._fetches[old].done():
                     del self._fetches[old]
@@ -263,7 +295,8 @@ async def hash_block(data: bytes | bytearray) -> str:
 
 def _write_at(descriptor: int, view: memoryview, place: int) -> None:
     while view:
-        # The kernel takes memory for its cache by the piece: large pieces are seldom at hand, and dear to make.
+        # The kernel takes memory for its cache by the piece: large pieces are seldom at hand, and
+        # dear to make.
         written = os.pwrite(descriptor, view[:_WRITTEN], place)
         view, place = view[written:], place + written
 
@@ -282,7 +315,9 @@ def _md5_of_part(descriptor: int, start: int, length: int) -> str:
 
 
 async def hash_part(descriptor: int, start: int, length: int) -> str:
-    """The MD5 of a part of an open file, 32 hex digits. Raises Invalid when the file is shorter than that."""
+    """The MD5 of a part of an open file, 32 hex digits. Raises Invalid when the file is shorter
+    than that.
+    """
     return await asyncio.to_thread(_md5_of_part, descriptor, start, length)
 
 

@@ -1,8 +1,9 @@
-"""Files into collections and back (api-contract 6.5).
+"""Upload of files into collections and download (docs/spec/api, section Manifests).
 
-Writing: small files of a directory are packed together into blocks in the order in which they are added, large ones
-are cut into blocks of 64 MiB, and at most two blocks are on their way while the next is filled. The same files added
-in the same order give the same manifest. Data that is stored already is added by reference.
+Writing: small files of a directory are packed together into blocks in the order in which they are
+added, large ones are cut into blocks of 64 MiB, and at most two blocks are being sent while the
+next is filled. The same files added in the same order give the same manifest. Data that is stored
+already is added by reference.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from lading.client.blocks import BlockCache, BlockClient
-from lading.client.fileparts import Holes
-from lading.client.folders import SMALL, Folder
-from lading.client.landing import Landing
+from lading.client.file_parts import Holes
+from lading.client.safe_writer import Landing
+from lading.client.small_files import SMALL, Folder
 from lading.confined import Stop, Stopped, open_regular
-from lading.core import filetree
+from lading.core.data import filetree
+from lading.core.data.filetree import File, Node, Segment, Tree
+from lading.core.data.locator import MAX_BLOCK
+from lading.core.data.packing import SHARED
 from lading.core.errors import Corrupt, Invalid, TooLarge
-from lading.core.filetree import File, Node, Segment, Tree
-from lading.core.locator import MAX_BLOCK
-from lading.core.packing import SHARED
 from lading.threads import in_thread
 
 Progress = Callable[[int, int], None]
@@ -48,10 +49,10 @@ _EMPTY = File()
 
 
 class BlockSink(Protocol):
-    """Where a writer puts blocks, as `BlockClient`."""
+    """Storage of blocks for a writer; `BlockClient` implements it."""
 
     async def put(self, data: bytes | bytearray) -> str:
-        """Store a block; the locator that its manifest names it by."""
+        """Store a block; return its locator for the manifest."""
 
     async def put_part(self, descriptor: int, start: int, length: int, /) -> str:
         """Store a part of an open file; as `put`."""
@@ -68,15 +69,18 @@ class _Run(NamedTuple):
 
 
 class CollectionWriter:
-    """Gathers files and gives the manifest; `async with` gives up what is under way when it is left early.
+    """Collects files and makes the manifest; leaving `async with` early cancels running transfers.
 
-    `most`: bytes that may be added, 0 is any number; TooLarge is raised before more are read or stored. `pack`: the
-    largest block that small files are packed into; up to three times that is held in memory.
+    `most`: bytes that may be added, 0 is any number; TooLarge is raised before more are read or
+    stored. `pack`: the largest block that small files are packed into; up to three times that is
+    held in memory.
     """
 
     def __init__(self, blocks: BlockSink, *, pack: int = MAX_BLOCK, most: int = 0) -> None:
         self.size = 0
-        """Bytes of the files that were added, but for those by reference; of files that are being read, all of them."""
+        """Bytes of the files that were added, but for those by reference; of files that are being
+        read, all of them.
+        """
         self._most = most
         self._blocks = blocks
         self._pack, self._large = pack, pack // 2
@@ -96,7 +100,10 @@ class CollectionWriter:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for flight in self._flights:
             flight.cancel()
@@ -107,17 +114,26 @@ class CollectionWriter:
             os.close(descriptor)
 
     async def add_bytes(self, path: str, data: bytes | bytearray) -> None:
-        """Add a file with these bytes. Raises Invalid for a path that is none or was added before."""
+        """Add a file with these bytes. Raises Invalid for a path that is none or was added
+        before.
+        """
         self._claim(path)
         self._count(len(data))
         await self._add(path, data)
 
     async def add_file(
-        self, path: str, source: Path, *, cuts: Sequence[int] = (), progress: Callable[[int], None] | None = None
+        self,
+        path: str,
+        source: Path,
+        *,
+        cuts: Sequence[int] = (),
+        progress: Callable[[int], None] | None = None,
     ) -> None:
-        """Add a file from disk; `progress` is called with the bytes of each piece. Raises as `add_bytes`.
+        """Add a file from disk; `progress` is called with the bytes of each piece. Raises as
+        `add_bytes`.
 
-        Of a large file only little is in memory at any moment. A block begins at each of the offsets `cuts`.
+        Of a large file only little is in memory at any moment. A block begins at each of the
+        offsets `cuts`.
         """
         try:
             file = await asyncio.to_thread(source.open, "rb", 0)
@@ -127,9 +143,16 @@ class CollectionWriter:
             await self.add_open_file(path, file.fileno(), cuts=cuts, progress=progress)
 
     async def add_open_file(
-        self, path: str, descriptor: int, *, cuts: Sequence[int] = (), progress: Callable[[int], None] | None = None
+        self,
+        path: str,
+        descriptor: int,
+        *,
+        cuts: Sequence[int] = (),
+        progress: Callable[[int], None] | None = None,
     ) -> None:
-        """As `add_file`, from a descriptor that has not been read yet and stays open. Raises OSError too."""
+        """As `add_file`, from a descriptor that has not been read yet and stays open. Raises
+        OSError too.
+        """
         self._claim(path)
         found = os.fstat(descriptor)
         self._count(found.st_size)
@@ -139,7 +162,8 @@ class CollectionWriter:
         while True:
             data = await in_thread(_read_block, descriptor)
             if data:
-                # The end of a large file gets a block of its own, the same whatever stands beside the file.
+                # The end of a large file gets a block of its own, the same whatever stands beside
+                # the file.
                 await self._add(path, data, alone=bool(self._pieces[path]))
             if data and progress:
                 progress(len(data))
@@ -149,9 +173,10 @@ class CollectionWriter:
     async def add_folder(self, path: str, source: int, names: Sequence[str]) -> None:
         """Add regular files of a directory of the disk, by name, as those of the directory `path`.
 
-        `source` is the descriptor of the directory, which stays open: no link is followed, whatever others do with it.
-        As `add_file` for each, but much faster when they are many and small; that two have one path shows in `finish`.
-        Raises Invalid for a path or name that is none, OSError with its name for a file that cannot be read.
+        `source` is the descriptor of the directory, which stays open: no link is followed, whatever
+        others do with it. As `add_file` for each, but much faster when they are many and small;
+        that two have one path shows in `finish`. Raises Invalid for a path or name that is none,
+        OSError with its name for a file that cannot be read.
         """
         if path:
             filetree.check_path(path)
@@ -171,24 +196,31 @@ class CollectionWriter:
                     os.close(descriptor)
 
     async def _add_run(self, path: str, folder: Folder, source: int) -> bool:
-        """Add the small files that come next, as far as a block reaches. False when the next one is not small."""
+        """Add the small files that come next, as far as a block reaches. False when the next one is
+        not small.
+        """
         if len(self._buffer) + SMALL > self._pack:
             await self._flush()
         # The open block gets the next number: nothing else is launched before it is flushed.
         first, start, block = folder.position, len(self._buffer), len(self._locators)
         if len(folder.names) - first > _FEW:
             buffer, pack = self._buffer, self._pack
-            lengths = await in_thread(lambda stop, own: folder.read(own[0], buffer, pack, stop=stop), source)
+            lengths = await in_thread(
+                lambda stop, own: folder.read(own[0], buffer, pack, stop=stop), source
+            )
         else:
             # A thread takes longer to begin than a few files to read.
             lengths = folder.read(source, self._buffer, self._pack)
         if lengths:
             self._count(sum(lengths))
-            self._runs.append(_Run(path, folder.names[first : folder.position], lengths, block, start))
+            self._runs.append(
+                _Run(path, folder.names[first : folder.position], lengths, block, start)
+            )
         return bool(lengths)
 
     def add_tree(self, path: str, node: Node) -> None:
-        """Add files that are stored already, by reference; a directory is joined with what is there.
+        """Add files that are stored already, by reference; a directory is joined with what is
+        there.
 
         Raises Invalid for a path that is none, and for a file that was added before.
         """
@@ -199,11 +231,15 @@ class CollectionWriter:
             self._nodes[path] = node
 
     def add_directory(self, path: str) -> None:
-        """Add an empty directory, kept if nothing is added to it. Raises Invalid for a path that is none."""
+        """Add an empty directory, kept if nothing is added to it. Raises Invalid for a path that is
+        none.
+        """
         self._trees.append(filetree.place(Tree(), path, Tree()))
 
     async def finish(self) -> str:
-        """Store what is left; the normalised manifest text, signed. Raises Invalid when two paths clash."""
+        """Store the remaining blocks; return the signed, normalised manifest. Raises Invalid when
+        two paths clash.
+        """
         await self._settle()
         if self._is_large:
             # In the event loop nothing else would happen for seconds.
@@ -211,25 +247,29 @@ class CollectionWriter:
         return filetree.to_manifest(self._make_tree())
 
     async def finish_tree(self) -> Tree:
-        """As `finish`, but the tree."""
+        """Like `finish`, but returns the tree."""
         await self._settle()
         return await asyncio.to_thread(self._make_tree) if self._is_large else self._make_tree()
 
     async def _settle(self) -> None:
-        """Store what is left, and wait for all that is on its way."""
+        """Store the remaining blocks and wait for all transfers."""
         await self._flush()
         while self._flights:
             await self._flights.popleft()
 
     @property
     def _is_large(self) -> bool:
-        return len(self._pieces) + sum(len(run.names) for run in self._runs) > _MANY or bool(self._trees)
+        return len(self._pieces) + sum(len(run.names) for run in self._runs) > _MANY or bool(
+            self._trees
+        )
 
     def _make_tree(self) -> Tree:
         """The tree of what was added and stored. Raises Invalid."""
         nodes = dict(self._nodes)
         for path, pieces in self._pieces.items():
-            nodes[path] = File(tuple(Segment(self._locators[block], at, length) for block, at, length in pieces))
+            nodes[path] = File(
+                tuple(Segment(self._locators[block], at, length) for block, at, length in pieces)
+            )
         for path, entries in self._folders().items():
             if path in nodes:
                 raise Invalid(f"{path}: added as a file and as a directory")
@@ -287,7 +327,11 @@ class CollectionWriter:
             self._buffer += data
 
     async def _add_parts(
-        self, path: str, descriptor: int, parts: Iterable[tuple[int, int]], progress: Callable[[int], None] | None
+        self,
+        path: str,
+        descriptor: int,
+        parts: Iterable[tuple[int, int]],
+        progress: Callable[[int], None] | None,
     ) -> None:
         await self._flush()
         holes = Holes(descriptor)
@@ -328,7 +372,9 @@ class CollectionWriter:
         self._locators.append("")
         while len(self._flights) >= _IN_FLIGHT:
             await self._flights.popleft()
-        self._flights.append(asyncio.create_task(self._put(number, put), name=f"put block {number}"))
+        self._flights.append(
+            asyncio.create_task(self._put(number, put), name=f"put block {number}")
+        )
 
     async def _put(self, number: int, put: Callable[[], Awaitable[str]]) -> None:
         self._locators[number] = await put()
@@ -353,8 +399,9 @@ async def download(
 
     `landed` is told, in a thread, the paths of files when they are whole.
 
-    Files that are there are replaced, each at one moment. Nothing is written outside `target`: a symbolic link on
-    the way is refused. Raises Conflict where a link, or something of the other kind, is in the way.
+    Files that are there are replaced, each at one moment. Nothing is written outside `target`: a
+    symbolic link on the way is refused. Raises Conflict where a link, or something of the other
+    kind, is in the way.
     """
     landing = await asyncio.to_thread(Landing, target)
     try:
@@ -365,7 +412,9 @@ async def download(
         await asyncio.to_thread(landing.close)
 
 
-async def download_file(blocks: BlockClient, file: File, target: Path, *, progress: Progress | None = None) -> None:
+async def download_file(
+    blocks: BlockClient, file: File, target: Path, *, progress: Progress | None = None
+) -> None:
     """Write one file to `target`, whole or not at all. Raises as `download`."""
     landing = await asyncio.to_thread(Landing, target.parent)
     try:
@@ -418,8 +467,12 @@ def _nothing(_: Iterable[str]) -> None:
     """Nobody wants to know."""
 
 
-async def read_files(blocks: BlockClient, files: Sequence[File]) -> AsyncGenerator[tuple[int, bytes]]:
-    """The pieces of several files in order, each with the number of its file. Raises as `BlockClient.get`."""
+async def read_files(
+    blocks: BlockClient, files: Sequence[File]
+) -> AsyncGenerator[tuple[int, bytes]]:
+    """The pieces of several files in order, each with the number of its file. Raises as
+    `BlockClient.get`.
+    """
     wanted = [(number, segment) for number, file in enumerate(files) for segment in file.segments]
     following = _following([segment.locator for _, segment in wanted])
     cache = BlockCache(blocks)
@@ -431,7 +484,10 @@ async def read_files(blocks: BlockClient, files: Sequence[File]) -> AsyncGenerat
             data = await cache.get(segment.locator)
             piece = data[segment.offset : segment.offset + segment.length]
             if len(piece) != segment.length:
-                raise Corrupt(f"{segment.locator[:32]}: the file reaches beyond this block of {len(data)} bytes")
+                raise Corrupt(
+                    f"{segment.locator[:32]}: the file reaches beyond "
+                    f"this block of {len(data)} bytes"
+                )
             yield number, piece
     finally:
         await cache.close()

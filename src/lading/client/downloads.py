@@ -1,7 +1,9 @@
-"""Stored files onto a disk: what is there is not replaced unasked, what was written before is not fetched again.
+"""Resumable downloads: existing files are kept unless replacement is requested, complete files are
+not fetched again.
 
-The journal says which files were written whole, with their stamps: one that has not been touched since is as good as
-fetched. Every other file that is in the way is refused before the first is written, or replaced if that is wanted.
+The journal says which files were written whole, with their stamps: one that has not been touched
+since is as good as fetched. Every other file that is in the way is refused before the first is
+written, or replaced if that is wanted.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from pathlib import Path
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress, download
-from lading.client.journal import Journal
 from lading.client.listing import stamp_of
-from lading.core import filetree
+from lading.client.upload_journal import Journal
+from lading.core.data import filetree
+from lading.core.data.filetree import File, Tree
 from lading.core.errors import Conflict
-from lading.core.filetree import File, Tree
 
 
 async def fetch(
@@ -53,7 +55,7 @@ async def fetch(
 
 
 def _existing(target: Path, paths: Iterable[str]) -> dict[str, str]:
-    """What is at these paths, with its stamp; links are not followed."""
+    """The existing files at these paths, with their stamps; links are not followed."""
     found = {}
     for path in paths:
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -1,7 +1,8 @@
-"""Which server a command talks to: the environment, the settings file, then the server of this machine.
+"""Which server a command talks to: the environment, the settings file, then the server of this
+machine.
 
-The names are those of every Arvados client: ARVADOS_API_HOST, ARVADOS_API_TOKEN, ARVADOS_API_HOST_INSECURE. A token is
-only ever sent to the host that it was named with.
+The names are those of every Arvados client: ARVADOS_API_HOST, ARVADOS_API_TOKEN,
+ARVADOS_API_HOST_INSECURE. A token is only ever sent to the host that it was named with.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lading.client.borrowing import lent_beside
+from lading.client.fd_receiving import lent_beside
 from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid
 
@@ -35,16 +36,21 @@ class Server:
 
     def transport(self) -> HttpTransport:
         """A new transport to it; close it."""
-        return HttpTransport(f"https://{self.address}", verify=False if self.insecure else self.authorities or True)
+        return HttpTransport(
+            f"https://{self.address}", verify=False if self.insecure else self.authorities or True
+        )
 
 
 def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
-    """The server that `environ` names, else `~/.config/arvados/settings.conf`, else the one that keeps `data_dir`.
+    """The server that `environ` names, else `~/.config/arvados/settings.conf`, else the one that
+    keeps `data_dir`.
 
     Raises Invalid saying what to do when none is named or the token is missing.
     """
     home = Path(environ.get("HOME") or "/")
-    settings = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "arvados" / "settings.conf"
+    settings = (
+        Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "arvados" / "settings.conf"
+    )
     named = environ
     saved = _read(settings)
     if not named.get(_HOST):
@@ -52,7 +58,9 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
     host = named.get(_HOST, "")
     token = named.get(_TOKEN) or (saved.get(_TOKEN) if saved.get(_HOST) == host else None)
     if not host:
-        wanted = f"set {_HOST} and {_TOKEN}, as the file 'env' in its data directory does ('. DIR/env')"
+        wanted = (
+            f"set {_HOST} and {_TOKEN}, as the file 'env' in its data directory does ('. DIR/env')"
+        )
         raise Invalid(f"no server: start one with 'lading up', or {wanted}")
     if not token:
         raise Invalid(f"no token for {host}: set {_TOKEN} beside {_HOST}")
@@ -68,14 +76,17 @@ def find_server(environ: Mapping[str, str], data_dir: Path) -> Server:
 
 
 def find_lender(environ: Mapping[str, str], data_dir: Path, address: str) -> Path | None:
-    """Where the server at `address` lends its blocks (`client.borrowing`), if it is of this user and on this machine.
+    """Where the server at `address` lends its blocks (`client.fd_receiving`), if it is of this user
+    and on this machine.
 
-    Its data directory is the one that `LADING_DATA` names, which `lading up` writes beside the address and the token,
-    else `data_dir`; the server of another address is none of ours.
+    Its data directory is the one that `LADING_DATA` names, which `lading up` writes beside the
+    address and the token, else `data_dir`; the server of another address is none of ours.
     """
     data = Path(environ.get(_DATA) or data_dir)
     try:
-        if (data / "env").stat().st_uid not in (0, os.geteuid()) or _read(data / "env").get(_HOST) != address:
+        if (data / "env").stat().st_uid not in (0, os.geteuid()) or _read(data / "env").get(
+            _HOST
+        ) != address:
             return None
     except (OSError, Invalid):
         return None
@@ -89,7 +100,9 @@ def cache_directory(environ: Mapping[str, str]) -> Path:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """The assignments of a file: `NAME=value` lines, quoted and exported as in a shell; none when it is absent."""
+    """The assignments of a file: `NAME=value` lines, quoted and exported as in a shell; none when
+    it is absent.
+    """
     try:
         lines = path.read_text().splitlines()
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""Changes of records as they happen, over the websocket (api-contract 7).
+"""Events about changed records, received over the websocket (docs/spec/api, section Websocket).
 
-A connection can break at any moment and nothing says which changes were missed meanwhile, so that every new one begins
-with `Reconnected`: the consumer lists anew. A server that is silent for longer than its keep-alive allows is gone.
+A connection can break at any moment, and the events of the gap are lost. Each new connection
+therefore begins with `Reconnected`, after which the consumer lists the records again. A server that
+sends nothing for longer than its keep-alive period counts as unreachable.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _SILENCE = 150.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One change: `event_type` is create, update or delete; `properties` has old_attributes and new_attributes."""
+    """One change: `event_type` is create, update or delete; `properties` has old_attributes and
+    new_attributes.
+    """
 
     event_type: str
     object_uuid: str
@@ -54,15 +57,18 @@ async def events(
 ) -> AsyncGenerator[Event | Reconnected]:
     """Changes for ever; connects again with the pauses of `retry`, without end.
 
-    `kinds` are the records that count, such as `arvados#container`; a server that does not know this filter sends all.
+    `kinds` are the records that count, such as `arvados#container`; a server that does not know
+    this filter sends all.
 
-    Raises Unauthenticated or Forbidden when the token is refused, Invalid when the subscription is. End it with
-    `aclosing`.
+    Raises Unauthenticated or Forbidden when the token is refused, Invalid when the subscription is.
+    End it with `aclosing`.
     """
     policy, failures = retry or RetryPolicy(cap=5.0), 0
     while True:
         try:
-            async with api.transport.websocket("/websocket", headers=api.headers, timeout=_OPEN) as socket:
+            async with api.transport.websocket(
+                "/websocket", headers=api.headers, timeout=_OPEN
+            ) as socket:
                 await socket.send(_subscription(kinds))
                 async with aclosing(_listen(socket, silence)) as items:
                     async for item in items:

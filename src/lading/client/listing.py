@@ -1,8 +1,9 @@
-"""The files below some paths, in the order of a manifest: those of a directory, by name, before its directories.
+"""Listing of the files below paths, in manifest order: files of a directory by name, then its
+subdirectories.
 
-A million files are usual. What is known of them is kept in a temporary file and read in order, a thousand files at a
-time, so that a listing takes little memory however many files there are; but for the names of one directory, which are
-sorted in memory.
+A million files are usual. The listing is kept in a temporary file and read in order, a thousand
+files at a time, so that it needs little memory for any number of files. Only the names of one
+directory are sorted in memory.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import IO, NamedTuple, Self
 
 import msgspec
 
-from lading.core import filetree
+from lading.core.data import filetree
+from lading.core.data.packing import Folder
 from lading.core.errors import Full, Invalid
-from lading.core.packing import Folder
 
 _DEEPEST = 200
 _LONGEST = 300
@@ -35,7 +36,9 @@ _KINDS = (
 
 
 Stamp = tuple[int, int, int, int, int]
-"""Size, time of modification, time of change, inode and device of a file: while they stay, its content stays."""
+"""Size, time of modification, time of change, inode and device of a file: equal values mean equal
+content.
+"""
 
 
 class Found(NamedTuple):
@@ -51,7 +54,9 @@ class Found(NamedTuple):
 
 
 class _Part(msgspec.Struct, array_like=True):
-    """Some files of one directory; `source` is the directory on disk, or `sources` the path of each file."""
+    """Some files of one directory; `source` is the directory on disk, or `sources` the path of each
+    file.
+    """
 
     path: str
     source: bytes
@@ -74,7 +79,9 @@ _decode = msgspec.msgpack.Decoder(_Part).decode
 
 
 class Listing:
-    """The files that were found, numbered in order. `count` files have `size` bytes together. Close it."""
+    """The files that were found, numbered in order. `count` files have `size` bytes together. Close
+    it.
+    """
 
     def __init__(self) -> None:
         self.count = self.size = 0
@@ -89,16 +96,16 @@ class Listing:
         self.close()
 
     def close(self) -> None:
-        """Forget all files. Idempotent."""
+        """Delete the listing. Idempotent."""
         if self._file is not None:
             self._file.close()
 
     def folders(self) -> Iterator[Folder]:
-        """All files, and directories without any, as `core.packing` wants them."""
+        """All files, and directories without any, as `core.data.packing` wants them."""
         return (folder for _, folder in self.placed())
 
     def placed(self) -> Iterator[tuple[int, Folder]]:
-        """As `folders`, each with its place, from which `found` reads on."""
+        """As `small_files`, each with its place, from which `found` reads on."""
         hollow = 0
         for place, part in self._parts(0):
             while hollow < len(self._hollow) and self._hollow[hollow] < part.begin:
@@ -110,7 +117,9 @@ class Listing:
             )  # fmt: skip
 
     def found(self, place: int, first: int, end: int) -> Iterator[Found]:
-        """The files with the numbers from `first` up to but not `end`; the first of them is at that place."""
+        """The files with the numbers from `first` up to but not `end`; the first of them is at that
+        place.
+        """
         for _, part in self._parts(place):
             for index in range(max(0, first - part.first), min(len(part.names), end - part.first)):
                 yield part.found(index)
@@ -139,7 +148,9 @@ class Listing:
         self.size += sum(stamp[0] for stamp in part.stamps)
 
     def finish_directory(self, begin: int, before: int) -> None:
-        """All files of a directory were added, the first with the number `begin`, when there were `before` bytes."""
+        """All files of a directory were added, the first with the number `begin`, when there were
+        `before` bytes.
+        """
         if self.size == before and self.count > begin:
             self._hollow.append(begin)
 
@@ -154,16 +165,20 @@ class Listing:
 
 @dataclass(slots=True)
 class _Place:
-    """A directory of the collection: what is on disk for it, or the places below it that were named."""
+    """A directory of the collection: what is on disk for it, or the places below it that were
+    named.
+    """
 
     source: Path | None = None
     below: dict[str, _Place] = field(default_factory=dict)
 
 
 def list_sources(sources: Mapping[str, Path]) -> Listing:
-    """The files at and below the given paths, each at its place in the collection; links are followed. Close it.
+    """The files at and below the given paths, each at its place in the collection; links are
+    followed. Close it.
 
-    Raises Invalid naming what cannot be read or stored, is neither file nor directory, or is a loop of links; Full.
+    Raises Invalid naming what cannot be read or stored, is neither file nor directory, or is a loop
+    of links; Full.
     """
     listing = Listing()
     try:
@@ -197,19 +212,30 @@ class _List:
         self._listing = listing
 
     def add_root(self, place: _Place) -> None:
-        if place.source is not None and not place.below and not stat.S_ISDIR(_look(place.source).st_mode):
+        if (
+            place.source is not None
+            and not place.below
+            and not stat.S_ISDIR(_look(place.source).st_mode)
+        ):
             filetree.check_path("")
         self._add_place("", place)
 
     def _add_place(self, path: str, place: _Place) -> None:
         if place.source is not None:
             if place.below:
-                raise Invalid(f"{path or '.'}: another path is to be stored inside this one; store them one at a time")
+                raise Invalid(
+                    f"{path or '.'}: another path is to be stored inside this one; "
+                    "store them one at a time"
+                )
             self._add_directory(path, place.source, ())
             return
         files, folders = dict[str, Path](), dict[str, _Place]()
         for name, one in sorted(place.below.items()):
-            if one.source is not None and not one.below and not stat.S_ISDIR(_look(one.source).st_mode):
+            if (
+                one.source is not None
+                and not one.below
+                and not stat.S_ISDIR(_look(one.source).st_mode)
+            ):
                 files[name] = one.source
             else:
                 folders[name] = one
@@ -226,14 +252,21 @@ class _List:
                 for entry in entries:
                     (folders if _is_directory(entry) else files).append(entry.name)
         except NotADirectoryError:
-            raise Invalid(f"{_shown(source)}: was a directory a moment ago; put it again when it is at rest") from None
+            raise Invalid(
+                f"{_shown(source)}: was a directory a moment ago; put it again when it is at rest"
+            ) from None
         except OSError as error:
             raise Invalid(f"{_shown(source)}: cannot be read: {error.strerror}") from error
         this = (state.st_dev, state.st_ino)
         if this in above:
-            raise Invalid(f"{_shown(source)}: a symbolic link leads back to a directory above it; remove the link")
+            raise Invalid(
+                f"{_shown(source)}: a symbolic link leads back to a directory above it; "
+                "remove the link"
+            )
         if len(above) >= _DEEPEST:
-            raise Invalid(f"{_shown(source)}: more than {_DEEPEST} directories deep; store it in parts")
+            raise Invalid(
+                f"{_shown(source)}: more than {_DEEPEST} directories deep; store it in parts"
+            )
         files.sort()
         folders.sort()
         if files or (path and not folders):
@@ -245,21 +278,28 @@ class _List:
             self._add_directory(below, source / name, (*above, this))
 
     def _add_files(self, path: str, sources: list[str], names: list[str], *, named: bool) -> None:
-        """Add the files of a directory on disk, or those of a directory of the collection that were `named`."""
+        """Add the files of a directory on disk, or those of a directory of the collection that were
+        `named`.
+        """
         listing = self._listing
         if not names and named:
             return
         begin, before = listing.count, listing.size
         for start in range(0, len(names) or 1, _AT_ONCE):
             some = names[start : start + _AT_ONCE]
-            paths = sources[start : start + _AT_ONCE] if named else [f"{sources[0]}/{name}" for name in some]
+            paths = (
+                sources[start : start + _AT_ONCE]
+                if named
+                else [f"{sources[0]}/{name}" for name in some]
+            )
             stamps = [_stamp(one) for one in paths]
             filetree.check_names(some)
             listing.add(
                 _Part(
                     path=path, source=b"" if named else os.fsencode(sources[0]),
                     sources=[os.fsencode(one) for one in paths] if named else [],
-                    names=some, stamps=stamps, first=begin + start, begin=begin, end=begin + len(names),
+                    names=some, stamps=stamps, first=begin + start, begin=begin,
+                    end=begin + len(names),
                 )
             )  # fmt: skip
         listing.finish_directory(begin, before)
@@ -290,7 +330,10 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
 
 def _no_room(error: OSError) -> Full:
     where = tempfile.gettempdir()
-    return Full(f"{where}: the list of the files cannot be written: {error.strerror}; set TMPDIR to another directory")
+    return Full(
+        f"{where}: the list of the files cannot be written: {error.strerror}; "
+        "set TMPDIR to another directory"
+    )
 
 
 def _shown(source: Path | str) -> str:

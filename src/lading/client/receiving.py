@@ -1,7 +1,8 @@
-"""Answers taken in by the piece, for blocks: a connection, or TLS, writes into a few pieces of memory in turn.
+"""Fast receiving of blocks: a connection, or TLS, writes into a few reused buffers.
 
-What the HTTP library gives is copied five times on its way, in memory that is new each time. Only plain answers are
-taken so: 200 with a length. Anything else is `Unusual`, and is asked for again in the usual way.
+The HTTP library copies a body five times, each time into new memory. This module accepts only plain
+responses: 200 with a length. Other responses raise `Unusual`, and the caller repeats the request
+with the HTTP library.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
-from lading.core import httphead
 from lading.core.errors import Malformed
-from lading.core.httphead import Head
+from lading.core.protocols import http_head
+from lading.core.protocols.http_head import Head
 
 Sink = Callable[[memoryview], Awaitable[None]]
-"""Is given the body, piece after piece; the memory is used again when it returns."""
+"""Consumer of the body, called with each piece; the memory is reused after it returns."""
 _PIECE = 1 << 20
 _PIECES = 3
 _CONNECT_TIMEOUT = 20.0
@@ -28,7 +29,7 @@ _IDLE = 4.0
 
 
 class Unusual(Exception):
-    """Not an answer that can be taken in this way."""
+    """The response cannot be received in this way."""
 
 
 class Broken(Exception):
@@ -41,9 +42,11 @@ class Broken(Exception):
 
 @runtime_checkable
 class Receiving(Protocol):
-    """A transport that can do so."""
+    """A transport with fast receiving."""
 
-    async def receive(self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float) -> None:
+    async def receive(
+        self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
+    ) -> None:
         """GET; give the body to `sink`. `timeout` is for waiting for the next piece.
 
         Raises Unusual, Unavailable, and what `sink` raises.
@@ -53,7 +56,9 @@ class Receiving(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is for the Host header."""
+    """A server: a Unix socket, or host and port; with TLS unless `tls` is None. `name` is for the
+    Host header.
+    """
 
     name: str
     unix_socket: str = ""
@@ -63,30 +68,39 @@ class Address:
 
 
 class Receiver:
-    """Connections to one server, used again while they are fresh. Must be used within one event loop."""
+    """Connections to one server, used again while they are fresh. Must be used within one event
+    loop.
+    """
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._idle: list[tuple[float, _Connection]] = []
 
-    async def receive(self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float) -> None:
+    async def receive(
+        self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
+    ) -> None:
         """See Receiving. Raises Unusual, Broken, and what `sink` raises."""
-        head = Head(f"GET {path} HTTP/1.1", (("Host", self._address.name), *headers.items())).encode()
+        head = Head(
+            f"GET {path} HTTP/1.1", (("Host", self._address.name), *headers.items())
+        ).encode()
         while (connection := self._take_idle()) is not None:
             try:
                 return await self._exchange(connection, head, sink, timeout)
             except Broken:
-                # It was closed while it was idle; nothing else goes wrong before an answer has begun.
+                # It was closed while it was idle; nothing else goes wrong before an answer has
+                # begun.
                 if connection.has_begun:
                     raise
         return await self._exchange(await self._connect(timeout), head, sink, timeout)
 
     def close(self) -> None:
-        """Drop the connections that nobody uses."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop()[1].abort()
 
-    async def _exchange(self, connection: _Connection, head: bytes, sink: Sink, timeout: float) -> None:
+    async def _exchange(
+        self, connection: _Connection, head: bytes, sink: Sink, timeout: float
+    ) -> None:
         try:
             await connection.get(head, sink, timeout)
         except BaseException:
@@ -111,7 +125,11 @@ class Receiver:
             async with asyncio.timeout(min(timeout, _CONNECT_TIMEOUT)):
                 if address.unix_socket:
                     return (await loop.create_unix_connection(_Connection, address.unix_socket))[1]
-                return (await loop.create_connection(_Connection, address.host, address.port, ssl=address.tls))[1]
+                return (
+                    await loop.create_connection(
+                        _Connection, address.host, address.port, ssl=address.tls
+                    )
+                )[1]
         except OSError as error:
             raise Broken(error) from error
 
@@ -136,7 +154,7 @@ class _Connection(asyncio.BufferedProtocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether it can be asked once more."""
+        """Whether the connection can be reused."""
         return self._is_kept and self._transport is not None and not self._transport.is_closing()
 
     async def get(self, head: bytes, sink: Sink, timeout: float) -> None:
@@ -161,7 +179,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._is_asked, self._in_head = False, True
 
     async def _more(self, timeout: float) -> None:
-        """Return when there is something to do. Raises Unusual, Broken."""
+        """Wait for data or the end of the connection. Raises Unusual, Broken."""
         if self._fault is not None:
             raise self._fault
         self._wake.clear()
@@ -188,7 +206,11 @@ class _Connection(asyncio.BufferedProtocol):
             # The loop had begun to read when it was asked to pause.
             self._free.append(memoryview(bytearray(_PIECE)))
             self._next_piece()
-        end = len(self._piece) if self._in_head else min(len(self._piece), self._filled + self._missing)
+        end = (
+            len(self._piece)
+            if self._in_head
+            else min(len(self._piece), self._filled + self._missing)
+        )
         return self._piece[self._filled : max(end, self._filled + 1)]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -219,7 +241,11 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone."""
-        lost = exc if isinstance(exc, OSError) else ConnectionResetError("the connection ended before the answer")
+        lost = (
+            exc
+            if isinstance(exc, OSError)
+            else ConnectionResetError("the connection ended before the answer")
+        )
         self._fail(Broken(lost))
 
     def _fail(self, error: Exception) -> None:
@@ -234,23 +260,29 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _begin_body(self) -> bool:
         """Whether the head is complete; then what follows it is where a body begins."""
-        seen = bytes(self._piece[: min(self._filled, httphead.MOST)])
-        end = seen.find(httphead.END)
+        seen = bytes(self._piece[: min(self._filled, http_head.MOST)])
+        end = seen.find(http_head.END)
         if end < 0:
-            if len(seen) == httphead.MOST:
+            if len(seen) == http_head.MOST:
                 self._fail(Unusual("the head of the answer is too long"))
             return False
-        end += len(httphead.END)
+        end += len(http_head.END)
         try:
-            answer = httphead.parse_answer(seen[:end])
+            answer = http_head.parse_answer(seen[:end])
         except Malformed as error:
             self._fail(Unusual(error.message))
             return False
         text, early = answer.get("content-length"), self._filled - end
-        if answer.status != 200 or answer.get("content-encoding") or not (text.isascii() and text.isdigit()):
+        if (
+            answer.status != 200
+            or answer.get("content-encoding")
+            or not (text.isascii() and text.isdigit())
+        ):
             self._fail(Unusual(f"the answer is {answer.start}"))
             return False
-        self._is_kept = not answer.says("connection", "close") and answer.start.startswith("HTTP/1.1")
+        self._is_kept = not answer.says("connection", "close") and answer.start.startswith(
+            "HTTP/1.1"
+        )
         self._in_head, self._missing = False, int(text) - early
         self._piece[:early] = bytes(self._piece[end : self._filled])
         self._filled = early

@@ -1,7 +1,8 @@
-"""Trying again: what is worth it, how often, and how long to wait (api-contract 4.7).
+"""Retry policy of clients: retried failures, attempts and pauses (docs/spec/api, section Retrying).
 
-Only answers that say so (408, 423, 500, 502, 503, 504) and broken connections are tried again. The pause doubles from
-`base` to `cap`, shortened at random by up to half, so that many clients do not come back at the same moment.
+Only the statuses 408, 423, 500, 502, 503, 504 and broken connections are retried. The pause doubles
+from `base` to `cap` and is shortened at random by up to half, so that many clients do not call at
+the same moment.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """At most `attempts` tries, none begun later than `give_up_after` seconds after the first; pauses in seconds."""
+    """At most `attempts` tries, none begun later than `give_up_after` seconds after the first;
+    pauses in seconds.
+    """
 
     attempts: int = 10
     base: float = 0.05
@@ -48,7 +51,9 @@ class Retries:
     clock: Callable[[], float] = time.monotonic
 
     async def run(self, attempt: Callable[[], Awaitable[_Answer]]) -> _Answer:
-        """The first success of `attempt`; its last error when trying again is of no use or took too long."""
+        """The first success of `attempt`; its last error when trying again is of no use or took too
+        long.
+        """
         began, failures = self.clock(), 0
         while True:
             try:

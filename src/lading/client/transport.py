@@ -1,7 +1,7 @@
-"""The way to a server: one HTTP request in, one answer out. The only module that knows the HTTP library.
+"""Transport of HTTP requests to a server. The only module that uses the HTTP library.
 
-Everything that can go wrong on the way (no connection, a broken one, no answer in time) is `Unavailable`; an answer
-with an error status is an answer. One transport keeps one session with its pool of connections; close it.
+Failures of the connection (none, broken, timed out) raise `Unavailable`; a response with an error
+status is returned. One transport keeps one session with its pool of connections; close it.
 """
 
 from __future__ import annotations
@@ -20,26 +20,28 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from lading.client.fileparts import FilePart, shorter
+from lading.client.file_parts import FilePart, shorter
 from lading.client.receiving import Address, Broken, Receiver, Sink
-from lading.client.switching import trusting
 from lading.core.errors import Unavailable, from_status
+from lading.net.http_upgrade import trusting
 
 Body = bytes | bytearray | AsyncIterable[bytes | bytearray]
 DEFAULT_TIMEOUT = 300.0
 _CHUNK = 1 << 18
 _CONNECT_TIMEOUT = 20.0
 _CONNECTIONS = 100
-# Below the five seconds after which the servers drop idle connections, so that no request meets a closing one.
+# Below the five seconds after which the servers drop idle connections, so that no request meets a
+# closing one.
 _IDLE = 4.0
 _ADDED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-# The library warns about larger bodies in one piece: the loop would stand still while they are written.
+# The library warns about larger bodies in one piece: the loop would stand still while they are
+# written.
 _ONE_PIECE = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A whole answer; header names are in lower case."""
+    """A complete response; header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -48,14 +50,14 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class StreamedResponse:
-    """An answer whose body is still coming; valid inside the `async with` that gave it."""
+    """A response whose body is still being received; valid inside its `async with`."""
 
     status: int
     headers: Mapping[str, str]
     chunks: AsyncIterator[bytes]
 
     async def read(self) -> bytes:
-        """All that is left of the body."""
+        """The rest of the body."""
         return b"".join([chunk async for chunk in self.chunks])
 
 
@@ -66,11 +68,13 @@ class WebSocket(Protocol):
         """Send one message. Raises Unavailable when the connection is gone."""
 
     async def receive(self, timeout: float) -> str | None:
-        """The next message; None when the other side has closed. Raises Unavailable after `timeout` seconds."""
+        """The next message; None when the other side has closed. Raises Unavailable after `timeout`
+        seconds.
+        """
 
 
 class Transport(Protocol):
-    """How clients reach a server; paths start with `/` and carry their query, encoded."""
+    """Protocol of transports; paths start with `/` and include the encoded query."""
 
     async def request(
         self,
@@ -81,7 +85,9 @@ class Transport(Protocol):
         body: bytes | bytearray = b"",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> Response:
-        """One exchange with bodies that fit in memory; `timeout` is for all of it. Raises Unavailable."""
+        """One exchange with bodies that fit in memory; `timeout` is for all of it. Raises
+        Unavailable.
+        """
 
     def stream(
         self,
@@ -92,7 +98,9 @@ class Transport(Protocol):
         body: Body = b"",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> AbstractAsyncContextManager[StreamedResponse]:
-        """One exchange with bodies of any size; `timeout` is between two pieces. Raises Unavailable."""
+        """One exchange with bodies of any size; `timeout` is between two pieces. Raises
+        Unavailable.
+        """
 
     def websocket(
         self, path: str, *, headers: Mapping[str, str], timeout: float = DEFAULT_TIMEOUT
@@ -109,13 +117,18 @@ class Transport(Protocol):
 class HttpTransport:
     """HTTP/1.1 over TCP, TLS or a Unix socket, with connections that are used again.
 
-    `base_url` is `https://host:port` or `http://host:port`. With `unix_socket`, connections go to that path and
-    `base_url` only fills the Host header. `verify` is True (the machine's certificate authorities), False (none) or
-    the path of a PEM file. Must be used within one event loop; `async with` closes it.
+    `base_url` is `https://host:port` or `http://host:port`. With `unix_socket`, connections go to
+    that path and `base_url` only fills the Host header. `verify` is True (the machine's certificate
+    authorities), False (none) or the path of a PEM file. Must be used within one event loop; `async
+    with` closes it.
     """
 
     def __init__(
-        self, base_url: str = "http://localhost", *, unix_socket: Path | str | None = None, verify: bool | Path = True
+        self,
+        base_url: str = "http://localhost",
+        *,
+        unix_socket: Path | str | None = None,
+        verify: bool | Path = True,
     ) -> None:
         self._base = base_url.rstrip("/")
         self._unix_socket = None if unix_socket is None else str(unix_socket)
@@ -125,14 +138,17 @@ class HttpTransport:
 
     @property
     def address(self) -> str:
-        """Where this leads, for messages."""
+        """Address of the server, for messages."""
         return self._unix_socket or self._base
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         await self.close()
 
@@ -164,18 +180,24 @@ class HttpTransport:
         timeout: float = DEFAULT_TIMEOUT,
     ) -> AsyncGenerator[StreamedResponse]:
         """One exchange in pieces; see Transport."""
-        limits = aiohttp.ClientTimeout(total=None, connect=min(timeout, _CONNECT_TIMEOUT), sock_read=timeout)
+        limits = aiohttp.ClientTimeout(
+            total=None, connect=min(timeout, _CONNECT_TIMEOUT), sock_read=timeout
+        )
         try:
             answer = await self._send(method, path, headers, body, limits)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unavailable(error, timeout) from error
         try:
-            yield StreamedResponse(answer.status, _lowered(answer.headers), self._chunks(answer, timeout))
+            yield StreamedResponse(
+                answer.status, _lowered(answer.headers), self._chunks(answer, timeout)
+            )
         finally:
             # An unread body would block the connection for its next user.
             answer.close()
 
-    async def receive(self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float) -> None:
+    async def receive(
+        self, path: str, *, headers: Mapping[str, str], sink: Sink, timeout: float
+    ) -> None:
         """GET piece by piece; see Receiving."""
         if self._receiver is None:
             self._receiver = Receiver(self._receiver_address())
@@ -192,9 +214,13 @@ class HttpTransport:
         limits = aiohttp.ClientWSTimeout(ws_receive=None, ws_close=1.0)
         try:
             async with asyncio.timeout(timeout):
-                connection = await self._open().ws_connect(self._url(path), headers=headers, timeout=limits)
+                connection = await self._open().ws_connect(
+                    self._url(path), headers=headers, timeout=limits
+                )
         except aiohttp.WSServerHandshakeError as error:
-            raise from_status(error.status, f"{self.address}: the websocket was refused ({error.status})") from error
+            raise from_status(
+                error.status, f"{self.address}: the websocket was refused ({error.status})"
+            ) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise self._unavailable(error, timeout) from error
         try:
@@ -212,7 +238,12 @@ class HttpTransport:
             await session.close()
 
     async def _send(
-        self, method: str, path: str, headers: Mapping[str, str], body: Body, limits: aiohttp.ClientTimeout
+        self,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        body: Body,
+        limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         data: Body | _Sent | None = body
         if isinstance(body, FilePart) and body.length and self._unix_socket is not None:
@@ -222,7 +253,12 @@ class HttpTransport:
             if len(body) > _ONE_PIECE:
                 headers, data = {**headers, "Content-Length": str(len(body))}, _pieces(body)
         return await self._open().request(
-            method, self._url(path), headers=headers, data=data, timeout=limits, allow_redirects=False
+            method,
+            self._url(path),
+            headers=headers,
+            data=data,
+            timeout=limits,
+            allow_redirects=False,
         )
 
     def _open(self) -> aiohttp.ClientSession:
@@ -237,7 +273,9 @@ class HttpTransport:
 
     def _connector(self) -> aiohttp.BaseConnector:
         if self._unix_socket is not None:
-            return aiohttp.UnixConnector(self._unix_socket, limit=_CONNECTIONS, keepalive_timeout=_IDLE)
+            return aiohttp.UnixConnector(
+                self._unix_socket, limit=_CONNECTIONS, keepalive_timeout=_IDLE
+            )
         verify: bool | ssl.SSLContext = self._verify is True
         if isinstance(self._verify, Path):
             verify = ssl.create_default_context(cafile=str(self._verify))
@@ -248,7 +286,9 @@ class HttpTransport:
         if self._unix_socket is not None:
             return Address(name=url.authority, unix_socket=self._unix_socket)
         authorities = self._verify if isinstance(self._verify, Path) else None
-        tls = trusting(authorities, insecure=self._verify is False) if url.scheme == "https" else None
+        tls = (
+            trusting(authorities, insecure=self._verify is False) if url.scheme == "https" else None
+        )
         return Address(name=url.authority, host=url.host or "", port=url.port or 0, tls=tls)
 
     def _url(self, path: str) -> URL:
@@ -259,7 +299,9 @@ class HttpTransport:
             return Unavailable(f"{self.address}: no answer within {timeout:g} s")
         return Unavailable(f"{self.address}: cannot be reached: {_reason(error)}")
 
-    async def _chunks(self, answer: aiohttp.ClientResponse, timeout: float) -> AsyncGenerator[bytes]:
+    async def _chunks(
+        self, answer: aiohttp.ClientResponse, timeout: float
+    ) -> AsyncGenerator[bytes]:
         try:
             async for chunk in answer.content.iter_chunked(_CHUNK):
                 yield chunk
@@ -276,7 +318,9 @@ class _AiohttpWebSocket:
         try:
             await self._connection.send_str(text)
         except (aiohttp.ClientError, OSError) as error:
-            raise Unavailable(f"{self._address}: the connection is gone: {_reason(error)}") from error
+            raise Unavailable(
+                f"{self._address}: the connection is gone: {_reason(error)}"
+            ) from error
 
     async def receive(self, timeout: float) -> str | None:
         try:
@@ -284,13 +328,18 @@ class _AiohttpWebSocket:
         except TimeoutError as error:
             raise Unavailable(f"{self._address}: nothing heard for {timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            # The library answers pings here: after a pause of this machine, over a connection that is gone.
-            raise Unavailable(f"{self._address}: the connection is gone: {_reason(error)}") from error
+            # The library answers pings here: after a pause of this machine, over a connection that
+            # is gone.
+            raise Unavailable(
+                f"{self._address}: the connection is gone: {_reason(error)}"
+            ) from error
         return str(message.data) if message.type is aiohttp.WSMsgType.TEXT else None
 
 
 class _Sent(aiohttp.Payload):
-    """A part of a file that the kernel moves from its cache to a socket of this machine: nothing is copied here."""
+    """A part of a file that the kernel moves from its cache to a socket of this machine: nothing is
+    copied here.
+    """
 
     def __init__(self, part: FilePart) -> None:
         super().__init__(part)
@@ -309,9 +358,12 @@ class _Sent(aiohttp.Payload):
             raise ConnectionResetError("the connection is gone")
         with os.fdopen(os.dup(part.descriptor), "rb", 0) as file:
             try:
-                sent = await asyncio.get_running_loop().sendfile(transport, file, part.start, part.length)
+                sent = await asyncio.get_running_loop().sendfile(
+                    transport, file, part.start, part.length
+                )
             except BrokenPipeError:
-                # The server has said why, and hung up; its answer is still to be read.
+                # The server has responded and closed the connection; its response can still be
+                # read.
                 return
         if sent < part.length:
             raise shorter(part.start + sent)
@@ -336,8 +388,11 @@ def _lowered(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(
+        error, aiohttp.ClientSSLError
+    ):
         number = error.os_error.errno or 0
-        # Names have numbers of their own, which are negative; aiohttp and asyncio wrap the others in words of theirs.
+        # Names have numbers of their own, which are negative; aiohttp and asyncio wrap the others
+        # in words of theirs.
         return os.strerror(number) if number > 0 else error.os_error.strerror or str(error)
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,10 +1,12 @@
-"""Files on disk into the store: hashed first, so that only what is not stored is sent, and able to go on where it was.
+"""Resumable uploads: files are hashed first, and only missing blocks are sent.
 
-The blocks are planned from names and sizes alone (`core.packing`). Each block is hashed once; what the journal knows of
-files that have not changed (size, times and inode) is not read again, and what the store has acknowledged for this
-token is not sent again. A file that changes while it is read is refused: what was stored would be no state it ever had.
+The blocks are planned from names and sizes alone (`core.data.packing`). Each block is hashed once;
+what the journal knows of files that have not changed (size, times and inode) is not read again, and
+what the store has acknowledged for this token is not sent again. A file that changes while it is
+read is refused: the stored content would be a state that the file never had.
 
-Nothing is kept in memory for each file, but for each block; of the bytes of files at most `_ROOM` at any moment.
+Nothing is kept in memory for each file, but for each block; of the bytes of files at most `_ROOM`
+at any moment.
 """
 
 from __future__ import annotations
@@ -15,7 +17,15 @@ import os
 import time
 from array import array
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -23,31 +33,34 @@ from typing import Self
 
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
-from lading.client.journal import Journal
 from lading.client.listing import Found, Listing, list_sources, stamp_of
-from lading.core import locator as locators
-from lading.core import packing
+from lading.client.upload_journal import Journal
+from lading.core.data import locator as locators
+from lading.core.data import packing
+from lading.core.data.locator import MAX_BLOCK
+from lading.core.data.manifest import Digest
+from lading.core.data.packing import Block
 from lading.core.errors import Invalid, Malformed
-from lading.core.locator import MAX_BLOCK
-from lading.core.manifest import Digest
-from lading.core.packing import Block
 
 _AT_ONCE = 2
 _PIECE = 1 << 20
-# Packed blocks that are kept in memory between hashing and sending, so that small files are read once.
+# Packed blocks that are kept in memory between hashing and sending, so that small files are read
+# once.
 _KEPT = MAX_BLOCK
 _ROOM = 2 * MAX_BLOCK
-# A file that was written this short before it was read may be written again without a change of its times.
+# A file that was written this short before it was read may be written again without a change of its
+# times.
 _YOUNG = 100_000_000
 # A signature must last until the collection is made.
 _MARGIN = 900
 
 
 class Upload:
-    """One upload of files and directories, each at its path; "" is the root. Symbolic links are followed.
+    """One upload of files and directories, each at its path; "" is the root. Symbolic links are
+    followed.
 
-    `look`, `hash`, then `send` if the content is not stored; use it as a context. Raises Invalid naming what cannot be
-    read, is neither file nor directory, or changes meanwhile.
+    `look`, `hash`, then `send` if the content is not stored; use it as a context. Raises Invalid
+    naming what cannot be read, is neither file nor directory, or changes meanwhile.
     """
 
     def __init__(
@@ -74,25 +87,30 @@ class Upload:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._kept.clear()
         self._listing.close()
 
     @property
     def keys(self) -> Sequence[str]:
-        """What the journal calls the blocks of this upload."""
+        """Keys of the blocks of this upload in the journal."""
         return self._keys
 
     async def look(self) -> None:
-        """List the files, and plan their blocks. Raises Full when there is no room for the list on disk."""
+        """List the files, and plan their blocks. Raises Full when there is no room for the list on
+        disk.
+        """
         self._listing.close()
         self._listing = await asyncio.to_thread(list_sources, self._sources)
         await asyncio.to_thread(self._plan)
         self._hashes = [self._journal.blocks.get(key, "") for key in self._keys]
 
     async def hash(self, *, progress: Progress | None = None) -> str:
-        """Hash what is not known; the portable data hash that the collection will have."""
+        """Hash the blocks without a known hash; return the portable data hash of the collection."""
         advance, kept = self._advance(progress), 0
 
         async def work(number: int) -> None:
@@ -110,16 +128,24 @@ class Upload:
         return await asyncio.to_thread(self._portable_data_hash)
 
     async def send(
-        self, blocks: BlockClient, *, stored: Mapping[str, str] | None = None, progress: Progress | None = None
+        self,
+        blocks: BlockClient,
+        *,
+        stored: Mapping[str, str] | None = None,
+        progress: Progress | None = None,
     ) -> Iterator[str]:
-        """Store what the store is not known to have; the manifest, signed, in pieces.
+        """Send the blocks that the store is not known to have; return the signed manifest, in
+        pieces.
 
-        `stored`: locators, signed for this token, by hash and size. Raises as `BlockClient.put` too.
+        `stored`: locators, signed for this token, by hash and size. Raises as `BlockClient.put`
+        too.
         """
         advance = self._advance(progress)
         have = {**self._journal.locators, **(stored or {})}
         until = self._clock() // 1_000_000_000 + _MARGIN
-        have = {block: locator for block, locator in have.items() if locators.expiry_of(locator) > until}
+        have = {
+            block: locator for block, locator in have.items() if locators.expiry_of(locator) > until
+        }
 
         async def work(number: int) -> None:
             block = self._hashes[number]
@@ -133,7 +159,9 @@ class Upload:
         return self._manifest([have[block] for block in self._hashes])
 
     def _plan(self) -> None:
-        """Plan the blocks, find out where in the listing each begins, and name each for the journal."""
+        """Plan the blocks, find out where in the listing each begins, and name each for the
+        journal.
+        """
         firsts, places = array("q"), array("q")
 
         def files() -> Iterator[tuple[str, int]]:
@@ -173,7 +201,9 @@ class Upload:
         return advance
 
     def _files(self, number: int) -> Iterator[tuple[Found, int, int]]:
-        """The files of a block that have bytes in it, each with where those begin and how many they are."""
+        """The files of a block that have bytes in it, each with where those begin and how many they
+        are.
+        """
         block = self._blocks[number]
         for found in self._listing.found(self._places[number], block.first, block.end):
             if block.is_packed and found.size:
@@ -211,7 +241,7 @@ class Upload:
             async with self._room.taken(len(data)):
                 locator = await blocks.put(data)
         else:
-            # What is still kept is in memory too.
+            # Packed blocks that wait for sending are in memory too.
             kept = sum(map(len, self._kept.values()))
             async with self._room.taken(self._blocks[number].length, beside=kept):
                 locator = await blocks.put(await asyncio.to_thread(self._gather, number))
@@ -240,7 +270,7 @@ class Upload:
 
 
 class _Room:
-    """Bytes that may be in memory together; who wants more waits."""
+    """Limit of bytes in memory; requests beyond it wait."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -249,9 +279,13 @@ class _Room:
 
     @asynccontextmanager
     async def taken(self, size: int, *, beside: int = 0) -> AsyncGenerator[None]:
-        """Room for so many bytes, while inside; `beside`: bytes that are in memory besides. Alone all is allowed."""
+        """Room for so many bytes, while inside; `beside`: bytes that are in memory besides. Alone
+        all is allowed.
+        """
         async with self._changed:
-            await self._changed.wait_for(lambda: not self._used or self._used + size + beside <= self._size)
+            await self._changed.wait_for(
+                lambda: not self._used or self._used + size + beside <= self._size
+            )
             self._used += size
         try:
             yield
@@ -288,7 +322,10 @@ def _open(found: Found) -> int:
 
 
 def _changed(path: str) -> Invalid:
-    return Invalid(f"{path}: changed while it was read; when it is at rest, put it again: what is stored is kept")
+    return Invalid(
+        f"{path}: changed while it was read; "
+        "when it is at rest, put it again: what is stored is kept"
+    )
 
 
 async def _each(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:

@@ -1,11 +1,13 @@
-"""Where two JSON values differ, place by place, named as people write it: `mounts./in.uuid`, `command[3]`."""
+"""Where two JSON values differ, place by place, named as people write it: `mounts./in.uuid`,
+`command[3]`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lading.core.jsonvalue import Json, canonical, same
+from lading.core.json_values import Json, canonical, same
 
 _LONGEST = 60
 
@@ -19,7 +21,9 @@ class FieldDifference:
     theirs: Json
 
     def __str__(self) -> str:
-        return f"{self.field} differs ({_brief(self.ours)} is asked for, it has {_brief(self.theirs)})"
+        return (
+            f"{self.field} differs ({_brief(self.ours)} is asked for, it has {_brief(self.theirs)})"
+        )
 
 
 def differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]:
@@ -34,14 +38,22 @@ def differing(field: str, ours: Json, theirs: Json) -> Iterator[FieldDifference]
         shared = min(len(ours), len(theirs))
         for position in range(shared):
             yield from differing(f"{field}[{position}]", ours[position], theirs[position])
-        yield from (FieldDifference(f"{field}[{shared + n}]", one, None) for n, one in enumerate(ours[shared:]))
-        yield from (FieldDifference(f"{field}[{shared + n}]", None, one) for n, one in enumerate(theirs[shared:]))
+        yield from (
+            FieldDifference(f"{field}[{shared + n}]", one, None)
+            for n, one in enumerate(ours[shared:])
+        )
+        yield from (
+            FieldDifference(f"{field}[{shared + n}]", None, one)
+            for n, one in enumerate(theirs[shared:])
+        )
     elif not same(ours, theirs):
         yield _veiled(FieldDifference(field, ours, theirs))
 
 
 def _veiled(difference: FieldDifference) -> FieldDifference:
-    """The difference without what is secret: that secrets differ may be told, what they are may not."""
+    """The difference without what is secret: that secrets differ may be told, what they are may
+    not.
+    """
     if difference.field != "secret_mounts_md5":
         return difference
     return FieldDifference("secret_mounts", "(secret)", "(another secret)")

@@ -76,11 +76,12 @@ def make_uuid(cluster: str, infix: str, entropy: bytes) -> str:
 
 
 def make_ordered_uuid(cluster: str, infix: str, entropy: bytes, *, milliseconds: int) -> str:
-    """A uuid from at least 5 random bytes that sorts after those made 2 ms before (`milliseconds` since 1970).
+    """A uuid from at least 5 random bytes that sorts after those made 2 ms before (`milliseconds`
+    since 1970).
 
-    Records of one time then lie side by side in every index of a database: a new one goes to pages that are in memory
-    and are written anyway, however many there are. 178 years pass before the first eight characters begin again; the
-    other seven are random.
+    Records of one time then lie side by side in every index of a database: a new one goes to pages
+    that are in memory and are written anyway, however many there are. 178 years pass before the
+    first eight characters begin again; the other seven are random.
     """
     number, first = divmod(int.from_bytes(entropy, "big"), len(_PAIRS))
     number, second = divmod(number, len(_PAIRS))

@@ -1,6 +1,7 @@
 """The configured facts that decisions on records depend on, as one value.
 
-`core` cannot read the configuration; the server makes one `Policy` of it at start (`Containers.*`, `StorageClasses`).
+`core` cannot read the configuration; the server makes one `Policy` of it at start (`Containers.*`,
+`StorageClasses`).
 """
 
 from __future__ import annotations
@@ -24,17 +25,20 @@ RETRY_LIMITS: Mapping[Failure, int] = MappingProxyType(
         Failure.INFRASTRUCTURE: NO_LIMIT,
     }
 )
-"""Retries that a failure of each class allows. `container_count_max` of the request is the limit above all."""
+"""Retries that a failure of each class allows. `container_count_max` of the request is the limit
+above all.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """What the configuration says about requests and containers.
 
-    `spot_attempts`: preemptible machines that a request may lose before it gets others, 0 any number.
-    `storage_classes` are the configured names, `default_storage_classes` those marked Default. `preemptible` tells
-    whether an instance type is preemptible, `always_preemptible` whether containers that a container asks for run on
-    such ones whatever their requests say. `image_formats` is Containers.SupportedDockerImageFormats.
+    `spot_attempts`: preemptible machines that a request may lose before it gets others, 0 any
+    number. `storage_classes` are the configured names, `default_storage_classes` those marked
+    Default. `preemptible` tells whether an instance type is preemptible, `always_preemptible`
+    whether containers that a container asks for run on such ones whatever their requests say.
+    `image_formats` is Containers.SupportedDockerImageFormats.
     """
 
     max_dispatch_attempts: int = 10

@@ -1,7 +1,7 @@
 """Memory shared by holders who ask for more of it as they go on: who may have how much, and when.
 
-Somebody who has a part and waits for more must not wait for ever. So more is granted only as long as
-all can finish one after the other, the one that lacks least first (the banker's algorithm).
+Somebody who has a part and waits for more must not wait for ever. So more is granted only as long
+as all can finish one after the other, the one that lacks least first (the banker's algorithm).
 Source: E. W. Dijkstra, EWD 108.
 """
 
@@ -76,7 +76,8 @@ class Pool:
 
 
 class Pace:
-    """Whether bytes come, or are taken, quickly enough: `rate` bytes a second within each `window` seconds.
+    """Whether bytes come, or are taken, quickly enough: `rate` bytes a second within each `window`
+    seconds.
 
     Only the time counts in which the other side is waited for. A rate of 0 is never too slow.
     """

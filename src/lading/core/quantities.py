@@ -18,7 +18,9 @@ def parse_size(text: str | int) -> int:
         return text
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise Invalid(f"not a size: {text!r}; write a number of bytes, or for example 512MiB or 2GB")
+        raise Invalid(
+            f"not a size: {text!r}; write a number of bytes, or for example 512MiB or 2GB"
+        )
     return int(float(match[1]) * _UNITS.get(match[2] or "", 1))
 
 

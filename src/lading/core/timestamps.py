@@ -1,4 +1,5 @@
-"""Timestamps as the API shows them: RFC 3339, UTC, nine fractional digits (docs/spec/api, section Records).
+"""Timestamps as the API shows them: RFC 3339, UTC, nine fractional digits (docs/spec/api, section
+Records).
 
 The same text is stored, so that comparing texts compares times.
 """
@@ -51,7 +52,9 @@ def parse_time(text: str) -> datetime:
 
 
 def later(moment: str, seconds: float) -> str:
-    """The timestamp so many seconds after another one; the last of all years is as late as it gets."""
+    """The timestamp so many seconds after another one; the last of all years is as late as it
+    gets.
+    """
     try:
         return format_time(parse_time(moment) + timedelta(seconds=seconds))
     except OverflowError:

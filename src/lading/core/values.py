@@ -1,7 +1,8 @@
 """Checks of single attributes: is the JSON value of the right type and within its bounds?
 
-Each check takes the attribute's name and a value that is not null, and returns the value to store (numbers that came
-as text become numbers). Faults raise Invalid, which names the attribute the way clients know it: "Output ttl ...".
+Each check takes the attribute's name and a value that is not null, and returns the value to store
+(numbers that came as text become numbers). Faults raise Invalid, which names the attribute the way
+clients know it: "Output ttl ...".
 """
 
 from __future__ import annotations
@@ -11,12 +12,20 @@ from typing import TypeAlias
 
 from lading.core.errors import Failure, Invalid
 from lading.core.ids import is_pdh
-from lading.core.jsonvalue import Json, JsonObject, integer
+from lading.core.json_values import Json, JsonObject, integer
 from lading.core.timestamps import format_time, parse_time
 
 Check: TypeAlias = Callable[[str, Json], Json]
 
-STATUS_TEXTS = ("error", "errorDetail", "warning", "warningDetail", "activity", "preemptionNotice", "failure")
+STATUS_TEXTS = (
+    "error",
+    "errorDetail",
+    "warning",
+    "warningDetail",
+    "activity",
+    "preemptionNotice",
+    "failure",
+)
 """Keys of `runtime_status` that must be strings (docs/spec/api, section Containers)."""
 
 
@@ -96,7 +105,9 @@ def strings(name: str, value: Json) -> Json:
         raise Invalid(f"{humanised(name)} must be an array of strings")
     for position, item in enumerate(value):
         if not isinstance(item, str):
-            raise Invalid(f"{humanised(name)} must be an array of strings: element {position} is not a string")
+            raise Invalid(
+                f"{humanised(name)} must be an array of strings: element {position} is not a string"
+            )
     return value
 
 
@@ -113,13 +124,18 @@ def moment(name: str, value: Json) -> Json:
     try:
         return format_time(parse_time(str(text(name, value))))
     except (ValueError, OverflowError):
-        raise Invalid(f"{humanised(name)} must be a timestamp such as 2026-01-02T03:04:05Z") from None
+        raise Invalid(
+            f"{humanised(name)} must be a timestamp such as 2026-01-02T03:04:05Z"
+        ) from None
 
 
 def pdh(name: str, value: Json) -> Json:
     """A portable data hash."""
     if not isinstance(value, str) or not is_pdh(value):
-        raise Invalid(f"{humanised(name)} must be a portable data hash such as d41d8cd98f00b204e9800998ecf8427e+0")
+        raise Invalid(
+            f"{humanised(name)} must be a portable data hash such as "
+            "d41d8cd98f00b204e9800998ecf8427e+0"
+        )
     return value
 
 
@@ -138,9 +154,13 @@ def environment(name: str, value: Json) -> Json:
     """Environment variables (docs/spec/api, section Container requests)."""
     for key, item in as_object(name, value).items():
         if not key or "\0" in key or "=" in key:
-            raise Invalid(f"{humanised(name)} [{key!r}]: a name cannot be empty nor contain NUL or '='")
+            raise Invalid(
+                f"{humanised(name)} [{key!r}]: a name cannot be empty nor contain NUL or '='"
+            )
         if not isinstance(item, str):
-            raise Invalid(f"{humanised(name)} [{printable(key)}]: incompatible value type: string required")
+            raise Invalid(
+                f"{humanised(name)} [{printable(key)}]: incompatible value type: string required"
+            )
         if "\0" in item:
             raise Invalid(f"{humanised(name)} [{printable(key)}]: a value cannot contain NUL")
     return value

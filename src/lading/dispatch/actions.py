@@ -1,12 +1,15 @@
 """The acts of a dispatcher, each on one container, each complete in itself.
 
-An act either succeeds or raises an error of `lading.core.errors`; what a failure means is decided at the next step,
-from the record read again. Losing a compare-and-set (another dispatcher, a cancelled request) is normal.
+An act either succeeds or raises an error of `lading.core.errors`; what a failure means is decided
+at the next step, from the record read again. Losing a compare-and-set (another dispatcher, a
+cancelled request) is normal.
 
-Every decision that users should be able to read later goes into the diary (docs/spec/dispatch, section Reports).
+Every decision that users should be able to read later goes into the diary (docs/spec/dispatch,
+section Reports).
 
-A record is given back or cancelled only after the fleet has been asked to clear away whatever there may be of it: a
-fleet refuses that for a living supervisor, also for one that it did not know of, and then the record stays as it is.
+A record is given back or cancelled only after the fleet has been asked to clear away whatever there
+may be of it: a fleet refuses that for a living supervisor, also for one that it did not know of,
+and then the record stays as it is.
 """
 
 from __future__ import annotations
@@ -16,10 +19,10 @@ from collections.abc import Mapping
 from signal import Signals
 
 from lading.client.api import ApiClient
-from lading.core.decisions import Decision
+from lading.core.containers.decisions import Decision
 from lading.core.errors import Conflict, ExecutionError, Failure, LadingError, RequestError
 from lading.core.timestamps import format_time
-from lading.dispatch.diary import Diary
+from lading.dispatch.decision_log import Diary
 from lading.dispatch.fleet import Assignment, Fleet, Order, Process, Spending
 from lading.dispatch.queue import Queue
 from lading.telemetry import event
@@ -52,11 +55,12 @@ class Actions:
         amounts: Mapping[str, int] | None = None,
         waited: str = "",
     ) -> None:
-        """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with `others` beside it.
+        """Lock, giving it these amounts if they are named, then start a supervisor, of a gang with
+        `others` beside it.
 
-        `waited` says what it waited for (`core.waits`).
-        Raises LockLost, Unavailable when the lock's outcome is not known or no process could be started now,
-        ExecutionError or Conflict when the fleet refuses this container.
+        `waited` says what it waited for (`core.scheduling.wait_history`).
+        Raises LockLost, Unavailable when the lock's outcome is not known or no process could be
+        started now, ExecutionError or Conflict when the fleet refuses this container.
         """
         where = ", ".join(dict.fromkeys((worker, *others)))
         after = f"; it {waited}" if waited else ""
@@ -72,19 +76,30 @@ class Actions:
             raise LockLost(f"Not started: {error}") from error
         token = answer.get("supervisor_token")
         if not token:
-            raise ExecutionError("The server gave no supervisor token with the lock; is it older than this dispatcher?")
+            raise ExecutionError(
+                "The server gave no supervisor token with the lock;"
+                " is it older than this dispatcher?"
+            )
         try:
             record = self._queue.get(uuid)
             order = record.order if record is not None else Order()
             known = answer.get("known") or {}
-            told = Assignment(uuid=uuid, worker=worker, token=str(token), order=order, known=known, others=others)
+            told = Assignment(
+                uuid=uuid, worker=worker, token=str(token), order=order, known=known, others=others
+            )
             await self._fleet.start(told)
         except LadingError as error:
-            self._diary.note(uuid, Decision.NOT_DISPATCHED, f"Could not be started on {worker}: {error}")
+            self._diary.note(
+                uuid, Decision.NOT_DISPATCHED, f"Could not be started on {worker}: {error}"
+            )
             raise
         event(_logger, "container started", container=uuid, worker=worker)
         process = self._fleet.view().processes.get(uuid)
-        where = process.note if process is not None and process.note else f"Its supervisor was started on {worker}."
+        where = (
+            process.note
+            if process is not None and process.note
+            else f"Its supervisor was started on {worker}."
+        )
         self._diary.note(uuid, Decision.DISPATCHED, where)
 
     async def admit(self, uuid: str) -> None:
@@ -97,7 +112,9 @@ class Actions:
         await self._fleet.signal(uuid, number)
 
     async def clean(self, uuid: str) -> None:
-        """Clear away what a dead process left. Raises Unavailable, Conflict when it lives after all."""
+        """Clear away what a dead process left. Raises Unavailable, Conflict when it lives after
+        all.
+        """
         process = self._fleet.view().processes.get(uuid)
         if process is not None:
             self._fates[uuid] = process
@@ -120,7 +137,11 @@ class Actions:
         """End the record of a running container whose process is gone."""
         await self._fleet.clean(uuid)
         process = self._fates.get(uuid)
-        spent = await self._spent(uuid, process.spending) if process is not None and process.spending else {}
+        spent = (
+            await self._spent(uuid, process.spending)
+            if process is not None and process.spending
+            else {}
+        )
         decision, fate, failure = self._fate(uuid)
         status = {"error": _CRASHED, "errorDetail": fate, "failure": failure.value}
         changes = {"state": "Cancelled", "runtime_status": status, **spent}
@@ -132,13 +153,17 @@ class Actions:
     async def refuse(self, uuid: str, *, why: str) -> None:
         """End the record of a waiting container that no dispatcher can ever run."""
         status = {"error": why, "failure": Failure.USER.value}
-        answer = await self._client.update("containers", uuid, {"state": "Cancelled", "runtime_status": status})
+        answer = await self._client.update(
+            "containers", uuid, {"state": "Cancelled", "runtime_status": status}
+        )
         self._queue.answer(answer)
         event(_logger, "container refused", container=uuid, why=why)
         self._diary.note(uuid, Decision.NOT_RUN, f"Cancelled: {why}")
 
     async def _spent(self, uuid: str, spending: Spending) -> dict[str, object]:
-        """When a container ended with its machine, and what it has cost by then: at least what is recorded."""
+        """When a container ended with its machine, and what it has cost by then: at least what is
+        recorded.
+        """
         record = await self._client.get("containers", uuid, select=("uuid", "started_at", "cost"))
         if not record.get("started_at"):
             return {}

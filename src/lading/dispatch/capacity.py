@@ -1,7 +1,8 @@
-"""What this machine offers to containers: what the configuration says, else the machine within its own cgroup.
+"""What this machine offers to containers: what the configuration says, else the machine within its
+own cgroup.
 
-The dispatcher may itself run in a container or a slice. The smallest limit on the way from its own cgroup to the root
-counts, in either cgroup version; on a hybrid machine both are read (lab 1).
+The dispatcher may itself run in a container or a slice. The smallest limit on the way from its own
+cgroup to the root counts, in either cgroup version; on a hybrid machine both are read (lab 1).
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from lading.core import gpus
-from lading.core.instances import NO_GPU, Gpu
-from lading.core.sizing import UNLIMITED, Resources
+from lading.core.resources import UNLIMITED, Resources
+from lading.core.scheduling import gpus
+from lading.core.scheduling.instance_types import NO_GPU, Gpu
 
 _ROOT = Path("/")
 # Version 1 writes "no limit" as a number near 2**63.
@@ -22,12 +23,19 @@ _NO_LIMIT = 1 << 60
 
 
 def measure(
-    *, vcpus: int = 0, ram: int = 0, disk: int = 0, cards: int = 0, root: Path = _ROOT, processors: int = 0
+    *,
+    vcpus: int = 0,
+    ram: int = 0,
+    disk: int = 0,
+    cards: int = 0,
+    root: Path = _ROOT,
+    processors: int = 0,
 ) -> Resources:
-    """The capacity; `vcpus`, `ram` (bytes) and `cards`, the number of GPUs, that are given are taken as they are.
+    """The capacity; `vcpus`, `ram` (bytes) and `cards`, the number of GPUs, that are given are
+    taken as they are.
 
-    Disk is planned only when it is given (bytes). `root` is where /proc and /sys are found, `processors` how many the
-    process may use (0: ask the kernel).
+    Disk is planned only when it is given (bytes). `root` is where /proc and /sys are found,
+    `processors` how many the process may use (0: ask the kernel).
     """
     processors = processors or len(os.sched_getaffinity(0))
     return Resources(
@@ -39,9 +47,11 @@ def measure(
 
 
 def see_gpus(*, known: Gpu = NO_GPU, visible: str = "", root: Path = _ROOT) -> Gpu:
-    """The GPUs of this machine, and what is known of their kind: told in `known`, else read from the device tree.
+    """The GPUs of this machine, and what is known of their kind: told in `known`, else read from
+    the device tree.
 
-    `visible` names those that containers may use, such as "0,2"; "" is all. Raises Invalid for one that is not there.
+    `visible` names those that containers may use, such as "0,2"; "" is all. Raises Invalid for one
+    that is not there.
     """
     found = gpus.only(gpus.find_cards(list_devices(root)), visible)
     if not found.cards:
@@ -93,7 +103,9 @@ def _cpu_limits(root: Path) -> Iterator[int]:
     for folder in _folders(root, "cpu"):
         quota, _, period = _read(folder / "cpu.max").partition(" ")
         yield from _processors(quota, period)
-        yield from _processors(_read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us"))
+        yield from _processors(
+            _read(folder / "cpu.cfs_quota_us"), _read(folder / "cpu.cfs_period_us")
+        )
 
 
 def _processors(quota: str, period: str) -> Iterator[int]:
@@ -103,7 +115,9 @@ def _processors(quota: str, period: str) -> Iterator[int]:
 
 
 def _folders(root: Path, controller: str) -> Iterator[Path]:
-    """The directories of this process's cgroup and of those above it, in each hierarchy that may limit `controller`."""
+    """The directories of this process's cgroup and of those above it, in each hierarchy that may
+    limit `controller`.
+    """
     mount = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
         number, names, path = line.split(":", 2)

@@ -1,21 +1,23 @@
 """The seam between the dispatch loop and what runs supervisors: local processes, Slurm, cloud VMs.
 
-The seam is level-triggered. `view` tells what is known now and never waits; `changed` wakes its one consumer when
-the view may differ; nothing is lost when several changes fall together. Rules for an implementation:
+The seam is level-triggered. `view` tells what is known now and never waits; `changed` wakes its one
+consumer when the view may differ; nothing is lost when several changes fall together. Rules for an
+implementation:
 
-- One process for one container. `start` of a container that has a process, alive or not cleared away, raises
-  Conflict and starts nothing.
-- When `start` returns, the view shows the process. When it raises, a process may or may not exist; if one does, it
-  shows in the view as soon as the fleet knows.
+- One process for one container. `start` of a container that has a process, alive or not cleared
+  away, raises Conflict and starts nothing.
+- When `start` returns, the view shows the process. When it raises, a process may or may not exist;
+  if one does, it shows in the view as soon as the fleet knows.
 - A process goes from alive to exited and, by `clean`, out of the view. It never comes back to life.
-- `clean` returns only when nothing is left of the container: no process, no mount, no directory. It may be repeated.
-  For a living process it raises Conflict and touches nothing.
+- `clean` returns only when nothing is left of the container: no process, no mount, no directory. It
+  may be repeated. For a living process it raises Conflict and touches nothing.
 - `signal` for a process that is not alive does nothing.
-- `view().known` is False as long as the fleet cannot say which workers exist, as just after its start. Later
-  troubles leave it True: what was seen alive counts as alive until the fleet knows better. Workers that cannot be
-  started on now are not in the view.
-- `view().unasked` names the workers of an earlier dispatcher that have not said yet what they run. Meanwhile nothing
-  is decided about containers that the earlier dispatcher had locked and that no other worker runs.
+- `view().known` is False as long as the fleet cannot say which workers exist, as just after its
+  start. Later troubles leave it True: what was seen alive counts as alive until the fleet knows
+  better. Workers that cannot be started on now are not in the view.
+- `view().unasked` names the workers of an earlier dispatcher that have not said yet what they run.
+  Meanwhile nothing is decided about containers that the earlier dispatcher had locked and that no
+  other worker runs.
 
 Source: docs/spec/dispatch, section Fleets.
 """
@@ -28,17 +30,19 @@ from datetime import datetime
 from signal import Signals
 from typing import Protocol
 
-from lading.core.cost import Price, cost
+from lading.core.containers.cost import Price, cost
 from lading.core.errors import Failure
-from lading.core.instances import Gpu
-from lading.core.jsonvalue import JsonObject
-from lading.core.sizing import Resources, rank_need
+from lading.core.json_values import JsonObject
+from lading.core.resources import Resources, rank_need
+from lading.core.scheduling.instance_types import Gpu
 from lading.core.timestamps import parse_time
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """A worker that can be started on now, and all that it can hold (see `core.plan.Worker` for the rest)."""
+    """A worker that can be started on now, and all that it can hold (see
+    `core.scheduling.batch_planner.Worker` for the rest).
+    """
 
     id: str
     capacity: Resources
@@ -47,8 +51,8 @@ class WorkerView:
     closed: bool = False
     gpu: Gpu | None = None
     nodes: Mapping[str, int] = field(default_factory=dict)
-    """Of one that queues: in each partition, the machines of this kind that a gang can be spread over, a rank on each;
-    under "" where jobs go that name none."""
+    """Of one that queues: in each partition, the machines of this kind that a gang can be spread
+    over, a rank on each; under "" where jobs go that name none."""
 
     def takes(self, partitions: Collection[str]) -> bool:
         """Whether a container that names these partitions, or none, may run here."""
@@ -61,7 +65,9 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a container costs where its supervisor cannot say it any more: its share of these prices until `end`."""
+    """What a container costs where its supervisor cannot say it any more: its share of these prices
+    until `end`.
+    """
 
     prices: tuple[Price, ...]
     share: float
@@ -76,12 +82,13 @@ class Spending:
 class Process:
     """The supervisor of one container. `worker` is "" when it is not known where it runs.
 
-    `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is stopped. `idle`:
-    its command has ended, and its results are being saved. `preparing`: its image and inputs are being made
-    ready, which takes a while; `asking`: they are ready, and it waits for `signal` with CONT to take what it needs.
-    `note`: what the fleet knows about its waiting, as a sentence. `fate`: of one that has ended, what the fleet was
-    told about that, as a sentence, and `failure` the class of it. `others`: where its further ranks run, of a gang over
-    several workers, one for each. `spending`: what one that has ended with its machine has cost.
+    `waiting`: it is still to be started by whoever it was handed to, so nothing is lost when it is
+    stopped. `idle`: its command has ended, and its results are being saved. `preparing`: its image
+    and inputs are being made ready, which takes a while; `asking`: they are ready, and it waits for
+    `signal` with CONT to take what it needs. `note`: what the fleet knows about its waiting, as a
+    sentence. `fate`: of one that has ended, what the fleet was told about that, as a sentence, and
+    `failure` the class of it. `others`: where its further ranks run, of a gang over several
+    workers, one for each. `spending`: what one that has ended with its machine has cost.
     """
 
     worker: str
@@ -97,9 +104,11 @@ class Process:
     asking: bool = False
 
     def takes(self, need: Resources) -> Resources:
-        """How much of what its container needs is taken now: its files are on the disk, before and after it runs.
+        """How much of what its container needs is taken now: its files are on the disk, before and
+        after it runs.
 
-        One that asks counts in full: what becomes free is for it, not for containers that have not begun.
+        One that asks counts in full: what becomes free is for it, not for containers that have not
+        begun.
         """
         return Resources(disk=need.disk) if self.idle or self.preparing else need
 
@@ -108,9 +117,9 @@ class Process:
 class FleetView:
     """What a fleet knows at one moment.
 
-    `processes` is by container uuid. `most`: how many more containers may be handed to it now, None for any number.
-    `trouble` says why it is not `known` yet, or why workers are `unasked`, as a few words; `shortage` why nothing may
-    be started now, as a sentence without its full stop.
+    `processes` is by container uuid. `most`: how many more containers may be handed to it now, None
+    for any number. `trouble` says why it is not `known` yet, or why workers are `unasked`, as a few
+    words; `shortage` why nothing may be started now, as a sentence without its full stop.
     """
 
     known: bool = False
@@ -126,8 +135,8 @@ class FleetView:
 class Order:
     """What a container needs of where it runs.
 
-    `max_run_time` is seconds, 0 without limit; `wanted` how soon it should run (larger is sooner); `user` for whom.
-    `nodes`: containers of a gang, which need it all together.
+    `max_run_time` is seconds, 0 without limit; `wanted` how soon it should run (larger is sooner);
+    `user` for whom. `nodes`: containers of a gang, which need it all together.
     """
 
     need: Resources = Resources()
@@ -146,7 +155,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """A container to start a supervisor for. The token can touch this one container; it is never logged.
+    """A container to start a supervisor for. The token can touch this one container; it is never
+    logged.
 
     `others` are the workers of the further ranks of a gang that is spread over several.
     """
@@ -156,15 +166,19 @@ class Assignment:
     token: str = field(repr=False)
     order: Order = Order()
     known: JsonObject = field(default_factory=dict, repr=False)
-    """Its record and its own token as they were when it was locked, for a supervisor that starts at once."""
+    """Its record and its own token as they were when it was locked, for a supervisor that starts at
+    once.
+    """
     others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interest:
-    """What the dispatcher knows of a container that has a process here; `final`: its record has ended.
+    """What the dispatcher knows of a container that has a process here; `final`: its record has
+    ended.
 
-    `seen` is when the dispatcher first saw it, in seconds on its clock; `vram` the bytes that each GPU must have.
+    `seen` is when the dispatcher first saw it, in seconds on its clock; `vram` the bytes that each
+    GPU must have.
     """
 
     wanted: int
@@ -184,7 +198,9 @@ class Fleet(Protocol):
     """Runs supervisors. One consumer."""
 
     def heed(self, look: Look) -> None:
-        """Where to look up what is wanted of a container, at any time; called once, before anything is started."""
+        """Where to look up what is wanted of a container, at any time; called once, before anything
+        is started.
+        """
 
     def view(self) -> FleetView:
         """What is known now."""
@@ -195,8 +211,8 @@ class Fleet(Protocol):
     async def start(self, assignment: Assignment) -> None:
         """Start a supervisor.
 
-        Raises Conflict when the container has a process here, Unavailable when none can be started now,
-        ExecutionError when the worker refuses this one.
+        Raises Conflict when the container has a process here, Unavailable when none can be started
+        now, ExecutionError when the worker refuses this one.
         """
 
     async def signal(self, uuid: str, number: Signals) -> None:

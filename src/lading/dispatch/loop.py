@@ -1,8 +1,9 @@
 """The dispatch loop: observe, plan, act. It owns nothing but the loop.
 
-A step is taken whenever something may have changed: an event about a record, a process that started or ended, an
-action that is over, a pause that has run out. A step never waits; what takes time is a task of its own, one at a
-time for each container. So an event leads to lock and start at once, and the end of a process to the next start.
+A step is taken whenever something may have changed: an event about a record, a process that started
+or ended, an action that is over, a pause that has run out. A step never waits; what takes time is a
+task of its own, one at a time for each container. So an event leads to lock and start at once, and
+the end of a process to the next start.
 
 Source: docs/spec/dispatch, section Parts.
 """
@@ -14,21 +15,21 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from lading.core.container import State
-from lading.core.decisions import Decision
-from lading.core.delays import MISFITS
+from lading.core.containers.container import State
+from lading.core.containers.decisions import Decision
 from lading.core.errors import ExecutionError, LadingError
-from lading.core.plan import Category, Start, Status
-from lading.core.reconcile import Action
-from lading.core.sizing import Resources
+from lading.core.resources import Resources
+from lading.core.scheduling.batch_planner import Category, Start, Status
+from lading.core.scheduling.reconcile import Action
+from lading.core.scheduling.wait_reasons import MISFITS
 from lading.dispatch import observe
 from lading.dispatch.actions import Actions
-from lading.dispatch.diary import Diary
-from lading.dispatch.feed import Feed
+from lading.dispatch.decision_log import Diary
 from lading.dispatch.fleet import Fleet
-from lading.dispatch.ledger import Ledger
 from lading.dispatch.planning import Planning, Standing
 from lading.dispatch.queue import Queue
+from lading.dispatch.queue_sync import Feed
+from lading.dispatch.state import Ledger
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch")
@@ -67,13 +68,17 @@ class Loop:
         self._busy = busy
         self._aside: frozenset[str] = frozenset()
         self.overdue: frozenset[str] = frozenset()
-        """Containers that no worker here could hold for a while, of whom clients are to be warned."""
+        """Containers that no worker here could hold for a while, of whom clients are to be
+        warned.
+        """
         self._wake = wake
         self._clock = clock
 
     async def run(self, after_step: Callable[[], None]) -> None:
         """Step for ever, whenever woken or when something falls due."""
-        self._ledger.adopt(uuid for uuid, record in self._queue.others.items() if self._queue.holds(record))
+        self._ledger.adopt(
+            uuid for uuid, record in self._queue.others.items() if self._queue.holds(record)
+        )
         while True:
             self._wake.clear()
             self.step()
@@ -107,11 +112,17 @@ class Loop:
             self._feed.refill(self._aside | self._ledger.held(now=now).keys() | starting)
 
     def statuses(self) -> dict[str, Status]:
-        """Why each container that has not started waits. What fits nowhere is noted, and acted on."""
+        """Why each container that has not started waits. What fits nowhere is noted, and acted
+        on.
+        """
         now = self._clock()
-        found = observe.statuses(self._queue, self._fleet.view(), self._ledger, explain=self._planning.explain, now=now)
+        found = observe.statuses(
+            self._queue, self._fleet.view(), self._ledger, explain=self._planning.explain, now=now
+        )
         misfits = {uuid: one.sentence for uuid, one in found.items() if one.category in MISFITS}
-        self._aside = frozenset(uuid for uuid, one in found.items() if uuid in misfits or one.category in _PLACED)
+        self._aside = frozenset(
+            uuid for uuid, one in found.items() if uuid in misfits or one.category in _PLACED
+        )
         self._ledger.fits(misfits)
         overdue = {uuid for uuid in misfits if self._ledger.is_overdue_misfit(uuid, now=now)}
         for uuid, sentence in misfits.items():
@@ -125,11 +136,15 @@ class Loop:
         return found
 
     def _tell_waits(self, uuid: str, *, now: float) -> None:
-        """Say what a container waited for after it was started, as in the queue of a batch system."""
+        """Say what a container waited for after it was started, as in the queue of a batch
+        system.
+        """
         waited = self._ledger.tell_waits(uuid, now=now)
         record = self._queue.get(uuid)
         if waited and record is not None and record.state not in (State.QUEUED, State.CANCELLED):
-            self._diary.note(uuid, Decision.DISPATCHED, f"It began to run; it {waited}.", waited=waited)
+            self._diary.note(
+                uuid, Decision.DISPATCHED, f"It began to run; it {waited}.", waited=waited
+            )
 
     def _begin(self, uuid: str, action: Action, *, now: float) -> None:
         match action:
@@ -158,12 +173,18 @@ class Loop:
         self._feed.reread(uuid, after=self._ledger.read_after(uuid))
 
     def _start(self, start: Start, *, now: float) -> None:
-        self._ledger.engage(start.uuid, now=now, worker=start.worker, extra=start.extra, others=start.others)
+        self._ledger.engage(
+            start.uuid, now=now, worker=start.worker, extra=start.extra, others=start.others
+        )
         self._tasks.create_task(self._carry_out_start(start))
 
     async def _carry_out_start(self, start: Start) -> None:
         record = self._queue.get(start.uuid)
-        amounts = record.amounts(start.extra) if record is not None and start.extra != Resources() else None
+        amounts = (
+            record.amounts(start.extra)
+            if record is not None and start.extra != Resources()
+            else None
+        )
         try:
             waited = self._ledger.tell_waits(start.uuid, now=self._clock())
             await self._actions.start(

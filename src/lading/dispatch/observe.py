@@ -1,7 +1,8 @@
-"""What the loop looks at: what disagrees and what could start, at every step; and why containers wait, now and then.
+"""What the loop looks at: what disagrees and what could start, at every step; and why containers
+wait, now and then.
 
-All are made from the queue, the fleet's view and the loop's memory, and change none of them but for the moment at
-which an ended container was first seen with a living process.
+All are made from the queue, the fleet's view and the loop's memory, and change none of them but for
+the moment at which an ended container was first seen with a living process.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from lading.core import plan
-from lading.core.container import State
-from lading.core.plan import Category, Entry, Occupant, Snapshot, Status, Worker
-from lading.core.plan import explain as explain_standing
-from lading.core.reconcile import Action, Case, View, decide, standing
-from lading.core.sizing import Resources, rank_need
+from lading.core.containers.container import State
+from lading.core.resources import Resources, rank_need
+from lading.core.scheduling import batch_planner
+from lading.core.scheduling.batch_planner import Category, Entry, Occupant, Snapshot, Status, Worker
+from lading.core.scheduling.batch_planner import explain as explain_standing
+from lading.core.scheduling.reconcile import Action, Case, View, decide, standing
 from lading.dispatch.fleet import FleetView, WorkerView
-from lading.dispatch.ledger import Ledger
 from lading.dispatch.queue import Queue, Record
+from lading.dispatch.state import Ledger
 
 
-def differences(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) -> list[tuple[str, Action]]:
-    """What to do about every container whose record and process disagree. Waiting ones without a process do not."""
+def differences(
+    queue: Queue, view: FleetView, ledger: Ledger, *, now: float
+) -> list[tuple[str, Action]]:
+    """What to do about every container whose record and process disagree. Waiting ones without a
+    process do not.
+    """
     if not view.known:
         return []
     found: list[tuple[str, Action]] = []
@@ -34,13 +39,19 @@ def differences(queue: Queue, view: FleetView, ledger: Ledger, *, now: float) ->
 
 
 def snapshot(
-    queue: Queue, view: FleetView, ledger: Ledger, *, now: float, busy: tuple[float, float] = (0.0, 0.0)
+    queue: Queue,
+    view: FleetView,
+    ledger: Ledger,
+    *,
+    now: float,
+    busy: tuple[float, float] = (0.0, 0.0),
 ) -> Snapshot:
     """What the planner looks at. `busy`: when the API last was busy, and overloaded.
 
-    A process counts against its worker until it is cleared away, but not once its record is Complete: then only the
-    supervisor is left, putting things in order. Of one that is idle only the disk counts. Containers that run workflows
-    are apart from the others, except before a batch system, which shares out its nodes itself.
+    A process counts against its worker until it is cleared away, but not once its record is
+    Complete: then only the supervisor is left, putting things in order. Of one that is idle only
+    the disk counts. Containers that run workflows are apart from the others, except before a batch
+    system, which shares out its nodes itself.
     """
     queued, supervisors = queue.entries(), queue.supervisors()
     if any(worker.queues for worker in view.workers):
@@ -57,8 +68,14 @@ def snapshot(
     spread = {uuid for uuid, workers_of in placed.items() if len(workers_of) > 1}
     workers = []
     for worker in view.workers:
-        there = tuple(_occupants(worker, (*at.get(worker.id, ()), *at.get("", ())), queue, view, ledger, spread))
-        apart = () if worker.queues else tuple(one for one in there if _supervises(queue.get(one.uuid)))
+        there = tuple(
+            _occupants(
+                worker, (*at.get(worker.id, ()), *at.get("", ())), queue, view, ledger, spread
+            )
+        )
+        apart = (
+            () if worker.queues else tuple(one for one in there if _supervises(queue.get(one.uuid)))
+        )
         workers.append(
             Worker(
                 id=worker.id,
@@ -88,8 +105,8 @@ def snapshot(
 
 
 def _spread(entry: Entry, workers: Iterable[WorkerView]) -> Entry:
-    """The entry of a gang that is too large for any one machine of a batch system where it may run, which has enough
-    of them for it to have one for each rank: by what it needs of each.
+    """The entry of a gang that is too large for any one machine of a batch system where it may run,
+    which has enough of them for it to have one for each rank: by what it needs of each.
     """
     if entry.nodes == 1:
         return entry
@@ -97,7 +114,9 @@ def _spread(entry: Entry, workers: Iterable[WorkerView]) -> Entry:
     if any(entry.need.fits(one.capacity) for one in able):
         return entry
     each = rank_need(entry.need, entry.nodes)
-    enough = any(one.machines(entry.partitions) >= entry.nodes and each.fits(one.capacity) for one in able)
+    enough = any(
+        one.machines(entry.partitions) >= entry.nodes and each.fits(one.capacity) for one in able
+    )
     return replace(entry, need=each) if enough else entry
 
 
@@ -109,7 +128,9 @@ def statuses(
     now: float,
     explain: Callable[[Snapshot], Mapping[str, Status]] = explain_standing,
 ) -> dict[str, Status]:
-    """Why each container that has not started waits. What the fleet says of a process goes first."""
+    """Why each container that has not started waits. What the fleet says of a process goes
+    first.
+    """
     found = dict(explain(snapshot(queue, view, ledger, now=now)))
     for uuid, record in queue.waiting.items():
         if record.need is None:
@@ -125,8 +146,16 @@ def statuses(
 
 def admitted(seen: Snapshot, queue: Queue, view: FleetView) -> list[str]:
     """The containers that were prepared without their VCPUs and may take them now."""
-    asking = {uuid: _place(uuid, queue.get(uuid)) for uuid, process in view.processes.items() if process.asking}
-    return [uuid for worker in seen.workers for uuid in plan.admitted(worker, asking)] if asking else []
+    asking = {
+        uuid: _place(uuid, queue.get(uuid))
+        for uuid, process in view.processes.items()
+        if process.asking
+    }
+    return (
+        [uuid for worker in seen.workers for uuid in batch_planner.admitted(worker, asking)]
+        if asking
+        else []
+    )
 
 
 def _place(uuid: str, record: Record | None) -> tuple[int, str, str]:
@@ -159,7 +188,9 @@ def _difference(uuid: str, queue: Queue, view: FleetView, ledger: Ledger, *, now
             standing=where,
             view=seen,
             fresh=record.version > ledger.read_after(uuid),
-            lingering=process is not None and process.alive and (process.waiting or ledger.lingering(record, now=now)),
+            lingering=process is not None
+            and process.alive
+            and (process.waiting or ledger.lingering(record, now=now)),
         )
     )
 
@@ -178,7 +209,9 @@ def _occupants(
             waiting = record is not None and record.state is State.QUEUED
             extra = ledger.given(uuid) if waiting else Resources()
             process = view.processes.get(uuid)
-            need = _need(record, worker) if process is None else process.takes(_need(record, worker))
+            need = (
+                _need(record, worker) if process is None else process.takes(_need(record, worker))
+            )
             if record is not None and record.need is not None and uuid in spread:
                 need = rank_need(need, record.nodes)
             yield Occupant(uuid=uuid, need=need + extra, started=ledger.began(uuid))

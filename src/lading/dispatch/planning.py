@@ -1,6 +1,8 @@
-"""The seam between the dispatch loop and who decides what starts where: by default `core.plan`, else the fleet itself.
+"""The seam between the dispatch loop and who decides what starts where: by default
+`core.scheduling.batch_planner`, else the fleet itself.
 
-A fleet that makes its workers as containers need them has to plan for those that it does not have yet.
+A fleet that makes its workers as containers need them has to plan for those that it does not have
+yet.
 """
 
 from __future__ import annotations
@@ -8,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol, runtime_checkable
 
-from lading.core import plan as core
-from lading.core.plan import Plan, Snapshot, Status
+from lading.core.scheduling import batch_planner as core
+from lading.core.scheduling.batch_planner import Plan, Snapshot, Status
 
 
 @runtime_checkable
@@ -26,7 +28,7 @@ class Planning(Protocol):
 
 
 class Standing:
-    """For workers that are there: `core.plan`."""
+    """For workers that are there: `core.scheduling.batch_planner`."""
 
     def plan(self, snapshot: Snapshot) -> Plan:
         """What to start now."""

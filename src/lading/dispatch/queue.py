@@ -1,16 +1,20 @@
-"""What the dispatcher knows of the container records: a cache by uuid, fed by lists, events and answers.
+"""What the dispatcher knows of the container records: a cache by uuid, fed by lists, events and
+answers.
 
 Several sources race with each other, so every piece of knowledge carries a version, a number that
 only grows. Rules (docs/spec/dispatch, section Queue):
 
-- A list or a fetch takes a ticket *before* its request is sent. It never overwrites what was learned later, such as
-  the answer to a lock that was sent meanwhile, and never brings back what was forgotten meanwhile.
+- A list or a fetch takes a ticket *before* its request is sent. It never overwrites what was
+  learned later, such as the answer to a lock that was sent meanwhile, and never brings back what
+  was forgotten meanwhile.
 - The answer to a write of our own is the newest truth.
-- An event may only move a state forward (to Running or to a final state, which never change back); whatever else an
-  event says, the record is fetched.
-- A uuid that was asked for and not returned has no record any more; that is knowledge too (`state` None).
-- Of a long queue only its first part was looked at (`core.window`): a waiting container that comes after it is not
-  learned of, and one that was learned of before is hidden from planning until a look reaches it again.
+- An event may only move a state forward (to Running or to a final state, which never change back);
+  whatever else an event says, the record is fetched.
+- A uuid that was asked for and not returned has no record any more; that is knowledge too (`state`
+  None).
+- Of a long queue only its first part was looked at (`core.scheduling.queue_window`): a waiting
+  container that comes after it is not learned of, and one that was learned of before is hidden from
+  planning until a look reaches it again.
 """
 
 from __future__ import annotations
@@ -20,25 +24,33 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from lading.core import niceness, sizing
-from lading.core.container import State
+from lading.core import resources
+from lading.core.containers.container import State
 from lading.core.errors import Invalid
-from lading.core.instances import NO_GPU, Gpu, gpu_wish
-from lading.core.plan import Entry
-from lading.core.sizing import Resources
-from lading.core.window import Key, Window
+from lading.core.resources import Resources
+from lading.core.scheduling import slurm_nice
+from lading.core.scheduling.batch_planner import Entry
+from lading.core.scheduling.instance_types import NO_GPU, Gpu, gpu_wish
+from lading.core.scheduling.queue_window import Key, Window
 from lading.dispatch.fleet import Interest, Order
 
 FIELDS = (
-    "uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints", "constraint_ranges",
-    "scheduling_parameters", "runtime_user_uuid",
+    "uuid", "state", "priority", "created_at", "locked_by_uuid", "runtime_constraints",
+    "constraint_ranges", "scheduling_parameters", "runtime_user_uuid",
 )  # fmt: skip
 DISK_FIELDS = ("mounts", "container_image")
 """What says beside them how much scratch disk a container may fill."""
 FINAL = frozenset({State.COMPLETE, State.CANCELLED})
 _STATES = frozenset(state.value for state in State)
 _RANK: Mapping[State | None, int] = MappingProxyType(
-    {None: 0, State.QUEUED: 0, State.LOCKED: 0, State.RUNNING: 1, State.COMPLETE: 2, State.CANCELLED: 2}
+    {
+        None: 0,
+        State.QUEUED: 0,
+        State.LOCKED: 0,
+        State.RUNNING: 1,
+        State.COMPLETE: 2,
+        State.CANCELLED: 2,
+    }
 )
 
 
@@ -46,9 +58,9 @@ _RANK: Mapping[State | None, int] = MappingProxyType(
 class Record:
     """What a dispatcher needs of one container record.
 
-    `need` is None, and `fault` says why, when the record cannot be sized; `growth` is what it can be given beyond that,
-    `ram` what of the need is its `ram` constraint. `supervises`: it runs a workflow. `version` orders what was learned;
-    `state` None: there is no such record.
+    `need` is None, and `fault` says why, when the record cannot be sized; `growth` is what it can
+    be given beyond that, `ram` what of the need is its `ram` constraint. `supervises`: it runs a
+    workflow. `version` orders what was learned; `state` None: there is no such record.
     """
 
     uuid: str
@@ -87,15 +99,15 @@ class Record:
         if self.need is None:
             return None
         return Entry(
-            uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need, seen=self.seen,
-            growth=self.growth, partitions=frozenset(self.partitions), preemptible=self.preemptible, gpu=self.gpu,
-            image=self.image, nodes=self.nodes,
+            uuid=self.uuid, priority=self.priority, created_at=self.created_at, need=self.need,
+            seen=self.seen, growth=self.growth, partitions=frozenset(self.partitions),
+            preemptible=self.preemptible, gpu=self.gpu, image=self.image, nodes=self.nodes,
         )  # fmt: skip
 
     @property
     def wanted(self) -> int:
         """How soon it should run; larger is sooner."""
-        return niceness.wanted(self.priority, self.created_at)
+        return slurm_nice.wanted(self.priority, self.created_at)
 
     @property
     def order(self) -> Order:
@@ -116,10 +128,14 @@ class Record:
 
 
 class Queue:
-    """The records by uuid: `waiting` ones (queued with a priority), and `others`, which need a look at every step."""
+    """The records by uuid: `waiting` ones (queued with a priority), and `others`, which need a look
+    at every step.
+    """
 
     def __init__(self, *, token: str, plans_disk: bool = False) -> None:
-        """`plans_disk`: the items that are merged have DISK_FIELDS, and scratch disk is part of what is needed."""
+        """`plans_disk`: the items that are merged have DISK_FIELDS, and scratch disk is part of
+        what is needed.
+        """
         self._token = token
         self._plans_disk = plans_disk
         self._version = 0
@@ -148,7 +164,9 @@ class Queue:
         return self._others
 
     def entries(self) -> tuple[Entry, ...]:
-        """The waiting records that can be sized and are not hidden, as the planner sees them, without supervisors."""
+        """The waiting records that can be sized and are not hidden, as the planner sees them,
+        without supervisors.
+        """
         return self._sorted_out()[0]
 
     def supervisors(self) -> tuple[Entry, ...]:
@@ -158,8 +176,14 @@ class Queue:
     def _sorted_out(self) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
         if self._entries is None:
             # Most of those that wait are as they were.
-            made = self._made = {uuid: self._made.get(uuid) or one.entry for uuid, one in self._waiting.items()}
-            sized = [(entry, one) for uuid, one in self._waiting.items() if (entry := made[uuid]) is not None]
+            made = self._made = {
+                uuid: self._made.get(uuid) or one.entry for uuid, one in self._waiting.items()
+            }
+            sized = [
+                (entry, one)
+                for uuid, one in self._waiting.items()
+                if (entry := made[uuid]) is not None
+            ]
             shown = [(entry, one) for entry, one in sized if self._window_of(one).shows(entry)]
             self._entries = (
                 tuple(entry for entry, record in shown if not record.supervises),
@@ -207,9 +231,9 @@ class Queue:
         if record is None or record.state is None:
             return None
         return Interest(
-            wanted=record.wanted, final=record.final, need=record.need or Resources(), state=record.state.value,
-            priority=record.priority, created_at=record.created_at, seen=record.seen,
-            vram=record.gpu.vram,
+            wanted=record.wanted, final=record.final, need=record.need or Resources(),
+            state=record.state.value, priority=record.priority, created_at=record.created_at,
+            seen=record.seen, vram=record.gpu.vram,
         )  # fmt: skip
 
     def uuids(self) -> set[str]:
@@ -235,11 +259,15 @@ class Queue:
         finally:
             self._fetches.remove(ticket)
             oldest = min(self._fetches, default=self._version)
-            self._forgotten = {uuid: version for uuid, version in self._forgotten.items() if version > oldest}
+            self._forgotten = {
+                uuid: version for uuid, version in self._forgotten.items() if version > oldest
+            }
 
     @contextmanager
     def locking(self, uuid: str) -> Iterator[None]:
-        """While a lock of our own is asked for: the answer tells more than the event, which often comes before it."""
+        """While a lock of our own is asked for: the answer tells more than the event, which often
+        comes before it.
+        """
         self._locking.add(uuid)
         try:
             yield
@@ -247,14 +275,23 @@ class Queue:
             self._locking.discard(uuid)
 
     def merge(
-        self, items: Iterable[Mapping[str, object]], *, ticket: int, now: float, asked: Collection[str] = ()
+        self,
+        items: Iterable[Mapping[str, object]],
+        *,
+        ticket: int,
+        now: float,
+        asked: Collection[str] = (),
     ) -> None:
-        """Learn from a list answer; `asked`: the uuids asked for by name, so that a missing one is known as missing."""
+        """Learn from a list answer; `asked`: the uuids asked for by name, so that a missing one is
+        known as missing.
+        """
         found = set()
         for item in items:
             uuid = str(item["uuid"])
             found.add(uuid)
-            self._learn(_read(item, self.get(uuid), version=ticket, now=now, plans_disk=self._plans_disk))
+            self._learn(
+                _read(item, self.get(uuid), version=ticket, now=now, plans_disk=self._plans_disk)
+            )
         for uuid in asked:
             if uuid not in found:
                 self._learn(Record(uuid=uuid, state=None, version=ticket))
@@ -265,7 +302,9 @@ class Queue:
         if old is not None:
             given = item.get("runtime_constraints")
             disk = old.need.disk if old.need is not None else 0
-            need, fault = _size(given, disk, old.nodes) if given is not None else (old.need, old.fault)
+            need, fault = (
+                _size(given, disk, old.nodes) if given is not None else (old.need, old.fault)
+            )
             self._learn(
                 replace(
                     old,
@@ -307,9 +346,11 @@ class Queue:
         if old is None and self._is_beyond(record):
             return
         known = self._forgotten.get(record.uuid, 0) if old is None else old.version
-        # An event may have told more than the answer to a request that was sent before it, or after: whichever way,
-        # what has run does not wait again.
-        back = old is not None and record.state is not None and _RANK[record.state] < _RANK[old.state]
+        # An event may have told more than the answer to a request that was sent before it, or
+        # after: whichever way, what has run does not wait again.
+        back = (
+            old is not None and record.state is not None and _RANK[record.state] < _RANK[old.state]
+        )
         if known <= record.version and not back:
             self._store(record)
 
@@ -333,12 +374,14 @@ def place(item: Mapping[str, object]) -> Key:
     return -_whole(item.get("priority")), str(item.get("created_at") or ""), str(item["uuid"])
 
 
-def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: float, plans_disk: bool) -> Record:
+def _read(
+    item: Mapping[str, object], old: Record | None, *, version: int, now: float, plans_disk: bool
+) -> Record:
     constraints, ranges = item.get("runtime_constraints"), item.get("constraint_ranges")
     sized, scheduling = _mapping(constraints), _mapping(item.get("scheduling_parameters"))
     disk, image = 0, str(item.get("container_image") or "")
     if plans_disk:
-        disk = sizing.scratch(_mapping(item.get("mounts")), image, sized)
+        disk = resources.scratch(_mapping(item.get("mounts")), image, sized)
     nodes = max(1, _whole(scheduling.get("nodes", 1)))
     need, fault = _size(constraints, disk, nodes)
     partitions = scheduling.get("partitions")
@@ -350,7 +393,9 @@ def _read(item: Mapping[str, object], old: Record | None, *, version: int, now: 
         locked_by=str(item.get("locked_by_uuid") or ""),
         need=need,
         # All containers of a gang are alike, so it has the least of a range.
-        growth=sizing.growth(ranges, sized) if isinstance(ranges, Mapping) and nodes == 1 else Resources(),
+        growth=resources.growth(ranges, sized)
+        if isinstance(ranges, Mapping) and nodes == 1
+        else Resources(),
         nodes=nodes,
         ram=_whole(sized.get("ram")),
         fault=fault,
@@ -374,7 +419,7 @@ def _size(constraints: object, disk: int, nodes: int) -> tuple[Resources | None,
     if not isinstance(constraints, Mapping):
         return None, "runtime_constraints: not an object"
     try:
-        return sizing.gang_need(replace(sizing.need(constraints), disk=disk), nodes), ""
+        return resources.gang_need(replace(resources.need(constraints), disk=disk), nodes), ""
     except Invalid as error:
         return None, error.message
 

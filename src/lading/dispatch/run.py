@@ -1,7 +1,7 @@
 """The dispatcher of one fleet: puts the parts together, runs them until cancelled.
 
-Cancelling leaves every container running; the next dispatcher finds the processes through its fleet and the records
-through its token, and takes them up again. Nothing is kept on disk here.
+Cancelling leaves every container running; the next dispatcher finds the processes through its fleet
+and the records through its token, and takes them up again. Nothing is kept on disk here.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from lading.client.events import Event, Reconnected
 from lading.client.events import events as records_events
 from lading.core.errors import Conflict, LadingError, Unavailable
 from lading.dispatch.actions import Actions
-from lading.dispatch.board import Board
-from lading.dispatch.diary import Diary
-from lading.dispatch.feed import KIND, Feed
+from lading.dispatch.decision_log import Diary
 from lading.dispatch.fleet import Fleet
-from lading.dispatch.ledger import Ledger
 from lading.dispatch.loop import Loop
 from lading.dispatch.planning import planning_of
 from lading.dispatch.queue import Queue
+from lading.dispatch.queue_sync import KIND, Feed
 from lading.dispatch.settings import Settings
-from lading.dispatch.standby import until_known
+from lading.dispatch.state import Ledger
+from lading.dispatch.status_publisher import Board
+from lading.dispatch.wait_for_fleet import until_known
 from lading.telemetry import event
 
 _PARTING = 2.0
@@ -43,12 +43,14 @@ async def run(
     holder: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Dispatch for ever. `on_ready` is called once: when the processes and the queue have been read, or when the
-    fleet says why it is not known yet. A provider that cannot be reached does not keep the dispatcher from being ready.
+    """Dispatch for ever. `on_ready` is called once: when the processes and the queue have been
+    read, or when the fleet says why it is not known yet. A provider that cannot be reached does not
+    keep the dispatcher from being ready.
 
-    `events` are the changes of records, by default those of the client's websocket. `holder` says who works with the
-    token, as HOST:DIRECTORY; without it no lease is held.
-    Raises the client's error when the token is refused, Conflict while another dispatcher works with it.
+    `events` are the changes of records, by default those of the client's websocket. `holder` says
+    who works with the token, as HOST:DIRECTORY; without it no lease is held.
+    Raises the client's error when the token is refused, Conflict while another dispatcher works
+    with it.
     """
     token = await _own_token(client, settings)
     async with _lease(client, settings, holder):
@@ -70,7 +72,11 @@ async def _dispatch(
     holder: str,
     clock: Callable[[], float],
 ) -> None:
-    queue, wake, diary = Queue(token=token, plans_disk=settings.plans_disk), asyncio.Event(), Diary(clock)
+    queue, wake, diary = (
+        Queue(token=token, plans_disk=settings.plans_disk),
+        asyncio.Event(),
+        Diary(clock),
+    )
     fleet.heed(queue.interest)
     feed = Feed(client, queue, token=token, settings=settings, wake=wake, clock=clock)
     ready = _Once(on_ready)
@@ -114,7 +120,9 @@ async def _dispatch(
 
 @asynccontextmanager
 async def _lease(client: ApiClient, settings: Settings, holder: str) -> AsyncGenerator[None]:
-    """Hold the lease of the token while inside; the board renews it. Raises Conflict while another one does."""
+    """Hold the lease of the token while inside; the board renews it. Raises Conflict while another
+    one does.
+    """
     if not holder:
         yield
         return

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 API_TIMEOUT = 60.0
-"""Longest wait of a dispatcher for one answer of the API, in seconds: meanwhile nothing happens to that container."""
+"""Longest wait of a dispatcher for one answer of the API, in seconds: meanwhile nothing happens to
+that container.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How the loop behaves. The defaults serve one machine; wiring sets `poll_interval` from `Local.PollInterval`."""
+    """How the loop behaves. The defaults serve one machine; wiring sets `poll_interval` from
+    `Local.PollInterval`.
+    """
 
     poll_interval: float = 10.0
     """Time between two full looks at the queue; events come in between."""
@@ -31,18 +35,28 @@ class Settings:
     kill_interval: float = 5.0
     """Time between two TERM signals to a supervisor that should end."""
     kill_patience: float = 900.0
-    """Time after the first TERM until KILL. Longer than a supervisor takes to save logs while the API is away."""
+    """Time after the first TERM until KILL. Longer than a supervisor takes to save logs while the
+    API is away.
+    """
     linger: float = 3.0
-    """Time that a supervisor may live on after its container has ended; a tidy end does not mind the TERM then."""
+    """Time that a supervisor may live on after its container has ended; a tidy end does not mind
+    the TERM then.
+    """
     min_retry: float = 0.0
     """Shortest time between two attempts to start one container (`Containers.MinRetryPeriod`)."""
     refusal_pause: float = 300.0
     """Pause after a fleet has refused a container: few attempts, as the API counts them."""
     only: bool = False
-    """No other dispatcher serves this API: what fits nowhere is cancelled instead of left to others."""
+    """No other dispatcher serves this API: what fits nowhere is cancelled instead of left to
+    others.
+    """
     misfit_patience: float = 10.0
-    """How long a container must have fitted nowhere before its clients are warned, or it is cancelled."""
+    """How long a container must have fitted nowhere before its clients are warned, or it is
+    cancelled.
+    """
     twin_patience: float = 60.0
-    """Time for which a container is left alone that was locked with this dispatcher's token, but not by it."""
+    """Time for which a container is left alone that was locked with this dispatcher's token, but
+    not by it.
+    """
     plans_disk: bool = False
     """The fleet has to know how much scratch disk a container may fill."""

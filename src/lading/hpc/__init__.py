@@ -1,1 +1,3 @@
-"""HPC: the daemon in the containers of an MPI cluster, and the conductor that makes a cluster of containers."""
+"""HPC: the daemon in the containers of an MPI cluster, and the conductor that makes a cluster of
+containers.
+"""

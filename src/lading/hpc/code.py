@@ -1,11 +1,13 @@
 """Running the code: started once, followed to its last process, ended as a whole.
 
-Orphans become children of the daemon, so that no process of the code gets lost, and when there are no children left the
-code has ended. How each process ended is known from `waitpid` for those that are or become children, and through
-`tracing` for all others. Without the right to trace, only the former count, and the query's `reason` says so.
+Orphans become children of the daemon, so that no process of the code gets lost, and when there are
+no children left the code has ended. How each process ended is known from `waitpid` for those that
+are or become children, and through `tracing` for all others. Without the right to trace, only the
+former count, and the query's `reason` says so.
 
-When the daemon is started again while the code runs, it finds the code's processes by a mark in their environment and
-follows them on; an exit code that nobody could see makes the end an Error, since it may have been one.
+When the daemon is started again while the code runs, it finds the code's processes by a mark in
+their environment and follows them on; an exit code that nobody could see makes the end an Error,
+since it may have been one.
 
 Source: docs/spec/hpc-daemon, section Processes.
 """
@@ -22,9 +24,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lading.core import hpc_configuration, hpc_states
 from lading.core.errors import Invalid, LadingError, Unavailable
-from lading.core.hpc_states import ENDED, ChildPolicy, CodeStatus, ContainerStatus, StartedBy
+from lading.core.hpc import daemon_configuration, daemon_states
+from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ContainerStatus, StartedBy
 from lading.hpc import processes
 from lading.hpc.layout import Layout
 from lading.hpc.record import Record
@@ -39,7 +41,10 @@ _EXEC_HINTS = {
     errno.ENOEXEC: " (neither a program for this machine nor a script that begins with #!)",
     errno.E2BIG: " (arguments and parameters together; send large parameters as files)",
 }
-_UNTRACED = "processes cannot be traced here: of those that the code's own processes wait for, no exit code is seen"
+_UNTRACED = (
+    "processes cannot be traced here: "
+    "of those that the code's own processes wait for, no exit code is seen"
+)
 _UNKNOWN = "the daemon was started again while the code ran, and could not see its exit code"
 _logger = logging.getLogger("lading.hpc")
 
@@ -74,7 +79,9 @@ class Code:
         pid = os.fork()
         if pid == 0:
             os.close(opener)
-            self._become(arguments, {**environment, processes.MARK: mark}, gate=gate, telling=telling)
+            self._become(
+                arguments, {**environment, processes.MARK: mark}, gate=gate, telling=telling
+            )
         os.close(gate)
         os.close(telling)
         self._follow(pid)
@@ -93,7 +100,7 @@ class Code:
         if record.container is ContainerStatus.FS_ERROR:
             fault = record.fault or "the daemon looks again every few seconds"
             raise Unavailable(f"the code cannot be started in the state FSError: {fault}")
-        absent = hpc_configuration.missing(record.settings, record.given)
+        absent = daemon_configuration.missing(record.settings, record.given)
         if absent:
             names = ", ".join(absent)
             raise Invalid(f"the code cannot be started without {names}: send daemon-configuration")
@@ -113,7 +120,9 @@ class Code:
         self._on_end()
         raise Invalid(reason)
 
-    def _become(self, arguments: list[str], environment: Mapping[str, str], *, gate: int, telling: int) -> NoReturn:
+    def _become(
+        self, arguments: list[str], environment: Mapping[str, str], *, gate: int, telling: int
+    ) -> NoReturn:
         """In the child: be the code, once the parent says so by closing the gate."""
         home = self._layout.home
         doing, hints = "its output cannot be kept", dict[int, str]()
@@ -122,7 +131,10 @@ class Code:
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.setsid()
-            streams = [os.open(os.devnull, os.O_RDONLY), *(self._open_log(name) for name in ("stdout", "stderr"))]
+            streams = [
+                os.open(os.devnull, os.O_RDONLY),
+                *(self._open_log(name) for name in ("stdout", "stderr")),
+            ]
             for descriptor, stream in enumerate(streams):
                 os.dup2(stream, descriptor)
             doing = f"it begins in the home directory {home}, which cannot be entered"
@@ -158,7 +170,11 @@ class Code:
 
     def _note(self, pid: int, mark: str) -> None:
         found = processes.look(pid)
-        self._record.pid, self._record.born, self._record.mark = pid, found.born if found else 0, mark
+        self._record.pid, self._record.born, self._record.mark = (
+            pid,
+            found.born if found else 0,
+            mark,
+        )
         self._record.save()
 
     def reap(self) -> None:
@@ -174,20 +190,23 @@ class Code:
             if os.WIFSTOPPED(status):
                 self._tracer.stopped(pid, status)
             else:
-                self._one_ended(pid, hpc_states.shell_code(os.waitstatus_to_exitcode(status)))
+                self._one_ended(pid, daemon_states.shell_code(os.waitstatus_to_exitcode(status)))
 
     def _one_ended(self, pid: int, code: int) -> None:
         record = self._record
         direct = pid == record.pid
-        # Threads of traced processes end here too; without tracing all that is told of are children.
+        # Threads of traced processes end here too; without tracing all that is told of are
+        # children.
         counts = self._tracer.ended(pid) or direct or not self._tracing
         if direct:
             record.exit_code = code
         if record.code is not CodeStatus.RUNNING or record.killed or record.failed or not counts:
             return
-        if hpc_states.ends_all(record.settings.child_policy, direct=direct, exit_code=code):
+        if daemon_states.ends_all(record.settings.child_policy, direct=direct, exit_code=code):
             record.failed = True
-            record.reason = f"process {pid} ended with exit code {code}" + (", the executable" if direct else "")
+            record.reason = f"process {pid} ended with exit code {code}" + (
+                ", the executable" if direct else ""
+            )
             record.save()
             self._spawn(self._end_all())
 
@@ -198,17 +217,23 @@ class Code:
             return
         if self._reattached and processes.marked(record.mark):
             return
-        status = hpc_states.outcome(killed=record.killed, failed=record.failed, exit_code=record.exit_code)
+        status = daemon_states.outcome(
+            killed=record.killed, failed=record.failed, exit_code=record.exit_code
+        )
         reason = record.reason if record.failed else ""
         if status is CodeStatus.ERROR and not reason:
             unknown = record.exit_code is None
-            reason = _UNKNOWN if unknown else f"the executable ended with exit code {record.exit_code}"
+            reason = (
+                _UNKNOWN if unknown else f"the executable ended with exit code {record.exit_code}"
+            )
         record.enter(status, reason=reason)
         self._ended.set()
         self._on_end()
 
     async def kill(self) -> None:
-        """End all processes of the code. Raises Invalid when none runs, Unavailable when some do not die."""
+        """End all processes of the code. Raises Invalid when none runs, Unavailable when some do
+        not die.
+        """
         record = self._record
         if record.code is not CodeStatus.RUNNING:
             raise Invalid("No process currently running")
@@ -217,7 +242,9 @@ class Code:
         await self._end_all()
 
     async def _end_all(self) -> None:
-        """TERM to all, KILL to whoever is left after a grace, again for those started meanwhile, until none is left."""
+        """TERM to all, KILL to whoever is left after a grace, again for those started meanwhile,
+        until none is left.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + KILL_GRACE
         processes.send(self._processes(), signal.SIGTERM)
@@ -244,7 +271,9 @@ class Code:
 
     def _processes(self) -> dict[int, processes.Process]:
         if self._record.started_by is StartedBy.EXTERNALLY:
-            return processes.started_outside(self._layout.code(self._record.settings.code_name).name)
+            return processes.started_outside(
+                self._layout.code(self._record.settings.code_name).name
+            )
         mine = processes.descendants([os.getpid()])
         return {**mine, **processes.marked(self._record.mark)} if self._reattached else mine
 
@@ -272,7 +301,9 @@ class Code:
             await _gone(found)
 
     async def look_outside(self) -> None:
-        """Notice code that another rank starts here through ssh, and its end; goes on until cancelled."""
+        """Notice code that another rank starts here through ssh, and its end; goes on until
+        cancelled.
+        """
         record = self._record
         while True:
             if record.code is CodeStatus.RUNNING and record.started_by is StartedBy.EXTERNALLY:
@@ -297,7 +328,9 @@ class Code:
 
     def _may_start_outside(self) -> bool:
         code, by = self._record.code, self._record.started_by
-        return code is CodeStatus.WAITING or (code is CodeStatus.STOPPED and by is StartedBy.EXTERNALLY)
+        return code is CodeStatus.WAITING or (
+            code is CodeStatus.STOPPED and by is StartedBy.EXTERNALLY
+        )
 
     def _outside_ended(self) -> None:
         if self._record.code in ENDED:

@@ -1,17 +1,19 @@
-"""`python -m lading.hpc.conductor PLAN`: makes a cluster of containers, runs a command in it, ends it whatever happens.
+"""`python -m lading.hpc.conductor PLAN`: makes a cluster of containers, runs a command in it, ends
+it whatever happens.
 
     network     a namespace with a bridge                gone with the last process in it
-    containers  N of them, each with sshd and the daemon ended by the supervisor, which owns their cgroup
-    configured  rank, size, addresses, ssh keys          all of them answer, or nothing is started
-    started     rank 0, or all
+    containers  N of them, each with sshd and the daemon ended by the supervisor, which owns their
+    cgroup configured  rank, size, addresses, ssh keys          all of them answer, or nothing is
+    started started     rank 0, or all
     over        the others are ended; what they wrote, and sent from other machines, is in the spool
 
-The output directory is the containers' own: only the supervisor writes there, when all of them are dead.
+The output directory is the containers' own: only the supervisor writes there, when all of them are
+dead.
 
-Standard input is a gate: nothing of the user's starts before a line comes through it. Standard output and error get
-what rank 0 writes, or what all write, marked with their rank. The exit code is the gang's (`core.hpc_gang`); 75 when
-nothing could be run, with the reason in the plan's `fault` file.
-Source: docs/spec/hpc-daemon, section Clusters.
+Standard input is a gate: nothing of the user's starts before a line comes through it. Standard
+output and error get what rank 0 writes, or what all write, marked with their rank. The exit code is
+the gang's (`core.hpc.gang`); 75 when nothing could be run, with the reason in the plan's `fault`
+file. Source: docs/spec/hpc-daemon, section Clusters.
 """
 
 from __future__ import annotations
@@ -29,19 +31,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from lading.core import hpc_gang, hpc_wires
 from lading.core.errors import ExecutionError, LadingError, Unavailable
-from lading.core.hpc_addresses import Address
-from lading.core.hpc_gang import Launcher, RankView, Verdict
-from lading.core.hpc_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
+from lading.core.hpc import gang, machine_addresses
+from lading.core.hpc.cluster_addresses import Address
+from lading.core.hpc.daemon_states import ENDED, ChildPolicy, CodeStatus, ResultStatus
+from lading.core.hpc.gang import Launcher, RankView, Verdict
 from lading.hpc import network, processes
-from lading.hpc.annex import own_address
-from lading.hpc.annex import serve as serve_annex
-from lading.hpc.annexes import Pipe, SpreadGround, spool_room
-from lading.hpc.caller import Caller
 from lading.hpc.credentials import SshKeys, make_identity, make_ssh_keys
+from lading.hpc.daemon_client import Caller
 from lading.hpc.plan import Plan, read_plan
 from lading.hpc.ranks import DockerGround, Ground, NativeGround
+from lading.hpc.remote_rank_agent import own_address
+from lading.hpc.remote_rank_agent import serve as serve_annex
+from lading.hpc.remote_ranks import Pipe, SpreadGround, spool_room
 
 COULD_NOT = 75
 _READY_TIME = 60.0
@@ -49,10 +51,13 @@ _GATHER_TIME = 60.0
 _LEAVE_TIME = 3.0
 PERIOD = 0.25
 FOLLOW_TIME = 10.0
-"""Seconds between two looks at a rank, and for which it may wait with its answer until there is something new."""
+"""Seconds between two looks at a rank, and for which it may wait with its answer until there is
+something new.
+"""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _STREAMS = ("stdout", "stderr")
-# More processes than processors are the rule on one machine, and busy waiting would starve who is waited for.
+# More processes than processors are the rule on one machine, and busy waiting would starve who is
+# waited for.
 _MPI = {"OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 
@@ -69,10 +74,17 @@ class Member:
 
 
 class Conductor:
-    """Runs one plan. `write` gets the bytes for standard output and error, by name; `say` a line on the ranks."""
+    """Runs one plan. `write` gets the bytes for standard output and error, by name; `say` a line on
+    the ranks.
+    """
 
     def __init__(
-        self, plan: Plan, *, ground: Ground, write: Callable[[str, bytes], None], say: Callable[[str], None]
+        self,
+        plan: Plan,
+        *,
+        ground: Ground,
+        write: Callable[[str, bytes], None],
+        say: Callable[[str], None],
     ) -> None:
         self._plan, self._write, self._say = plan, write, say
         self._ground = ground
@@ -82,7 +94,9 @@ class Conductor:
         self.stop = asyncio.Event()
 
     async def run(self, gate: Callable[[], bool]) -> int:
-        """The gang's exit code. `gate` blocks, and says whether to go on. Raises ExecutionError: nothing was run."""
+        """The gang's exit code. `gate` blocks, and says whether to go on. Raises ExecutionError:
+        nothing was run.
+        """
         await self._make()
         await self._wait_for_daemons()
         await self._configure()
@@ -104,7 +118,9 @@ class Conductor:
         plan, now = self._plan, datetime.now(UTC)
         ground = self._ground
         await ground.open()
-        identities = [make_identity(f"container_{number}", now=now) for number in range(len(plan.bundles))]
+        identities = [
+            make_identity(f"container_{number}", now=now) for number in range(len(plan.bundles))
+        ]
         environment = dict(plan.environment)
         async with asyncio.TaskGroup() as group:
             starting = [
@@ -132,7 +148,8 @@ class Conductor:
                     group.create_task(answers(one))
         except TimeoutError:
             raise ExecutionError(
-                f"the daemons did not all answer within {_READY_TIME:.0f} s; was the image made by `lading image hpc`?"
+                f"the daemons did not all answer within {_READY_TIME:.0f} s; "
+                "was the image made by `lading image hpc`?"
             ) from None
 
     async def _configure(self) -> None:
@@ -146,11 +163,15 @@ class Conductor:
         plan, number = self._plan, member.view.rank
         size = len(self._members)
         variables = {name: value for name, value in plan.environment if _is_variable(name, value)}
-        await member.caller.tell("/v1/code-configuration", {"codeParameters": {**_MPI, **variables}})
+        await member.caller.tell(
+            "/v1/code-configuration", {"codeParameters": {**_MPI, **variables}}
+        )
         settings: dict[str, object] = {
             "worldRank": number,
             "worldSize": size,
-            "sshAddresses": {str(rank): str(Address(one.caller.host)) for rank, one in enumerate(self._members)},
+            "sshAddresses": {
+                str(rank): str(Address(one.caller.host)) for rank, one in enumerate(self._members)
+            },
             "sshPrivateKey": keys.private,
             "sshPublicKey": keys.public,
             "slots": plan.slots,
@@ -158,7 +179,7 @@ class Conductor:
             "resultsDirectory": f"{plan.output_path}/ranks/{number}/results",
         }
         if member.view.started:
-            command = hpc_gang.command_line(plan.launcher, plan.command, ranks=size * plan.slots)
+            command = gang.command_line(plan.launcher, plan.command, ranks=size * plan.slots)
             settings["codeName"] = "/bin/sh"
             settings["codeArguments"] = ["-c", 'cd "$0" && exec "$@"', plan.cwd, *command]
         await member.caller.tell("/v1/daemon-configuration", {"daemonParameters": settings})
@@ -185,7 +206,7 @@ class Conductor:
     async def _judge(self) -> Verdict:
         while True:
             self._show()
-            verdict = hpc_gang.judge([one.view for one in self._members], self._plan.policy)
+            verdict = gang.judge([one.view for one in self._members], self._plan.policy)
             if verdict is not None:
                 return verdict
             if self.stop.is_set():
@@ -206,7 +227,7 @@ class Conductor:
 
     def _show(self) -> None:
         for one in self._members:
-            line = hpc_gang.status_line(one.view)
+            line = gang.status_line(one.view)
             if line != one.shown:
                 one.shown = line
                 self._say(line)
@@ -214,7 +235,7 @@ class Conductor:
     async def _look_at(self, member: Member, *, wait: float = 0.0) -> None:
         try:
             # A rank that hangs must not hold up what the others say for long.
-            async with asyncio.timeout(wait + hpc_gang.PATIENCE / 4):
+            async with asyncio.timeout(wait + gang.PATIENCE / 4):
                 member.known, said = await member.caller.follow(member.known, wait=wait)
                 member.heard = self._time()
                 member.view = replace(
@@ -269,10 +290,15 @@ class Conductor:
             file.write(data)
 
     async def _leave(self) -> None:
-        """Let those that nobody here started go by themselves: MPI ends its processes after the command."""
+        """Let those that nobody here started go by themselves: MPI ends its processes after the
+        command.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_TIME):
-                while any(one.view.code is CodeStatus.RUNNING and not one.view.started for one in self._members):
+                while any(
+                    one.view.code is CodeStatus.RUNNING and not one.view.started
+                    for one in self._members
+                ):
                     await asyncio.sleep(PERIOD)
                     await self._look()
 
@@ -295,7 +321,7 @@ class Conductor:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GATHER_TIME):
                 await self._look()
-                while not hpc_gang.are_delivered([one.view for one in self._members]):
+                while not gang.are_delivered([one.view for one in self._members]):
                     await asyncio.sleep(PERIOD)
                     await self._look()
         for sentence in await self._ground.gather():
@@ -306,7 +332,9 @@ def _ground(plan: Plan, wires: tuple[network.Wire, ...]) -> Ground:
     if plan.docker is not None:
         docker = plan.docker
         options = docker.get("options", {})
-        return DockerGround(plan.name, docker["socket"], docker["config"], enter=docker["enter"], options=options)
+        return DockerGround(
+            plan.name, docker["socket"], docker["config"], enter=docker["enter"], options=options
+        )
     native = NativeGround(plan.name, plan.bundles, plan.crun, spread=bool(wires))
     if not wires:
         return native
@@ -348,8 +376,10 @@ def main(path: str) -> int:
         wires: tuple[network.Wire, ...] = ()
         if plan.wire:
             # How the others reach this machine they say later.
-            known = there and hpc_wires.version(there["leader"])
-            wires = (network.make_wire(plan.wire, known),) if known else network.make_wires(plan.wire)
+            known = there and machine_addresses.version(there["leader"])
+            wires = (
+                (network.make_wire(plan.wire, known),) if known else network.make_wires(plan.wire)
+            )
         if plan.docker is None:
             network.leave_network()
         for wire in wires:
@@ -359,7 +389,11 @@ def main(path: str) -> int:
         return asyncio.run(conduct(plan, wires))
     except* (LadingError, OSError, subprocess.SubprocessError) as group:
         first = _first(group)
-        said = first.message if isinstance(first, LadingError) else f"the cluster cannot be made: {first}"
+        said = (
+            first.message
+            if isinstance(first, LadingError)
+            else f"the cluster cannot be made: {first}"
+        )
         Path(plan.fault).write_text(said)
     return COULD_NOT
 
@@ -368,7 +402,7 @@ def _place(annex: Mapping[str, Any] | None) -> dict[str, Any]:
     """Rank and machines of an annex; nothing for the conductor itself. Raises Invalid, OSError."""
     if annex is None:
         return {}
-    leader = hpc_wires.machine_address(annex["leader"])
+    leader = machine_addresses.machine_address(annex["leader"])
     return {**annex, "leader": leader, "address": own_address(leader)}
 
 

@@ -1,4 +1,5 @@
-"""What a cluster of containers trusts: a certificate, a key and an authorization for each daemon, one ssh key for all.
+"""What a cluster of containers trusts: a certificate, a key and an authorization for each daemon,
+one ssh key for all.
 
 Made anew for every cluster, held in memory and in the containers only, worth nothing when the
 cluster is gone. Times are arguments, and secrets come from `secrets`, so nothing here repeats.
@@ -14,7 +15,7 @@ from datetime import datetime
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from lading.client.certificates import make_certificate
+from lading.net.certificates import make_certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,11 @@ def make_ssh_keys() -> SshKeys:
     """A new key pair, as OpenSSH writes them."""
     private = ed25519.Ed25519PrivateKey.generate()
     text = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
     )
-    public = private.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    public = private.public_key().public_bytes(
+        serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+    )
     return SshKeys(text.decode(), f"{public.decode()} cluster\n")

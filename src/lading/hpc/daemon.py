@@ -1,9 +1,10 @@
-"""`python -m lading.hpc.daemon [--port N] [--root DIR]`: the daemon of one container, from the standard library alone.
+"""`python -m lading.hpc.daemon [--port N] [--root DIR]`: the daemon of one container, from the
+standard library alone.
 
-Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY, AUTHORIZATION; without
-them those of the start before this one are taken (`identity`). The port may come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1
-allows results to be sent unencrypted. Everything else is configured through HTTPS.
-Source: docs/spec/hpc-daemon, section Start and identity.
+Certificate, key and authorization come with the environment: TLS_PUBLIC_CERT, TLS_PRIVATE_KEY,
+AUTHORIZATION; without them those of the start before this one are taken (`identity`). The port may
+come as HPCAAS_PORT. HPCAAS_ALLOW_HTTP=1 allows results to be sent unencrypted. Everything else is
+configured through HTTPS. Source: docs/spec/hpc-daemon, section Start and identity.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from pathlib import Path
 from typing import Any
 
 from lading.core.errors import Invalid, LadingError
-from lading.core.hpc_document import LOGS
-from lading.core.hpc_states import CodeStatus, ContainerStatus, ResultStatus
-from lading.hpc import daemonlogs, delivery, filesystems, processes
+from lading.core.hpc.daemon_document import LOGS
+from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus
+from lading.hpc import delivery, filesystems, log_limits, processes
 from lading.hpc.code import Code
 from lading.hpc.endpoints import Endpoints
 from lading.hpc.identity import FILES, forget_environment, keep_identity, read_identity
+from lading.hpc.inotify import Notices
 from lading.hpc.layout import PRIVATE, Layout, write
-from lading.hpc.notices import Notices
 from lading.hpc.progress import Progress
 from lading.hpc.record import Record, load
 from lading.hpc.service import Service
@@ -57,10 +58,16 @@ class Options:
 
 def read_options(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     """The options. Raises Invalid for what is missing or no port."""
-    parser = argparse.ArgumentParser(prog="lading hpc daemon", description="The daemon of an HPC container.")
-    parser.add_argument("--port", default=environment.get("HPCAAS_PORT", str(PORT)), help="where to listen (443)")
+    parser = argparse.ArgumentParser(
+        prog="lading hpc daemon", description="The daemon of an HPC container."
+    )
+    parser.add_argument(
+        "--port", default=environment.get("HPCAAS_PORT", str(PORT)), help="where to listen (443)"
+    )
     parser.add_argument("--host", default="", help="the address to listen on (all)")
-    parser.add_argument("--root", type=Path, default=Path("/"), help="the directory that its paths are below (/)")
+    parser.add_argument(
+        "--root", type=Path, default=Path("/"), help="the directory that its paths are below (/)"
+    )
     given = parser.parse_args(arguments)
     root, home = given.root.resolve(), find_home(os.geteuid(), environment)
     found = read_identity(Layout(root, home).own, environment)
@@ -104,10 +111,12 @@ class Daemon:
         self.notices = Notices()
         self._progress = Progress(self.layout, tell=self.notices.tell)
         self.endpoints = Endpoints(
-            self.layout, self.record, self.code, notices=self.notices, deliver=self.deliver, inherited=environment,
-            percent=self._progress.percent,
+            self.layout, self.record, self.code, notices=self.notices, deliver=self.deliver,
+            inherited=environment, percent=self._progress.percent,
         )  # fmt: skip
-        self._service = Service(self.endpoints.answer, authorization=options.authorization, scratch=self.layout.own)
+        self._service = Service(
+            self.endpoints.answer, authorization=options.authorization, scratch=self.layout.own
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._again = False
 
@@ -115,11 +124,15 @@ class Daemon:
         """Take up what there is and listen; the port. Raises OSError, ssl.SSLError."""
         processes.adopt_orphans()
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self.code.reap)
-        port = await self._service.open(self._options.host, self._options.port, context=self._context())
+        port = await self._service.open(
+            self._options.host, self._options.port, context=self._context()
+        )
         for name in LOGS:
             self.code.log(name).touch(mode=PRIVATE)
         if not self.notices.open(*map(self.code.log, LOGS), self.layout.progress.parent):
-            _logger.warning("no notices of files that change; who waits for news gets them once a second")
+            _logger.warning(
+                "no notices of files that change; who waits for news gets them once a second"
+            )
         try:
             await self._progress.open()
         except OSError as error:
@@ -204,7 +217,7 @@ class Daemon:
                 await asyncio.sleep(_TRIM_PERIOD)
                 for name in LOGS:
                     with contextlib.suppress(OSError):
-                        daemonlogs.trim(self.code.log(name))
+                        log_limits.trim(self.code.log(name))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -241,7 +254,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Not even its own log may be read by others: it names what is uploaded where.
         os.umask(0o077)
         logging.basicConfig(
-            filename=own / "log.txt", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+            filename=own / "log.txt",
+            level=logging.INFO,
+            format="%(asctime)s %(levelname)s %(message)s",
         )
         asyncio.run(serve(options, environment))
     except LadingError as error:

@@ -1,10 +1,11 @@
-"""Delivering what the code left in `/hpcaas/results`: moved to the results directory, uploaded to a presigned URL.
+"""Delivering what the code left in `/hpcaas/results`: moved to the results directory, uploaded to a
+presigned URL.
 
-A presigned URL stands for one object, so everything goes into one `tar.gz` (names in order, owner root, times kept).
-It is sent with its length, since a presigned PUT takes no chunks, and again with growing pauses after a time-out or a
-5xx. The URL's query is the credential: it is in no log, no error, no answer. A results directory other than
-`/hpcaas/results` gets the files themselves, each under another name first, then renamed.
-Source: docs/spec/hpc-daemon, section Results.
+A presigned URL stands for one object, so everything goes into one `tar.gz` (names in order, owner
+root, times kept). It is sent with its length, since a presigned PUT takes no chunks, and again with
+growing pauses after a time-out or a 5xx. The URL's query is the credential: it is in no log, no
+error, no answer. A results directory other than `/hpcaas/results` gets the files themselves, each
+under another name first, then renamed. Source: docs/spec/hpc-daemon, section Results.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from urllib.parse import urlsplit
 
 from lading import confined
 from lading.core.errors import Invalid, LadingError, Unavailable
-from lading.core.hpc_configuration import RESULTS, Settings
+from lading.core.hpc.daemon_configuration import RESULTS, Settings
 from lading.hpc.layout import Layout, make_folder
 
 ATTEMPTS = 6
@@ -44,7 +45,8 @@ class Delivery:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def run(self) -> list[dict[str, Any]]:
-        """Deliver to every target there is; what was delivered where. Raises LadingError or OSError.
+        """Deliver to every target there is; what was delivered where. Raises LadingError or
+        OSError.
 
         The upload comes first, while the files are still where the code left them.
         """
@@ -77,11 +79,29 @@ class Delivery:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     etag = await _put(self.settings.results_url, cast(IO[bytes], file), size)
-                    return {"url": place(self.settings.results_url), "size": size, "sha256": digest, "etag": etag}
-                except (Unavailable, OSError, TimeoutError, asyncio.IncompleteReadError, ssl.SSLError) as error:
+                    return {
+                        "url": place(self.settings.results_url),
+                        "size": size,
+                        "sha256": digest,
+                        "etag": etag,
+                    }
+                except (
+                    Unavailable,
+                    OSError,
+                    TimeoutError,
+                    asyncio.IncompleteReadError,
+                    ssl.SSLError,
+                ) as error:
                     if attempt == ATTEMPTS:
-                        kind = error.message if isinstance(error, Unavailable) else type(error).__name__
-                        told = f"the upload to {place(self.settings.results_url)} failed {ATTEMPTS} times: {kind}"
+                        kind = (
+                            error.message
+                            if isinstance(error, Unavailable)
+                            else type(error).__name__
+                        )
+                        told = (
+                            f"the upload to {place(self.settings.results_url)} "
+                            f"failed {ATTEMPTS} times: {kind}"
+                        )
                         raise Unavailable(told) from None
                 await self.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
@@ -95,7 +115,9 @@ def place(url: str) -> str:
 
 
 def pack(source: Path, file: IO[bytes]) -> str:
-    """Write the `tar.gz` of a directory; its sha256 (hex). The same files give the same bytes. Raises OSError."""
+    """Write the `tar.gz` of a directory; its sha256 (hex). The same files give the same bytes.
+    Raises OSError.
+    """
     import gzip
     import tarfile
 
@@ -126,7 +148,9 @@ def pack(source: Path, file: IO[bytes]) -> str:
 
 
 async def _put(url: str, file: IO[bytes], size: int) -> str:
-    """One PUT; the ETag. Raises Unavailable for what another attempt may mend, Invalid for what it cannot."""
+    """One PUT; the ETag. Raises Unavailable for what another attempt may mend, Invalid for what it
+    cannot.
+    """
     parts = urlsplit(url)
     secure = parts.scheme == "https"
     context = ssl.create_default_context() if secure else None
@@ -138,7 +162,10 @@ async def _put(url: str, file: IO[bytes], size: int) -> str:
     async with asyncio.timeout(_CONNECT_TIME):
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
-        head = f"PUT {target} HTTP/1.1\r\nHost: {shown}\r\nContent-Length: {size}\r\nConnection: close\r\n\r\n"
+        head = (
+            f"PUT {target} HTTP/1.1\r\nHost: {shown}\r\n"
+            f"Content-Length: {size}\r\nConnection: close\r\n\r\n"
+        )
         writer.write(head.encode("ascii"))
         file.seek(0)
         while chunk := file.read(_CHUNK):
@@ -160,7 +187,10 @@ def _etag(answer: bytes) -> str:
     words = line.split(" ")
     status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
     if 200 <= status < 300:
-        found = {name.strip().lower(): value.strip() for name, _, value in (one.partition(":") for one in headers)}
+        found = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (one.partition(":") for one in headers)
+        }
         return found.get("etag", "").strip('"')
     told = f"it answered {status or 'no HTTP'}"
     if status >= 500 or status == 0 or status in _RETRIED:
@@ -179,4 +209,6 @@ def _move_one(source: Path, target: Path) -> None:
     try:
         shutil.move(source, target)
     except RecursionError:
-        raise OSError(errno.ELOOP, "its directories lie too deep in one another", str(source)) from None
+        raise OSError(
+            errno.ELOOP, "its directories lie too deep in one another", str(source)
+        ) from None

@@ -20,26 +20,41 @@ from pathlib import Path
 from typing import Any
 
 from lading import __version__
-from lading.core import hpc_configuration, hpc_files
 from lading.core.errors import Invalid, MethodNotAllowed, NotFound
-from lading.core.hpc_document import COMMANDS, LOGS, ROUTES, Call, openapi
-from lading.core.hpc_http import Head, Part, Searchable, byte_range, form_parts, media_type, waiting_time
-from lading.core.hpc_states import CodeStatus, ResultStatus
+from lading.core.hpc import daemon_configuration, mpi_files
+from lading.core.hpc.daemon_document import COMMANDS, LOGS, ROUTES, Call, openapi
+from lading.core.hpc.daemon_http import (
+    Head,
+    Part,
+    Searchable,
+    byte_range,
+    form_parts,
+    media_type,
+    waiting_time,
+)
+from lading.core.hpc.daemon_states import CodeStatus, ResultStatus
 from lading.hpc.code import Code
+from lading.hpc.inotify import Notices
 from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_text, write
-from lading.hpc.notices import Notices
 from lading.hpc.record import Record
 from lading.hpc.service import MOST_JSON, Answer, success
 
 _CHUNK = 1 << 20
 _MOST_LOG = 4 << 20
-_SECRET = ("TLS_PUBLIC_CERT", "TLS_PRIVATE_KEY", "AUTHORIZATION", "HPCAAS_PORT", "HPCAAS_ALLOW_HTTP")
+_SECRET = (
+    "TLS_PUBLIC_CERT",
+    "TLS_PRIVATE_KEY",
+    "AUTHORIZATION",
+    "HPCAAS_PORT",
+    "HPCAAS_ALLOW_HTTP",
+)
 _USUAL = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 _logger = logging.getLogger("lading.hpc")
 
 
 class Endpoints:
-    """Answers calls. `deliver` starts the delivery of the results; `inherited` is the container's environment.
+    """Answers calls. `deliver` starts the delivery of the results; `inherited` is the container's
+    environment.
 
     `percent`: how far the code says that it is.
     """
@@ -93,13 +108,13 @@ class Endpoints:
             # Beside the loop: the code's processes are followed meanwhile, and others are answered.
             return await asyncio.to_thread(self._take_files, body, parameters.get("boundary", ""))
         read = _json(kind, body)
-        if hpc_configuration.is_for_daemon(read):
-            return self._set_up(hpc_configuration.daemon_parameters(read))
-        given = hpc_configuration.code_parameters(read)
+        if daemon_configuration.is_for_daemon(read):
+            return self._set_up(daemon_configuration.daemon_parameters(read))
+        given = daemon_configuration.code_parameters(read)
         parameters = {**self._record.parameters, **given}
-        hpc_configuration.check_parameters(parameters)
+        daemon_configuration.check_parameters(parameters)
         self._record.parameters = parameters
-        append(self._layout.base / "variables", hpc_files.variable_lines(given), mode=OPEN)
+        append(self._layout.base / "variables", mpi_files.variable_lines(given), mode=OPEN)
         self._write_parameters()
         self._record.save()
         return success({"message": "parameter accepted", "parameters": list(given)})
@@ -108,7 +123,7 @@ class Endpoints:
         parts = form_parts(body, boundary)
         if not parts:
             raise Invalid("the form has no files")
-        names = [hpc_configuration.file_name(part.filename or part.name) for part in parts]
+        names = [daemon_configuration.file_name(part.filename or part.name) for part in parts]
         for name in names:
             if (self._layout.base / "files" / name).is_dir():
                 raise Invalid(f"file name {name[:60]!r} is a directory there")
@@ -138,7 +153,7 @@ class Endpoints:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
             return self._set_up(_texts(form_parts(body, parameters.get("boundary", "")), body))
-        return self._set_up(hpc_configuration.daemon_parameters(_json(kind, body)))
+        return self._set_up(daemon_configuration.daemon_parameters(_json(kind, body)))
 
     def _name_code(self, head: Head, body: Searchable) -> Answer:
         kind, _ = media_type(head.headers.get("content-type", ""))
@@ -151,40 +166,62 @@ class Endpoints:
     def _set_up(self, given: Mapping[str, Any]) -> Answer:
         record = self._record
         started = record.code is not CodeStatus.WAITING
-        applied = hpc_configuration.apply(record.settings, given, started=started, allow_http=record.allow_http)
-        known = {hpc_configuration.ALIASES.get(name, name): value for name, value in given.items()}
+        applied = daemon_configuration.apply(
+            record.settings, given, started=started, allow_http=record.allow_http
+        )
+        known = {
+            daemon_configuration.ALIASES.get(name, name): value for name, value in given.items()
+        }
         record.given = {**record.given, **{key: known[key] for key in applied.accepted}}
         record.settings = applied.settings
         if not started:
             self._write_cluster()
         record.save()
-        data = {"message": "daemon updated", "accepted": list(applied.accepted), "ignored": list(applied.ignored)}
+        data = {
+            "message": "daemon updated",
+            "accepted": list(applied.accepted),
+            "ignored": list(applied.ignored),
+        }
         return success(data | ({"warnings": list(applied.warnings)} if applied.warnings else {}))
 
     def _write_parameters(self) -> None:
         parameters, base = self._record.parameters, self._layout.base
         for folder in (base / "parameters", base / "runtime"):
-            write(folder / "parameters.json", hpc_files.json_text(parameters), mode=OPEN)
-            write(folder / "parameters", hpc_files.variable_lines(parameters), mode=OPEN)
+            write(folder / "parameters.json", mpi_files.json_text(parameters), mode=OPEN)
+            write(folder / "parameters", mpi_files.variable_lines(parameters), mode=OPEN)
         self._write_bashrc()
 
     def _write_bashrc(self) -> None:
         place = self._layout.bashrc
-        exports = hpc_files.exports(hpc_files.environment(self._record.settings, self._record.parameters))
+        exports = mpi_files.exports(
+            mpi_files.environment(self._record.settings, self._record.parameters)
+        )
         make_folder(place.parent, mode=0o700)
-        write(place, hpc_files.with_block(read_text(place), "environment", exports), mode=0o644)
+        write(place, mpi_files.with_block(read_text(place), "environment", exports), mode=0o644)
 
     def _write_cluster(self) -> None:
         settings, layout = self._record.settings, self._layout
         runtime, ssh = layout.base / "runtime", layout.ssh
-        write(runtime / "config.json", hpc_files.json_text(hpc_files.runtime_config(settings)), mode=0o644)
-        write(runtime / "config", hpc_files.runtime_lines(settings), mode=0o644)
-        write(runtime / "hostfile", hpc_files.host_file(settings.addresses, slots=settings.slots), mode=0o644)
+        write(
+            runtime / "config.json",
+            mpi_files.json_text(mpi_files.runtime_config(settings)),
+            mode=0o644,
+        )
+        write(runtime / "config", mpi_files.runtime_lines(settings), mode=0o644)
+        write(
+            runtime / "hostfile",
+            mpi_files.host_file(settings.addresses, slots=settings.slots),
+            mode=0o644,
+        )
         make_folder(ssh.parent, mode=0o700)
         make_folder(ssh, mode=0o700)
         ssh.chmod(0o700)
         identity = f"{layout.outside(ssh)}/private_key"
-        write(ssh / "config", hpc_files.ssh_config(settings.addresses, identity=identity), mode=PRIVATE)
+        write(
+            ssh / "config",
+            mpi_files.ssh_config(settings.addresses, identity=identity),
+            mode=PRIVATE,
+        )
         if settings.private_key:
             write(ssh / "private_key", settings.private_key, mode=PRIVATE)
         if settings.public_key:
@@ -194,10 +231,10 @@ class Endpoints:
 
     def _write_hosts(self) -> None:
         place = self._layout.root / "etc" / "hosts"
-        lines = hpc_files.hosts(self._record.settings.addresses)
+        lines = mpi_files.hosts(self._record.settings.addresses)
         if not lines or not place.parent.is_dir():
             return
-        text = hpc_files.with_block(read_text(place), "cluster", lines)
+        text = mpi_files.with_block(read_text(place), "cluster", lines)
         try:
             write(place, text, mode=0o644)
         except OSError:
@@ -228,15 +265,22 @@ class Endpoints:
         return success({"message": "upload started"})
 
     def environment(self) -> dict[str, str]:
-        """What the code is started with: the container's environment without our secrets, and its parameters."""
-        own = hpc_files.environment(self._record.settings, self._record.parameters)
+        """What the code is started with: the container's environment without our secrets, and its
+        parameters.
+        """
+        own = mpi_files.environment(self._record.settings, self._record.parameters)
         return _USUAL | {"HOME": self._layout.home} | self._inherited | own
 
     # Questions.
 
     async def _state(self, head: Head) -> Answer:
-        """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they are others than those named."""
-        known, wait = head.headers.get("if-none-match", ""), waiting_time(head.headers.get("prefer", ""))
+        """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they are others
+        than those named.
+        """
+        known, wait = (
+            head.headers.get("if-none-match", ""),
+            waiting_time(head.headers.get("prefer", "")),
+        )
         answer = self._tagged()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait):
@@ -251,7 +295,9 @@ class Endpoints:
         return replace(answer, headers={**answer.headers, "ETag": f'"{tag}"'})
 
     async def _news(self) -> None:
-        sources = [asyncio.ensure_future(one) for one in (self._record.changed(), self._notices.one())]
+        sources = [
+            asyncio.ensure_future(one) for one in (self._record.changed(), self._notices.one())
+        ]
         try:
             await asyncio.wait(sources, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -271,7 +317,10 @@ class Endpoints:
             "codeExitStatus": record.exit_code,
             "startedBy": record.started_by,
             "reason": record.reason,
-            "ranks": {"worldRank": record.settings.world_rank, "worldSize": record.settings.world_size},
+            "ranks": {
+                "worldRank": record.settings.world_rank,
+                "worldSize": record.settings.world_size,
+            },
             "logs": sizes,
             "results": record.results,
         }
@@ -299,7 +348,11 @@ class Endpoints:
                 data = file.read(end - start)
         if not wanted and len(data) == size:
             return Answer(200, data, kind)
-        return Answer(206, data, {**kind, "Content-Range": f"bytes {start}-{max(start, start + len(data) - 1)}/{size}"})
+        return Answer(
+            206,
+            data,
+            {**kind, "Content-Range": f"bytes {start}-{max(start, start + len(data) - 1)}/{size}"},
+        )
 
 
 def _heartbeat(head: Head) -> Answer:
@@ -332,7 +385,9 @@ def _texts(parts: list[Part], body: Searchable) -> dict[str, str]:
 
 def _json(kind: str, body: Searchable) -> object:
     if kind != "application/json":
-        raise Invalid(f"the media type {kind[:60]!r} is not application/json or multipart/form-data")
+        raise Invalid(
+            f"the media type {kind[:60]!r} is not application/json or multipart/form-data"
+        )
     try:
         value: object = json.loads(body[0 : len(body)])
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,9 @@
-"""Watching the file systems that the code shares with others: FSError while one of them does not answer.
+"""Watching the file systems that the code shares with others: FSError while one of them does not
+answer.
 
-A network file system that hangs hangs whoever asks, for as long as it likes. So it is asked from a thread of its own
-that nobody waits for longer than a moment; while that thread hangs, no other is started.
+A network file system that hangs hangs whoever asks, for as long as it likes. So it is asked from a
+thread of its own that nobody waits for longer than a moment; while that thread hangs, no other is
+started.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ PATIENCE = 10.0
 
 
 def _first_entry(path: Path) -> object:
-    """Something that only the file system itself can say, however much there is in it. Raises OSError."""
+    """Something that only the file system itself can say, however much there is in it. Raises
+    OSError.
+    """
     with os.scandir(path) as entries:
         return next(entries, None)
 
@@ -58,9 +62,14 @@ class Watch:
 
 
 async def watch(
-    paths: Callable[[], tuple[Path, ...]], tell: Callable[[str], None], *, sleep: Callable[[float], Awaitable[None]]
+    paths: Callable[[], tuple[Path, ...]],
+    tell: Callable[[str], None],
+    *,
+    sleep: Callable[[float], Awaitable[None]],
 ) -> None:
-    """Tell, period by period, what is wrong with the first that fails, or "" when all answer; until cancelled."""
+    """Tell, period by period, what is wrong with the first that fails, or "" when all answer; until
+    cancelled.
+    """
     watches: dict[Path, Watch] = {}
     while True:
         wanted = paths()

@@ -1,7 +1,8 @@
 """What a daemon proves itself with: certificate, key and authorization.
 
 They come with the environment, or are the files of an earlier start. They are taken out of the
-environment, also of what /proc/PID/environ shows: no program that the daemon starts finds them there.
+environment, also of what /proc/PID/environ shows: no program that the daemon starts finds them
+there.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ FILES: Final = {
 
 
 def read_identity(own: Path, environment: Mapping[str, str]) -> dict[str, str]:
-    """The three values by the names of the variables. Raises Invalid naming those that are missing."""
+    """The three values by the names of the variables. Raises Invalid naming those that are
+    missing.
+    """
     found = {name: environment.get(name) or read_text(own / file) for name, file in FILES.items()}
     missing = [name for name, value in found.items() if not value]
     if missing:
-        raise Invalid(f"{', '.join(missing)} missing: give certificate, key and authorization in the environment")
+        raise Invalid(
+            f"{', '.join(missing)} missing: "
+            "give certificate, key and authorization in the environment"
+        )
     return found
 
 
@@ -39,7 +45,9 @@ def keep_identity(own: Path, values: Mapping[str, str]) -> None:
 
 
 def forget_environment() -> None:
-    """Overwrite the values in the memory that the system shows as the environment of this process."""
+    """Overwrite the values in the memory that the system shows as the environment of this
+    process.
+    """
     libc = ctypes.CDLL(None)
     libc.getenv.restype = ctypes.c_void_p
     for name in FILES:

@@ -23,7 +23,9 @@ REACHABLE, WRITABLE = 0o755, 0o1777
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Paths below `root`; `home` is that of the user who runs the code, a path inside the container."""
+    """Paths below `root`; `home` is that of the user who runs the code, a path inside the
+    container.
+    """
 
     root: Path
     home: str
@@ -62,7 +64,9 @@ class Layout:
         return self.base / "updates" / "percentComplete"
 
     def code(self, name: str) -> Path:
-        """The executable: `/code`, or what `codeName` says, a name being one below `/hpcaas/code`."""
+        """The executable: `/code`, or what `codeName` says, a name being one below
+        `/hpcaas/code`.
+        """
         if not name:
             return self.root / "code"
         return self.inside(name) if name.startswith("/") else self.base / "code" / name

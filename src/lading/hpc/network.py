@@ -1,11 +1,14 @@
-"""The private network of a cluster: on each machine a network namespace, a bridge in it, a cable to each container.
+"""The private network of a cluster: on each machine a network namespace, a bridge in it, a cable to
+each container.
 
-Where a cluster is on several machines, a wire joins the bridges: VXLAN, whose packets go between the machines' own
-addresses by UDP, IPv4 or IPv6, so that the containers have the same addresses, and reach each other in the same way,
-wherever they are. Who is where is written down and not learned, since each machine may have another port.
+Where a cluster is on several machines, a wire joins the bridges: VXLAN, whose packets go between
+the machines' own addresses by UDP, IPv4 or IPv6, so that the containers have the same addresses,
+and reach each other in the same way, wherever they are. Who is where is written down and not
+learned, since each machine may have another port.
 
-All of it is in the namespace of the conductor, which no one else sees, so that addresses never collide with the
-machine's or another cluster's, and everything is gone with the last process that is in it.
+All of it is in the namespace of the conductor, which no one else sees, so that addresses never
+collide with the machine's or another cluster's, and everything is gone with the last process that
+is in it.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ BRIDGE = "lading0"
 _EVERYBODY = "00:00:00:00:00:00"
 _CONDUCTOR = 0xFFFF
 _ROOM = 1380
-"""Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves: VXLAN puts 50 around it by
-IPv4, 70 by IPv6.
+"""Bytes of a packet that a wire takes whole, also where machines are in a tunnel themselves: VXLAN
+puts 50 around it by IPv4, 70 by IPv6.
 """
 _OWN = "10.77.255.254/16"
 FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -51,7 +54,9 @@ def hardware(rank: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """This machine's end of a wire: a device, the UDP port at which the others reach it, and IP's version (4 or 6)."""
+    """This machine's end of a wire: a device, the UDP port at which the others reach it, and IP's
+    version (4 or 6).
+    """
 
     name: str
     port: int
@@ -59,7 +64,8 @@ class Wire:
 
 
 def make_wire(number: int, version: int = 4) -> Wire:
-    """Make an end of the wire with this number in the machine's own network, to be taken to another.
+    """Make an end of the wire with this number in the machine's own network, to be taken to
+    another.
 
     Raises OSError, subprocess.CalledProcessError.
     """
@@ -68,15 +74,21 @@ def make_wire(number: int, version: int = 4) -> Wire:
         port = probe.getsockname()[1]
     wire = Wire(f"lw{version}p{os.getpid()}", port, version)
     # Without a peer that all is sent to: its kind alone makes the device one of IPv6.
-    options = f"type vxlan id {number} dstport {port} nolearning{' remote ::' if version == 6 else ''}"
+    options = (
+        f"type vxlan id {number} dstport {port} nolearning{' remote ::' if version == 6 else ''}"
+    )
     subprocess.run(
-        ["ip", "link", "add", wire.name, *options.split()], check=True, capture_output=True, timeout=_TIMEOUT
+        ["ip", "link", "add", wire.name, *options.split()],
+        check=True,
+        capture_output=True,
+        timeout=_TIMEOUT,
     )
     return wire
 
 
 def make_wires(number: int) -> tuple[Wire, ...]:
-    """An end of each kind that this machine has, of which one is to be used: without it the other has no port.
+    """An end of each kind that this machine has, of which one is to be used: without it the other
+    has no port.
 
     Raises OSError, subprocess.CalledProcessError.
     """
@@ -87,7 +99,9 @@ def make_wires(number: int) -> tuple[Wire, ...]:
 
 
 def take_wire(wire: Wire) -> None:
-    """Take it from the network of the process that started this one. Raises OSError, subprocess.CalledProcessError."""
+    """Take it from the network of the process that started this one. Raises OSError,
+    subprocess.CalledProcessError.
+    """
     move = ["ip", "link", "set", wire.name, "netns", str(os.getpid())]
     command = ["nsenter", f"--net=/proc/{os.getppid()}/ns/net", *move]
     subprocess.run(command, check=True, capture_output=True, timeout=_TIMEOUT)
@@ -123,7 +137,9 @@ def enter_network(path: str) -> None:
 
 
 async def make_bridge(wire: Wire | None = None, *, alone: bool = False) -> None:
-    """Make the bridge, with this process on it unless it is to be `alone`, and a wire. Raises ExecutionError."""
+    """Make the bridge, with this process on it unless it is to be `alone`, and a wire. Raises
+    ExecutionError.
+    """
     known = "" if alone else f"address {hardware(_CONDUCTOR)} "
     lines = [f"link add {BRIDGE} {known}type bridge"]
     if wire is not None:
@@ -139,7 +155,12 @@ async def connect(rank: int, pid: int, *, spread: bool = False) -> None:
     `spread`: its packets must fit through a wire.
     """
     name = cable(rank)
-    await _ip([f"link add {name} type veth peer name eth0 netns {pid}", f"link set {name} master {BRIDGE} up"])
+    await _ip(
+        [
+            f"link add {name} type veth peer name eth0 netns {pid}",
+            f"link set {name} master {BRIDGE} up",
+        ]
+    )
     inside = [f"link set eth0 address {hardware(rank)}{f' mtu {_ROOM}' if spread else ''}"]
     inside += [f"addr add {address(rank)}/16 dev eth0", "link set eth0 up", "link set lo up"]
     await _ip(inside, "nsenter", "--net", f"--target={pid}")
@@ -149,12 +170,15 @@ async def _ip(lines: list[str], *before: str, program: str = "ip") -> None:
     try:
         process = await asyncio.create_subprocess_exec(
             *before, program, "-batch", "-",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
         )  # fmt: skip
         async with asyncio.timeout(_TIMEOUT):
             _, said = await process.communicate("\n".join([*lines, ""]).encode())
     except OSError as error:
-        raise ExecutionError(f"ip cannot be run ({error}); install the package iproute2", Failure.NODE) from error
+        raise ExecutionError(
+            f"ip cannot be run ({error}); install the package iproute2", Failure.NODE
+        ) from error
     if process.returncode != 0:
         words = " ".join(said.decode(errors="replace").split())
         raise ExecutionError(f"the network of the cluster cannot be made: {words}", Failure.NODE)

@@ -7,16 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lading.core.hpc_gang import FailurePolicy, Launcher
+from lading.core.hpc.gang import FailurePolicy, Launcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One cluster. Paths are this machine's, but for `cwd` and `output_path`, which are the containers'.
+    """One cluster. Paths are this machine's, but for `cwd` and `output_path`, which are the
+    containers'.
 
-    `bundles`: an OCI bundle for each rank, complete but for what makes it a rank. `crun`: its command and options.
-    `spool`: a directory that no container sees, for what belongs in the output (`supervisor.gang_output`): files
-    `<rank>.stdout`, `<rank>.stderr`, `<rank>.tar`.
+    `bundles`: an OCI bundle for each rank, complete but for what makes it a rank. `crun`: its
+    command and options. `spool`: a directory that no container sees, for what belongs in the output
+    (`supervisor.gang.gang_output`): files `<rank>.stdout`, `<rank>.stderr`, `<rank>.tar`.
     `fault`: where to say why nothing could be run.
     """
 
@@ -33,15 +34,19 @@ class Plan:
     launcher: Launcher
     policy: FailurePolicy
     docker: dict[str, Any] | None = None
-    """`socket`, `config` of a container, `options` of the network, and whether to `enter` that of rank 0: the ranks are
-    containers of that daemon, and `bundles` are not used.
+    """`socket`, `config` of a container, `options` of the network, and whether to `enter` that of
+    rank 0: the ranks are containers of that daemon, and `bundles` are not used.
     """
     wire: int = 0
-    """The number of the wire between the machines of a gang that is on several; 0: it is on this one."""
+    """The number of the wire between the machines of a gang that is on several; 0: it is on this
+    one.
+    """
     pipes: tuple[tuple[int, int], ...] = ()
     """Descriptors to read from, and write to, the annexes of ranks 1, 2 ..."""
     annex: dict[str, Any] | None = None
-    """`rank` and `leader` (address of the conductor's machine): this is an annex (`hpc.annex`)."""
+    """`rank` and `leader` (address of the conductor's machine): this is an annex
+    (`hpc.remote_rank_agent`).
+    """
     notices: int = 2
     """Descriptor for lines on what the ranks do."""
 

@@ -1,4 +1,6 @@
-"""The processes of this container as /proc shows them: who descends from whom, who is the code, ending them all."""
+"""The processes of this container as /proc shows them: who descends from whom, who is the code,
+ending them all.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,17 @@ _PR_SET_CHILD_SUBREAPER = 36
 LAUNCHERS = frozenset({"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy"})
 """What `mpirun` starts on other machines, through ssh."""
 MARK = "HPCAAS_RUN"
-"""A variable in the environment of everything the daemon starts: it finds them again after its own restart."""
+"""A variable in the environment of everything the daemon starts: it finds them again after its own
+restart.
+"""
 _PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process that has not ended. `born`: clock ticks since the machine's start; with the id it is nobody else's."""
+    """A process that has not ended. `born`: clock ticks since the machine's start; with the id it
+    is nobody else's.
+    """
 
     pid: int
     parent: int
@@ -55,7 +61,9 @@ def look(pid: int) -> Process | None:
     fields = after.split()
     if fields[0] in b"ZX":
         return None
-    return Process(pid, int(fields[1]), before.partition(b"(")[2].decode(errors="replace"), int(fields[19]))
+    return Process(
+        pid, int(fields[1]), before.partition(b"(")[2].decode(errors="replace"), int(fields[19])
+    )
 
 
 def everything() -> Iterator[Process]:
@@ -94,9 +102,11 @@ def marked(mark: str) -> dict[int, Process]:
 
 
 def started_outside(code: str) -> dict[int, Process]:
-    """Processes that another rank started here: what is called as the code is, and MPI's launchers below sshd.
+    """Processes that another rank started here: what is called as the code is, and MPI's launchers
+    below sshd.
 
-    Whatever descends from them is among them. What a daemon started, this one or another, has its mark and is not.
+    Whatever descends from them is among them. What a daemon started, this one or another, has its
+    mark and is not.
     """
     all_ = list(everything())
     sessions = descendants([one.pid for one in all_ if one.name.startswith("sshd")], all_)
@@ -104,7 +114,10 @@ def started_outside(code: str) -> dict[int, Process]:
     roots = {
         one.pid: one
         for one in all_
-        if ((one.name == short and one.pid != os.getpid()) or (one.name in LAUNCHERS and one.pid in sessions))
+        if (
+            (one.name == short and one.pid != os.getpid())
+            or (one.name in LAUNCHERS and one.pid in sessions)
+        )
         and _is_here(one.pid)
         and not _is_a_daemons(one.pid)
     }
@@ -122,7 +135,8 @@ def _is_here(pid: int) -> bool:
 def _is_a_daemons(pid: int) -> bool:
     try:
         return any(
-            one.startswith(f"{MARK}=".encode()) for one in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+            one.startswith(f"{MARK}=".encode())
+            for one in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
         )
     except OSError:
         return False

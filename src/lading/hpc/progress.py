@@ -1,8 +1,8 @@
 """How far the code is, as it says itself: a number in a file, or a line on a socket.
 
-The file is `/hpcaas/updates/percentComplete`. Code that would rather keep a connection writes lines to
-`/hpcaas/updates/sock`, each a number; the last one counts where the file has none. What is no number is left out.
-Source: docs/spec/hpc-daemon, section Progress.
+The file is `/hpcaas/updates/percentComplete`. Code that would rather keep a connection writes lines
+to `/hpcaas/updates/sock`, each a number; the last one counts where the file has none. What is no
+number is left out. Source: docs/spec/hpc-daemon, section Progress.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import Callable
 
-from lading.core import hpc_states
+from lading.core.hpc import daemon_states
 from lading.hpc.layout import Layout, read_text
 
 _MOST_LINE = 100
@@ -32,11 +32,14 @@ class Progress:
         place = self._layout.progress.with_name("sock")
         place.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
-        # The code may be anybody's; and whoever may write the directory could put something else there for a chmod.
+        # The code may be anybody's; and whoever may write the directory could put something else
+        # there for a chmod.
         before = os.umask(0)
         try:
             listening.bind(str(place))
-            self._server = await asyncio.start_unix_server(self._take, sock=listening, limit=_MOST_LINE)
+            self._server = await asyncio.start_unix_server(
+                self._take, sock=listening, limit=_MOST_LINE
+            )
         except OSError:
             listening.close()
             raise
@@ -50,14 +53,14 @@ class Progress:
 
     def percent(self) -> float | None:
         """0 to 100; None while the code has said nothing."""
-        written = hpc_states.percent(read_text(self._layout.progress, most=_MOST_LINE))
+        written = daemon_states.percent(read_text(self._layout.progress, most=_MOST_LINE))
         return self._said if written is None else written
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # ValueError: a line that is too long.
         with contextlib.suppress(OSError, ValueError):
             while line := await reader.readline():
-                said = hpc_states.percent(line.decode("ascii", "replace"))
+                said = daemon_states.percent(line.decode("ascii", "replace"))
                 if said not in (None, self._said):
                     self._said = said
                     self._tell()

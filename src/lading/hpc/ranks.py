@@ -1,4 +1,6 @@
-"""The containers of a cluster on this machine: run by crun from bundles that are given, or by a Docker daemon."""
+"""The containers of a cluster on this machine: run by crun from bundles that are given, or by a
+Docker daemon.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from lading.core.errors import ExecutionError, Failure
-from lading.core.hpc_files import host_name
+from lading.core.hpc.mpi_files import host_name
 from lading.hpc import network
 from lading.hpc.credentials import Identity
 
@@ -31,7 +33,9 @@ class Ground(Protocol):
         ...
 
     async def gather(self) -> list[str]:
-        """When all has ended: bring together what is not here yet; sentences on what cannot be had."""
+        """When all has ended: bring together what is not here yet; sentences on what cannot be
+        had.
+        """
         ...
 
 
@@ -51,7 +55,9 @@ class NativeGround:
 
     async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
         """Start a rank; its address. Raises ExecutionError."""
-        rank = Rank(number, f"{self.name}-{number}", Path(self.bundles[number]), self.crun, self.spread)
+        rank = Rank(
+            number, f"{self.name}-{number}", Path(self.bundles[number]), self.crun, self.spread
+        )
         await rank.start(identity, environment)
         return network.address(number)
 
@@ -62,10 +68,12 @@ class NativeGround:
 
 @dataclass(frozen=True, slots=True)
 class DockerGround:
-    """A network of the Docker daemon with no way out, and its containers. Whoever owns the gang removes both.
+    """A network of the Docker daemon with no way out, and its containers. Whoever owns the gang
+    removes both.
 
-    `config`: of a container, as the daemon's API takes it, complete but for what makes it a rank. `enter`: the machine
-    itself has no address in such a network, where its services would be found, so this process enters that of rank 0.
+    `config`: of a container, as the daemon's API takes it, complete but for what makes it a rank.
+    `enter`: the machine itself has no address in such a network, where its services would be found,
+    so this process enters that of rank 0.
     """
 
     name: str
@@ -83,12 +91,20 @@ class DockerGround:
         """Make the network. Raises ExecutionError."""
         async with self._daemon("the network cannot be made") as docker:
             more = {"Options": dict(self.options)} if self.options else {}
-            await docker.networks.create({"Name": self.name, "Internal": True, "Labels": self.labels, **more})
+            await docker.networks.create(
+                {"Name": self.name, "Internal": True, "Labels": self.labels, **more}
+            )
 
     async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
         """Start a rank; its address. Raises ExecutionError."""
-        config: dict[str, Any] = {**self.config, "Hostname": host_name(number), "Labels": self.labels}
-        config["Env"] = [f"{name}={value}" for name, value in {**environment, **_secrets(identity)}.items()]
+        config: dict[str, Any] = {
+            **self.config,
+            "Hostname": host_name(number),
+            "Labels": self.labels,
+        }
+        config["Env"] = [
+            f"{name}={value}" for name, value in {**environment, **_secrets(identity)}.items()
+        ]
         config["HostConfig"] = {**config["HostConfig"], "NetworkMode": self.name}
         async with self._daemon(f"rank {number}: its container cannot be made") as docker:
             container = await docker.containers.create(config, name=f"{self.name}-{number}")
@@ -97,7 +113,9 @@ class DockerGround:
         if number == 0 and self.enter:
             # By its process: what the daemon mounts the namespace on may not be seen from here.
             pid = int(shown.get("State", {}).get("Pid") or 0)
-            self._enter(f"/proc/{pid}/ns/net" if pid else str(shown["NetworkSettings"]["SandboxKey"]))
+            self._enter(
+                f"/proc/{pid}/ns/net" if pid else str(shown["NetworkSettings"]["SandboxKey"])
+            )
         return str(shown["NetworkSettings"]["Networks"][self.name]["IPAddress"])
 
     async def gather(self) -> list[str]:
@@ -108,7 +126,9 @@ class DockerGround:
         try:
             network.enter_network(network_of_rank)
         except OSError as error:
-            raise ExecutionError(f"the network of the cluster cannot be entered: {error}", Failure.NODE) from error
+            raise ExecutionError(
+                f"the network of the cluster cannot be entered: {error}", Failure.NODE
+            ) from error
 
     @asynccontextmanager
     async def _daemon(self, fault: str) -> AsyncIterator[Any]:
@@ -150,7 +170,13 @@ class Rank:
         console = self.bundle / "console.txt"
         with console.open("ab") as output:
             await self._run(
-                "create", "--bundle", str(self.bundle), "--pid-file", str(told), self.name, output=output.fileno()
+                "create",
+                "--bundle",
+                str(self.bundle),
+                "--pid-file",
+                str(told),
+                self.name,
+                output=output.fileno(),
             )
         await network.connect(self.number, int(told.read_text()), spread=self.spread)
         await self._run("start", self.name)
@@ -159,16 +185,21 @@ class Rank:
         path = self.bundle / "config.json"
         config = json.loads(path.read_text())
         config["hostname"] = host_name(self.number)
-        config["process"]["env"] += [f"{name}={value}" for name, value in {**environment, **_secrets(identity)}.items()]
+        config["process"]["env"] += [
+            f"{name}={value}" for name, value in {**environment, **_secrets(identity)}.items()
+        ]
         path.chmod(0o600)
         path.write_text(json.dumps(config))
 
-    async def _run(self, verb: str, *arguments: str, output: int = asyncio.subprocess.DEVNULL) -> None:
+    async def _run(
+        self, verb: str, *arguments: str, output: int = asyncio.subprocess.DEVNULL
+    ) -> None:
         log = self.bundle / "crun.log"
         command = [*self.crun, "--log", str(log), verb, *arguments]
         try:
-            # What crun leaves running keeps its streams, so its own words are in the log. crun gives their files to
-            # the container, so that its input is not the /dev/null of the machine.
+            # What crun leaves running keeps its streams, so its own words are in the log. crun
+            # gives their files to the container, so that its input is not the /dev/null of the
+            # machine.
             process = await asyncio.create_subprocess_exec(
                 *command, stdin=asyncio.subprocess.PIPE, stdout=output, stderr=output
             )
@@ -177,8 +208,12 @@ class Rank:
             async with asyncio.timeout(_TIMEOUT):
                 code = await process.wait()
         except OSError as error:
-            raise ExecutionError(f"crun cannot be run ({error}); install the package crun", Failure.NODE) from error
+            raise ExecutionError(
+                f"crun cannot be run ({error}); install the package crun", Failure.NODE
+            ) from error
         if code != 0:
             said = log.read_text(errors="replace") if log.exists() else ""
             words = " ".join(said.split()) or f"exit code {code}"
-            raise ExecutionError(f"rank {self.number}: its container cannot be made: {words}", Failure.NODE)
+            raise ExecutionError(
+                f"rank {self.number}: its container cannot be made: {words}", Failure.NODE
+            )

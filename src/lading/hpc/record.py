@@ -1,7 +1,8 @@
-"""What the daemon remembers over its own restarts: states, settings, parameters, the process of the code.
+"""What the daemon remembers over its own restarts: states, settings, parameters, the process of the
+code.
 
-Every change is on disk before it is answered. The authorization is not in it: it comes with the environment at each
-start. A file that cannot be read is put aside, and the log says so.
+Every change is on disk before it is answered. The authorization is not in it: it comes with the
+environment at each start. A file that cannot be read is put aside, and the log says so.
 Source: docs/spec/hpc-daemon, section Memory over restarts.
 """
 
@@ -14,19 +15,32 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lading.core import hpc_configuration, hpc_states
 from lading.core.errors import LadingError
-from lading.core.hpc_configuration import Settings
-from lading.core.hpc_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
+from lading.core.hpc import daemon_configuration, daemon_states
+from lading.core.hpc.daemon_configuration import Settings
+from lading.core.hpc.daemon_states import CodeStatus, ContainerStatus, ResultStatus, StartedBy
 from lading.hpc.layout import PRIVATE, write
 
 _logger = logging.getLogger("lading.hpc")
-_PLAIN = ("parameters", "given", "pid", "born", "mark", "exit_code", "reason", "killed", "failed", "results")
+_PLAIN = (
+    "parameters",
+    "given",
+    "pid",
+    "born",
+    "mark",
+    "exit_code",
+    "reason",
+    "killed",
+    "failed",
+    "results",
+)
 
 
 @dataclass(slots=True, kw_only=True)
 class Record:
-    """The memory. `given`: the accepted daemon parameters as they came, by key; `settings` is what they mean."""
+    """The memory. `given`: the accepted daemon parameters as they came, by key; `settings` is what
+    they mean.
+    """
 
     path: Path
     allow_http: bool = False
@@ -51,14 +65,14 @@ class Record:
 
     def enter(self, status: CodeStatus, *, reason: str = "") -> None:
         """The code is in this state from now on. Raises IllegalTransition, OSError."""
-        self.code = hpc_states.change(hpc_states.CODE_TRANSITIONS, self.code, status)
+        self.code = daemon_states.change(daemon_states.CODE_TRANSITIONS, self.code, status)
         self.reason = reason
         self.save()
         _logger.info("code is %s%s", status, f": {reason}" if reason else "")
 
     def deliver(self, status: ResultStatus) -> None:
         """The results are in this state from now on. Raises IllegalTransition, OSError."""
-        self.result = hpc_states.change(hpc_states.RESULT_TRANSITIONS, self.result, status)
+        self.result = daemon_states.change(daemon_states.RESULT_TRANSITIONS, self.result, status)
         self.save()
         _logger.info("results are %s", status)
 
@@ -66,14 +80,21 @@ class Record:
         """The container is in this state from now on, for this fault. Raises OSError."""
         self.fault = fault
         if status is not self.container:
-            self.container = hpc_states.change(hpc_states.CONTAINER_TRANSITIONS, self.container, status)
+            self.container = daemon_states.change(
+                daemon_states.CONTAINER_TRANSITIONS, self.container, status
+            )
             self.save()
             _logger.info("container is %s", status)
 
     def save(self) -> None:
         """Write it down. Raises OSError."""
         content = {name: getattr(self, name) for name in _PLAIN}
-        states = {"container": self.container, "code": self.code, "result": self.result, "startedBy": self.started_by}
+        states = {
+            "container": self.container,
+            "code": self.code,
+            "result": self.result,
+            "startedBy": self.started_by,
+        }
         write(self.path, json.dumps(content | states), mode=PRIVATE)
         for event in self._waiting:
             event.set()
@@ -92,12 +113,16 @@ def load(path: Path, *, allow_http: bool = False) -> Record:
     """What was written there, or a new record. Raises OSError when the directory cannot be read."""
     try:
         content = json.loads(path.read_text())
-        record = Record(path=path, allow_http=allow_http, **{name: content[name] for name in _PLAIN})
+        record = Record(
+            path=path, allow_http=allow_http, **{name: content[name] for name in _PLAIN}
+        )
         record.container = ContainerStatus(content["container"])
         record.code = CodeStatus(content["code"])
         record.result = ResultStatus(content["result"])
         record.started_by = StartedBy(content["startedBy"]) if content["startedBy"] else None
-        record.settings = hpc_configuration.apply(Settings(), record.given, allow_http=True).settings
+        record.settings = daemon_configuration.apply(
+            Settings(), record.given, allow_http=True
+        ).settings
     except FileNotFoundError:
         return Record(path=path, allow_http=allow_http)
     except (ValueError, KeyError, TypeError, LadingError) as error:

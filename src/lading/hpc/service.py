@@ -1,8 +1,8 @@
 """HTTPS for the daemon: connections, authorization, bodies. What the calls mean is in `endpoints`.
 
-Nobody learns anything without the authorization: it is compared before the path is looked at or a body is read, in a
-time that depends neither on the given nor on the right value. Bodies above a MiB wait on disk, not in memory.
-Source: docs/spec/hpc-daemon, section Network interface.
+Nobody learns anything without the authorization: it is compared before the path is looked at or a
+body is read, in a time that depends neither on the given nor on the right value. Bodies above a MiB
+wait on disk, not in memory. Source: docs/spec/hpc-daemon, section Network interface.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, cast
 
-from lading.client.acceptor import StreamServer
-from lading.core.connections import Connection, HttpLimits
 from lading.core.errors import LadingError, Malformed, RequestError, TooLarge
-from lading.core.hpc_document import Status, jsend
-from lading.core.hpc_http import MOST_HEAD, Head, Searchable, parse_head
+from lading.core.hpc.daemon_document import Status, jsend
+from lading.core.hpc.daemon_http import MOST_HEAD, Head, Searchable, parse_head
+from lading.core.protocols.connection_limits import Connection, HttpLimits
+from lading.net.acceptor import StreamServer
 
 MOST_JSON = 1 << 20
 MOST_FORM = 16 << 30
@@ -34,7 +34,9 @@ _BODY_TIME = 600.0
 _LINGER_PAUSE = 3.0
 _CHUNK = 1 << 16
 _PIECE, _OVERLAP = 1 << 20, 1 << 8
-"""Bytes that are searched at a time, and their overlap: more than the longest thing searched for."""
+"""Bytes that are searched at a time, and their overlap: more than the longest thing searched
+for.
+"""
 LIMITS = HttpLimits(
     head_bytes=MOST_HEAD,
     idle_seconds=75.0,
@@ -43,7 +45,9 @@ LIMITS = HttpLimits(
     trusted=(),
     linger_bytes=16 << 20,
 )
-"""Limits of a daemon: its callers are few. All of its strangers together are no more than its connections."""
+"""Limits of a daemon: its callers are few. All of its strangers together are no more than its
+connections.
+"""
 _HEADERS = ("authorization", "www-authenticate")
 _logger = logging.getLogger("lading.hpc")
 
@@ -66,7 +70,9 @@ def success(data: Mapping[str, Any]) -> Answer:
 
 
 def refusal(error: LadingError) -> Answer:
-    """The answer to an error: 200 for logical failures, the error's own status for a bad request."""
+    """The answer to an error: 200 for logical failures, the error's own status for a bad
+    request.
+    """
     status = Status.FAIL if isinstance(error, RequestError) else Status.ERROR
     proper = error.status not in (400, 401, 404, 405, 413)
     return Answer(200 if proper else error.status, jsend(status, {"message": error.message}))
@@ -75,7 +81,9 @@ def refusal(error: LadingError) -> Answer:
 class Service:
     """Serves connections until closed."""
 
-    def __init__(self, handler: Handler, *, authorization: str, scratch: Path, limits: HttpLimits = LIMITS) -> None:
+    def __init__(
+        self, handler: Handler, *, authorization: str, scratch: Path, limits: HttpLimits = LIMITS
+    ) -> None:
         self._handler, self._scratch = handler, scratch
         self._right = _digest(authorization)
         self._limits = limits
@@ -91,7 +99,9 @@ class Service:
         await self._server.close()
 
     def is_authorized(self, headers: Mapping[str, str]) -> bool:
-        """Whether one of the headers has the right value. Every one of them is compared, whatever the others say."""
+        """Whether one of the headers has the right value. Every one of them is compared, whatever
+        the others say.
+        """
         right = False
         for name in _HEADERS:
             given = headers.get(name, "")
@@ -100,13 +110,17 @@ class Service:
                 right |= hmac.compare_digest(_digest(one), self._right)
         return right
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection) -> None:
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+    ) -> None:
         with contextlib.suppress(OSError, ssl.SSLError, TimeoutError, asyncio.IncompleteReadError):
             while await self._one(reader, writer, connection):
                 now = asyncio.get_running_loop().time()
                 self._server.table.wait(connection, now + self._limits.idle_seconds)
 
-    async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection) -> bool:
+    async def _one(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+    ) -> bool:
         """Answer one request; whether another may follow on this connection."""
         keep, unread = False, 0
         try:
@@ -142,13 +156,18 @@ class Service:
             except LadingError as error:
                 return refusal(error), head.keep_alive
             except OSError as error:
-                told = f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+                told = (
+                    f"{error.filename}: {error.strerror}" if error.filename else f"{error.strerror}"
+                )
                 _logger.error("%s %s: %s", head.method, head.path, told)
                 return Answer(200, jsend(Status.ERROR, {"message": told})), head.keep_alive
             except Exception:
-                # One call that goes wrong must not end the daemon, or the code's supervision with it.
+                # One call that goes wrong must not end the daemon, or the code's supervision with
+                # it.
                 _logger.exception("%s %s", head.method, head.path)
-                return Answer(500, jsend(Status.ERROR, {"message": "internal error; see the daemon's log"})), False
+                return Answer(
+                    500, jsend(Status.ERROR, {"message": "internal error; see the daemon's log"})
+                ), False
 
     @asynccontextmanager
     async def _body(self, head: Head, reader: asyncio.StreamReader) -> AsyncIterator[Searchable]:
@@ -242,13 +261,19 @@ async def _chunks(head: Head, reader: asyncio.StreamReader) -> AsyncIterator[byt
 async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> None:
     lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
     lines += [f"{name}: {value}" for name, value in answer.headers.items()]
-    lines += [f"Content-Length: {len(answer.body)}", f"Connection: {'keep-alive' if keep else 'close'}", "", ""]
+    lines += [
+        f"Content-Length: {len(answer.body)}",
+        f"Connection: {'keep-alive' if keep else 'close'}",
+        "",
+        "",
+    ]
     writer.write("\r\n".join(lines).encode("latin-1") + answer.body)
     await writer.drain()
 
 
 async def _linger(reader: asyncio.StreamReader, left: int, seconds: float) -> None:
-    """Let the caller send a body that nobody reads: if its connection broke meanwhile, it might miss the answer.
+    """Let the caller send a body that nobody reads: if its connection broke meanwhile, it might
+    miss the answer.
 
     Source: RFC 9112, 9.6.
     """

@@ -1,12 +1,15 @@
-"""Learning how every process of the code ends: ptrace, as the only way that works inside a container.
+"""Learning how every process of the code ends: ptrace, as the only way that works inside a
+container.
 
 Any process's non-zero exit counts (docs/spec/hpc-daemon, section Processes).
 The kernel tells an exit code to the parent alone, and events of the
-process connector or of taskstats never leave the machine's first namespaces. A tracer is told of the end of everything
-that the traced ones start. They are stopped only when they start a process or thread, or get a signal; between those
-they run at full speed. When this process dies they go on untraced.
+process connector or of taskstats never leave the machine's first namespaces. A tracer is told of
+the end of everything that the traced ones start. They are stopped only when they start a process or
+thread, or get a signal; between those they run at full speed. When this process dies they go on
+untraced.
 
-All of it happens on one thread, from the handler of SIGCHLD, since the kernel takes a thread as the tracer.
+All of it happens on one thread, from the handler of SIGCHLD, since the kernel takes a thread as the
+tracer.
 """
 
 from __future__ import annotations
@@ -20,7 +23,9 @@ WAIT_ALL = 0x40000000
 """__WALL: also for processes that were made without SIGCHLD, and for threads."""
 _CONT, _SEIZE, _LISTEN = 7, 0x4206, 0x4208
 _FOLLOW = 1 << 1 | 1 << 2 | 1 << 3
-"""PTRACE_O_TRACEFORK, TRACEVFORK, TRACECLONE: what a traced process starts is traced from its beginning."""
+"""PTRACE_O_TRACEFORK, TRACEVFORK, TRACECLONE: what a traced process starts is traced from its
+beginning.
+"""
 _EVENT_STOP = 128
 _GROUP_STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
@@ -35,7 +40,9 @@ class Tracer:
         self.processes: set[int] = set()
 
     def seize(self, pid: int) -> None:
-        """Trace a process, and all that it starts from now on, without stopping it. Raises OSError."""
+        """Trace a process, and all that it starts from now on, without stopping it. Raises
+        OSError.
+        """
         if self._ptrace(_SEIZE, pid, None, _FOLLOW) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), f"process {pid}")

@@ -1,11 +1,12 @@
-"""When containers held resources, and for whom: one row for each request, its priority and the container's state.
+"""Allocation of resources: one row for each interval in which a container held resources for a
+request.
 
-Resources are allocated while a container is Locked or Running. A row is closed and another opened whenever the state,
-the priority of the request or the request's container changes. Rows are never changed after
-they were closed, and outlive the records.
+Resources are allocated while a container is Locked or Running. A row is closed and another opened
+whenever the state, the priority of the request or the request's container changes. Closed rows are
+never changed. Rows stay after their records are deleted.
 """
 
-# ruff: noqa: S608 - names are written here, values go into placeholders
+# ruff: noqa: S608 - names are constants of this module, values go into placeholders
 
 from __future__ import annotations
 
@@ -15,9 +16,12 @@ from typing import Final
 from lading.store.database import Deferred, Transaction
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS allocations (container_uuid TEXT NOT NULL, request_uuid TEXT NOT NULL,"
-    " user_uuid TEXT NOT NULL, priority BIGINT NOT NULL, state TEXT NOT NULL, started_at TEXT NOT NULL, ended_at TEXT)",
-    "CREATE INDEX IF NOT EXISTS allocations_container_uuid ON allocations (container_uuid, started_at)",
+    "CREATE TABLE IF NOT EXISTS allocations (container_uuid TEXT NOT NULL,"
+    " request_uuid TEXT NOT NULL, user_uuid TEXT NOT NULL,"
+    " priority BIGINT NOT NULL, state TEXT NOT NULL,"
+    " started_at TEXT NOT NULL, ended_at TEXT)",
+    "CREATE INDEX IF NOT EXISTS allocations_container_uuid"
+    " ON allocations (container_uuid, started_at)",
 )
 
 
@@ -26,7 +30,7 @@ _BEGUN: Final = "container_uuid, request_uuid, user_uuid, priority, state, start
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """Resources held by one container for one request; `ended_at` None: still."""
+    """Resources held by one container for one request. `ended_at` is None for an open interval."""
 
     request_uuid: str
     user_uuid: str
@@ -37,29 +41,37 @@ class Interval:
 
 
 async def begin(tx: Transaction, container_uuid: str, interval: Interval) -> None:
-    """An interval begins."""
+    """Open an interval."""
     values = (
-        container_uuid, interval.request_uuid, interval.user_uuid, interval.priority, interval.state,
-        interval.started_at,
+        container_uuid, interval.request_uuid, interval.user_uuid, interval.priority,
+        interval.state, interval.started_at,
     )  # fmt: skip
     sql = f"INSERT INTO allocations ({_BEGUN}) VALUES (?, ?, ?, ?, ?, ?)"
-    await tx.defer(Deferred(sql=sql, values=values, row=f"allocations {container_uuid} {interval.request_uuid}"))
+    await tx.defer(
+        Deferred(
+            sql=sql, values=values, row=f"allocations {container_uuid} {interval.request_uuid}"
+        )
+    )
 
 
 async def begin_all(tx: Transaction, container_uuid: str, state: str, now: str) -> None:
-    """An interval begins for each Committed request of a container."""
+    """Open an interval for each Committed request of a container."""
     sql = (
         f"INSERT INTO allocations ({_BEGUN})"
-        " SELECT container_uuid, uuid, coalesce(committed_by_uuid, owner_uuid), coalesce(priority, 0),"
-        " CAST(? AS TEXT), CAST(? AS TEXT)"
+        " SELECT container_uuid, uuid, coalesce(committed_by_uuid, owner_uuid),"
+        " coalesce(priority, 0), CAST(? AS TEXT), CAST(? AS TEXT)"
         " FROM container_requests WHERE container_uuid = ? AND state = 'Committed'"
     )
     values, row = (state, now, container_uuid), f"allocations {container_uuid} *"
     await tx.defer(Deferred(sql=sql, values=values, row=row, reads="container_requests"))
 
 
-async def end(tx: Transaction, container_uuid: str, now: str, *, request_uuid: str | None = None) -> None:
-    """The open intervals of a container, or of one request with it, end at `now`, or as they begin if later."""
+async def end(
+    tx: Transaction, container_uuid: str, now: str, *, request_uuid: str | None = None
+) -> None:
+    """Close the open intervals of a container, or of one request with it, at `now`, or at their
+    start if later.
+    """
     only, values = ("", [now, now, container_uuid]) if request_uuid is None else (
         " AND request_uuid = ?", [now, now, container_uuid, request_uuid]
     )  # fmt: skip
@@ -67,11 +79,13 @@ async def end(tx: Transaction, container_uuid: str, now: str, *, request_uuid: s
         "UPDATE allocations SET ended_at = CASE WHEN started_at > ? THEN started_at ELSE ? END"
         f" WHERE container_uuid = ? AND ended_at IS NULL{only}"
     )
-    await tx.defer(Deferred(sql=sql, values=values, row=f"allocations {container_uuid}", reads="allocations"))
+    await tx.defer(
+        Deferred(sql=sql, values=values, row=f"allocations {container_uuid}", reads="allocations")
+    )
 
 
 async def of_container(tx: Transaction, container_uuid: str) -> list[Interval]:
-    """All intervals of a container, the earliest first."""
+    """All intervals of a container, earliest first."""
     rows = await tx.fetch(
         "SELECT request_uuid, user_uuid, priority, state, started_at, ended_at FROM allocations"
         " WHERE container_uuid = ? ORDER BY started_at, request_uuid",

@@ -1,7 +1,8 @@
-"""Which requests have tried which containers: the way from a log to who may read it.
+"""Containers that each request tried: these rows decide who may read the log of a container.
 
-`container_attempts` has a row for each container that a request tried before its present one. The log of a container is
-kept, and readable by its hash, while a request has the container, or has tried it.
+`container_attempts` has a row for each container that a request tried before its present one. The
+log of a container is kept, and readable by its hash, while a request has the container, or has
+tried it.
 """
 
 from __future__ import annotations
@@ -10,32 +11,33 @@ from typing import Final
 
 import msgspec
 
-from lading.core.schema import Record
+from lading.core.records.schema import Record
 from lading.store.database import Deferred, Transaction
 
 TABLES: Final = (
-    "CREATE TABLE IF NOT EXISTS container_attempts (container_uuid TEXT NOT NULL, request_uuid TEXT NOT NULL,"
-    " PRIMARY KEY (container_uuid, request_uuid))",
-    "CREATE INDEX IF NOT EXISTS container_attempts_request_uuid ON container_attempts (request_uuid)",
+    "CREATE TABLE IF NOT EXISTS container_attempts (container_uuid TEXT NOT NULL,"
+    " request_uuid TEXT NOT NULL, PRIMARY KEY (container_uuid, request_uuid))",
+    "CREATE INDEX IF NOT EXISTS container_attempts_request_uuid"
+    " ON container_attempts (request_uuid)",
 )
 _REQUESTS: Final = (
-    "SELECT r.uuid FROM container_requests r WHERE r.container_uuid = c.uuid UNION ALL SELECT r.uuid"
-    " FROM container_attempts a JOIN container_requests r ON r.uuid = a.request_uuid"
-    " WHERE a.container_uuid = c.uuid"
+    "SELECT r.uuid FROM container_requests r WHERE r.container_uuid = c.uuid"
+    " UNION ALL SELECT r.uuid FROM container_attempts a"
+    " JOIN container_requests r ON r.uuid = a.request_uuid WHERE a.container_uuid = c.uuid"
 )
 WANTED_LOG: Final = (
     "EXISTS (SELECT 1 FROM containers c WHERE c.log = collections.portable_data_hash"  # noqa: S608 - no value in it
     f" AND EXISTS ({_REQUESTS})) AND NOT EXISTS (SELECT 1 FROM collections other"
-    " WHERE other.portable_data_hash = collections.portable_data_hash AND other.uuid <> collections.uuid"
-    " AND (other.delete_at IS NULL OR other.delete_at > ?))"
+    " WHERE other.portable_data_hash = collections.portable_data_hash"
+    " AND other.uuid <> collections.uuid AND (other.delete_at IS NULL OR other.delete_at > ?))"
 )
-"""The condition that a collection is the last one with the log of a container of a request; the placeholder is the
-time."""
+"""The condition that a collection is the last one with the log of a container of a request; the
+placeholder is the time."""
 _PAGE: Final = 500
 
 
 async def note(tx: Transaction, request: Record) -> None:
-    """Remember which containers a request has tried."""
+    """Store the containers that a request has tried."""
     for uuid in request["attempted_container_uuids"] or ():
         values = (uuid, request["uuid"])
         sql = "INSERT INTO container_attempts VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -43,12 +45,12 @@ async def note(tx: Transaction, request: Record) -> None:
 
 
 async def forget(tx: Transaction, request_uuid: str) -> None:
-    """A request is deleted."""
+    """Delete the rows of a deleted request."""
     await tx.execute("DELETE FROM container_attempts WHERE request_uuid = ?", (request_uuid,))
 
 
 async def fill(tx: Transaction) -> None:
-    """Remember what was tried by requests that were there before attempts were noted."""
+    """Migration: store the attempts of requests that are older than this table."""
     after = ""
     while rows := await tx.fetch(
         "SELECT uuid, attempted_container_uuids FROM container_requests WHERE uuid > ?"
@@ -62,10 +64,12 @@ async def fill(tx: Transaction) -> None:
 
 
 async def requests_with_log(tx: Transaction, pdh: str) -> list[str]:
-    """The requests that have, or have tried, a container whose log has this portable data hash."""
+    """Requests with a present or earlier container whose log has this portable data hash."""
     rows = await tx.fetch(
-        "SELECT r.uuid FROM containers c JOIN container_requests r ON r.container_uuid = c.uuid WHERE c.log = ?"
-        " UNION SELECT a.request_uuid FROM containers c JOIN container_attempts a ON a.container_uuid = c.uuid"
+        "SELECT r.uuid FROM containers c JOIN container_requests r ON r.container_uuid = c.uuid"
+        " WHERE c.log = ?"
+        " UNION SELECT a.request_uuid FROM containers c"
+        " JOIN container_attempts a ON a.container_uuid = c.uuid"
         " WHERE c.log = ?",
         (pdh, pdh),
     )

@@ -1,4 +1,4 @@
-"""Questions about containers and requests that are more than a look-up by one field."""
+"""Queries on containers and requests beyond look-ups by one field."""
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lading.core.container import Container
-from lading.core.filters import Expression
-from lading.core.recipe import Key, broad_key, of_container
-from lading.core.records import CONTAINERS
-from lading.core.schema import Record
+from lading.core.containers.container import Container
+from lading.core.containers.recipe import Key, broad_key, of_container
+from lading.core.records.filters import Expression
+from lading.core.records.record_types import CONTAINERS
+from lading.core.records.schema import Record
 from lading.store import records
 from lading.store.contents import UNTRASHED
 from lading.store.database import Dialect, Transaction
@@ -24,14 +24,15 @@ CANDIDATES = 50
 NEAREST = 60
 FEW = 20
 _HELD = ", ".join(
-    f"EXISTS (SELECT 1 FROM collections c WHERE c.portable_data_hash = containers.{name} AND {UNTRASHED})"
+    "EXISTS (SELECT 1 FROM collections c"
+    f" WHERE c.portable_data_hash = containers.{name} AND {UNTRASHED})"
     for name in ("log", "output")
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A container, and whether its log and its output are in some collection that is not in the trash."""
+    """A container, and whether collections outside the trash hold its log and its output."""
 
     record: Record
     log_present: bool
@@ -39,11 +40,16 @@ class Found:
 
 
 async def candidates(
-    tx: Transaction, dialect: Dialect, keys: Sequence[Key], filters: Sequence[Expression] = (), *, now: str
+    tx: Transaction,
+    dialect: Dialect,
+    keys: Sequence[Key],
+    filters: Sequence[Expression] = (),
+    *,
+    now: str,
 ) -> list[Found]:
-    """Containers with one of these keys that meet the conditions, some of them when there are many.
+    """Containers with one of these keys that meet the conditions, up to a limit.
 
-    Those with a result come first (the oldest), then those under way, then the rest.
+    Order: containers with a result (oldest first), containers in progress, all others.
     """
     rank = (
         "CASE WHEN state = 'Complete' AND exit_code = 0 THEN 0"
@@ -51,7 +57,10 @@ async def candidates(
     )
     writer = Writer(dialect, "containers")
     further = "".join(f" AND ({writer.write(part)})" for part in filters)
-    found = " OR ".join("broad_key = ?" if one.exact is None else "(broad_key = ? AND reuse_key = ?)" for one in keys)
+    found = " OR ".join(
+        "broad_key = ?" if one.exact is None else "(broad_key = ? AND reuse_key = ?)"
+        for one in keys
+    )
     values = [value for one in keys for value in (one.broad, one.exact) if value is not None]
     rows = await records.selected_with(
         tx,
@@ -64,10 +73,11 @@ async def candidates(
 
 
 async def fill_broad_keys(tx: Transaction) -> None:
-    """Give containers that were made before there were broad keys theirs."""
+    """Migration: store the broad keys of containers that are older than broad keys."""
     while True:
         rows = await tx.fetch(
-            "SELECT uuid FROM containers WHERE broad_key IS NULL AND reuse_key IS NOT NULL LIMIT 500",
+            "SELECT uuid FROM containers WHERE broad_key IS NULL AND reuse_key IS NOT NULL"
+            " LIMIT 500",
         )
         if not rows:
             return
@@ -77,15 +87,22 @@ async def fill_broad_keys(tx: Transaction) -> None:
 
 
 async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str) -> list[Record]:
-    """The latest containers made before a moment with the same image; if they are few, further ones, latest changed."""
+    """The latest containers with the same image made before a time; if few, also the last changed
+    other containers.
+    """
     latest = dialect.order("created_at", descending=True)
     rows = await tx.fetch(
-        f"SELECT uuid FROM containers WHERE container_image = ? AND created_at < ? ORDER BY {latest} LIMIT {NEAREST}",
+        "SELECT uuid FROM containers WHERE container_image = ? AND created_at < ?"
+        f" ORDER BY {latest} LIMIT {NEAREST}",
         (image, created_at),
     )
     if len(rows) < FEW:
-        # By when they changed: there is an index of that, and each is a container the user may have meant.
-        changed = f"{dialect.order('modified_at', descending=True)}, {dialect.order('uuid', descending=True)}"
+        # Ordered by time of change, which has an index; each may be the container that the user
+        # meant.
+        changed = (
+            f"{dialect.order('modified_at', descending=True)},"
+            f" {dialect.order('uuid', descending=True)}"
+        )
         rows += await tx.fetch(
             "SELECT uuid FROM containers WHERE container_image <> ? AND created_at < ?"
             f" ORDER BY {changed} LIMIT {NEAREST - len(rows)}",
@@ -95,12 +112,13 @@ async def earlier(tx: Transaction, dialect: Dialect, created_at: str, image: str
 
 
 async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
-    """Those of these containers that wait with a warning, and its text."""
+    """Warnings of waiting containers, by uuid."""
     named, found = tuple(uuids), dict[str, str]()
     for start in range(0, len(named), CHUNK):
         part = named[start : start + CHUNK]
         rows = await tx.fetch(
-            "SELECT uuid, runtime_status FROM containers WHERE state = 'Queued' AND runtime_status <> '{}'"
+            "SELECT uuid, runtime_status FROM containers"
+            " WHERE state = 'Queued' AND runtime_status <> '{}'"
             f" AND uuid IN ({', '.join('?' for _ in part)})",
             part,
         )
@@ -112,10 +130,11 @@ async def warned(tx: Transaction, uuids: Collection[str]) -> dict[str, str]:
 
 
 async def wanted_below(tx: Transaction, container_uuids: Collection[str]) -> list[str]:
-    """Containers not ended of Committed requests that these containers made."""
+    """Unfinished containers of Committed requests made by these containers."""
     marks = ", ".join("?" for _ in container_uuids)
     rows = await tx.fetch(
-        "SELECT DISTINCT r.container_uuid FROM container_requests r JOIN containers c ON c.uuid = r.container_uuid"
+        "SELECT DISTINCT r.container_uuid FROM container_requests r"
+        " JOIN containers c ON c.uuid = r.container_uuid"
         f" WHERE r.requesting_container_uuid IN ({marks}) AND r.state = 'Committed'"
         " AND c.state IN ('Queued', 'Locked', 'Running')",
         tuple(container_uuids),
@@ -124,12 +143,13 @@ async def wanted_below(tx: Transaction, container_uuids: Collection[str]) -> lis
 
 
 async def wanted_by(tx: Transaction, owners: Sequence[str]) -> list[str]:
-    """Containers not ended of Committed requests that these projects own."""
+    """Unfinished containers of Committed requests owned by these projects."""
     found: dict[str, None] = {}
     for start in range(0, len(owners), CHUNK):
         part = tuple(owners[start : start + CHUNK])
         rows = await tx.fetch(
-            "SELECT DISTINCT r.container_uuid FROM container_requests r JOIN containers c ON c.uuid = r.container_uuid"
+            "SELECT DISTINCT r.container_uuid FROM container_requests r"
+            " JOIN containers c ON c.uuid = r.container_uuid"
             f" WHERE r.owner_uuid IN ({', '.join('?' for _ in part)}) AND r.state = 'Committed'"
             " AND c.state IN ('Queued', 'Locked', 'Running')",
             part,

@@ -1,9 +1,9 @@
-"""The seam to the database: transactions of a few statements, and what a dialect of SQL has to say.
+"""The database seam: transactions, and the differences between SQL dialects.
 
-Rules: reads see committed rows only; writers take turns; a `writing` block is applied whole or, on any exception, not
-at all, and leaving it means the change is durable. Nothing but the database is awaited inside a block. Blocks of those
-who write at the same time may be committed together; `Interrupted` says that one was undone with another, to be tried
-again.
+Rules: reads see committed rows only; writers take turns; a `writing` block is applied whole or, on
+any exception, not at all, and leaving it means the change is durable. Nothing but the database is
+awaited inside a block. Blocks of concurrent writers may share a commit. `Interrupted` means that a
+block was rolled back with another one; the caller tries again.
 """
 
 from __future__ import annotations
@@ -14,68 +14,75 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from lading.core.errors import LadingError, Unavailable
-from lading.core.schema import Field
+from lading.core.records.schema import Field
 from lading.store.seal import Seal
 
 Value: TypeAlias = str | int | float | bytes | None
-"""What a column holds."""
+"""A value of a column."""
 Row: TypeAlias = tuple[Value, ...]
 """One row, in the order of the selected columns."""
 
 
 class Interrupted(Unavailable):
-    """The database gave the transaction up: nothing was changed, and it may be tried again at once."""
+    """The database rolled the transaction back: nothing was changed, and the caller may retry at
+    once.
+    """
 
 
 class Dialect(Protocol):
-    """How one database says what SQL leaves open. Placeholders are `?` everywhere."""
+    """The SQL of one database where databases differ. Placeholders are always `?`."""
 
     preamble: Sequence[str]
-    """Statements, repeatable, that make what the others rely on."""
+    """Idempotent statements that create the functions which other statements use."""
     unmeasured: Sequence[str]
-    """Changes of a column of texts after which queries are not planned by the values that it has had."""
+    """Statements that stop the planner from using statistics of a text column."""
     rechecked: Sequence[str]
-    """Statements after which nested values are checked as `preamble` has them checked in a new database."""
+    """Statements that give an existing table the same check of nested values as a new one."""
     columns: str
     """A query with one placeholder, a table's name, that gives the names of its columns."""
 
     def column_type(self, type: str) -> str:
-        """The column type for a `core.schema.Type`, or for "number": an integer that the database counts up."""
+        """Column type for a `core.records.schema.Type`, or for "number", an auto-increment
+        integer.
+        """
         ...
 
     def like(self, text: str, *, fold: bool) -> str:
-        """A condition that `text`, an expression, matches the pattern in the next placeholder."""
+        """SQL condition: the expression `text` matches the pattern in the next placeholder."""
         ...
 
     def each(self, document: str) -> str:
-        """The table of `key`, `fullkey` (`$[0]` for what is in a list), `type` and `value` of a JSON text.
+        """SQL table of `key`, `fullkey` (`$[0]` for elements of a list), `type` and `value` of a
+        JSON text.
 
         `type` is text, integer, real, true, false, null, object or array.
         """
         ...
 
     def value(self, alias: str, *, number: bool) -> str:
-        """The value in a row of `each`, to be compared with a number or with a text."""
+        """SQL expression for the value column of `each`, for comparison with a number or a text."""
         ...
 
     def order(self, column: str, *, descending: bool = False) -> str:
-        """A sort key: texts by their bytes, nulls before everything."""
+        """SQL sort key: texts in byte order, nulls first."""
         ...
 
     def members(self, fields: Sequence[Field]) -> str:
-        """An expression for the members of a JSON object with some columns that hold no fractions, as text.
+        """SQL expression that renders columns as members of a JSON object; the columns hold no
+        fractions.
 
-        "" where the values of the columns are had as quickly.
+        "" where reading the columns one by one is as fast.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deferred:
-    """A change whose outcome nobody needs to know before the commit, so that it may be sent together with others.
+    """A change whose outcome is not needed before the commit; it may be sent together with other
+    changes.
 
-    `row` names what it changes: two changes of one row are kept apart. `reads` is a table whose rows it goes by, ""
-    for none. `missed`: what Conflict says if it touches no row.
+    `row` identifies the changed row: two changes of one row are sent apart. `reads` is a table that
+    the change reads, "" for none. `missed` is the message of Conflict if the change touches no row.
     """
 
     sql: str
@@ -86,12 +93,14 @@ class Deferred:
 
 
 def text_size(rows: Sequence[Row]) -> int:
-    """Characters and bytes of the texts in some rows."""
+    """Total size of the texts in rows."""
     return sum(len(value) for row in rows for value in row if isinstance(value, str | bytes))
 
 
 def first_rows(rows: Sequence[Row], most: int, *, has_some: bool) -> list[Row]:
-    """The first rows that together have at most so many bytes of text; one at least, unless there are some already."""
+    """The longest prefix of rows with at most `most` bytes of text; at least one row unless
+    `has_some`.
+    """
     found: list[Row] = []
     for row in rows:
         most -= text_size((row,))
@@ -102,66 +111,71 @@ def first_rows(rows: Sequence[Row], most: int, *, has_some: bool) -> list[Row]:
 
 
 class Transaction(Protocol):
-    """Statements that see, and leave, one state."""
+    """Statements on one consistent state."""
 
     seal: Seal
-    """What sealed columns are read and written with."""
+    """The seal that encrypts and decrypts sealed columns."""
 
     async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
-        """All rows of a query; with `most` the first of them that have so many bytes of text, one at least."""
+        """All rows of a query; with `most`, the first rows up to that many bytes of text, at least
+        one.
+        """
         ...
 
     async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
-        """Carry out a change; the number of rows that it touched.
+        """Execute a change; return the number of changed rows.
 
         Raises Invalid when a unique constraint is violated.
         """
         ...
 
     async def defer(self, change: Deferred) -> int:
-        """Carry out a change, before any statement that follows or at the end of the block at the latest.
+        """Execute a change before the next statement, or at the end of the block.
 
-        The number of the row that it inserted, 0 if that is not known yet. What it raises may be raised only then: the
-        faults of `execute`, and Conflict.
+        Returns the number of the inserted row, 0 if not known yet. Errors of `execute` and Conflict
+        may be raised only when the change is executed.
         """
         ...
 
     def announce(self) -> None:
-        """Tell every process that shares the database, once this is committed, that there are new log rows."""
+        """After the commit, notify all processes that share the database of new log rows."""
         ...
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Call `action` once the transaction is committed, before others learn of it; never if it is rolled back."""
+        """Call `action` after the commit, before notifications are sent; never after a rollback."""
         ...
 
 
 class Database(Protocol):
-    """Where records are kept."""
+    """A database with records."""
 
     dialect: Dialect
     shared: bool
-    """Whether other processes use it too, so that events have to be announced."""
+    """Whether other processes use the database too, so that events must be announced."""
 
     @property
     def fault(self) -> LadingError | None:
-        """Why it takes no changes any more until it is opened anew; None while it does."""
+        """Reason why the database refuses changes until it is reopened, or None."""
         ...
 
     def reading(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that only reads."""
+        """A read-only transaction."""
         ...
 
     def writing(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that changes; durable when it has been left. Raises Full when the disk is."""
+        """A read-write transaction, durable when the block is left. Raises Full when the disk is
+        full.
+        """
         ...
 
     def announcements(self) -> AsyncGenerator[None]:
-        """An item whenever log rows may have been announced since the one before; never ends while it is shared.
+        """Yield whenever new log rows may exist; endless while the database is shared.
 
-        Rows become visible in the order of their numbers, so reading on from the last number seen misses none.
+        Rows become visible in the order of their numbers, so a reader that continues after its last
+        number misses none.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of it; nothing may be under way."""
+        """Close the database. No transaction may be open."""
         ...

@@ -1,10 +1,10 @@
-"""What a change of a record means for permissions: called with each, for the few types that are part of the graph."""
+"""Updates of the permission tables after changes of users, groups and links."""
 
 from __future__ import annotations
 
-from lading.core.permissions import HEADS
-from lading.core.records import GROUPS, LINKS, USERS
-from lading.core.schema import Record, RecordType
+from lading.core.records.permissions import HEADS
+from lading.core.records.record_types import GROUPS, LINKS, USERS
+from lading.core.records.schema import Record, RecordType
 from lading.store import permissions, records
 from lading.store.database import Transaction
 
@@ -13,7 +13,7 @@ _STANDING = ("trash_at", "frozen_by_uuid")
 
 
 async def inserted(tx: Transaction, kind: RecordType, record: Record) -> None:
-    """A record was stored."""
+    """Update permissions after an insert."""
     if kind is USERS:
         await permissions.add_user(tx, record["uuid"])
     elif kind is GROUPS:
@@ -23,7 +23,7 @@ async def inserted(tx: Transaction, kind: RecordType, record: Record) -> None:
 
 
 async def changed(tx: Transaction, kind: RecordType, old: Record, new: Record) -> None:
-    """A record was changed."""
+    """Update permissions after an update."""
     if kind is GROUPS:
         if old["owner_uuid"] != new["owner_uuid"]:
             await permissions.move_group(tx, new["uuid"])
@@ -34,7 +34,7 @@ async def changed(tx: Transaction, kind: RecordType, old: Record, new: Record) -
 
 
 async def removed(tx: Transaction, kind: RecordType, record: Record) -> None:
-    """A record was deleted; its permission links before it."""
+    """Update permissions after a delete; the permission links of the record were deleted before."""
     if kind is LINKS:
         await _linked(tx, record)
     elif kind in (USERS, GROUPS):
@@ -42,7 +42,7 @@ async def removed(tx: Transaction, kind: RecordType, record: Record) -> None:
 
 
 async def links_of(tx: Transaction, kind: RecordType, uuid: str) -> list[Record]:
-    """The permission links that a record is an end of, whole."""
+    """The permission links with this record as tail or head, as full records."""
     if kind.infix not in HEADS:
         return []
     found = await records.matching(tx, LINKS, head_uuid=uuid, link_class=PERMISSION)

@@ -1,4 +1,5 @@
-"""Leases of dispatchers: which process works with a dispatcher's token, and when it was last heard of.
+"""Leases of dispatchers: which process works with a dispatcher's token, and when it was last heard
+of.
 
 Source: docs/spec/dispatch, section Leases.
 """
@@ -10,28 +11,35 @@ from dataclasses import dataclass
 from lading.store.database import Transaction
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS dispatcher_leases (token_uuid TEXT PRIMARY KEY, holder TEXT NOT NULL,"
-    " renewed_at TEXT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS dispatcher_leases (token_uuid TEXT PRIMARY KEY,"
+    " holder TEXT NOT NULL, renewed_at TEXT NOT NULL)",
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who holds the lease of a token, and when it was last renewed (API timestamp)."""
+    """Holder of the lease of a token, and the time of its last renewal (API timestamp)."""
 
     holder: str
     renewed_at: str
 
 
-async def take(tx: Transaction, token_uuid: str, holder: str, *, now: str, expired: str) -> Lease | None:
-    """Take or renew the lease of a token; None, or the lease of another holder renewed at `expired` or later."""
-    rows = await tx.fetch("SELECT holder, renewed_at FROM dispatcher_leases WHERE token_uuid = ?", (token_uuid,))
+async def take(
+    tx: Transaction, token_uuid: str, holder: str, *, now: str, expired: str
+) -> Lease | None:
+    """Take or renew the lease of a token; None, or the lease of another holder renewed at `expired`
+    or later.
+    """
+    rows = await tx.fetch(
+        "SELECT holder, renewed_at FROM dispatcher_leases WHERE token_uuid = ?", (token_uuid,)
+    )
     for found, renewed_at in rows:
         if found != holder and str(renewed_at) >= expired:
             return Lease(str(found), str(renewed_at))
     await tx.execute(
         "INSERT INTO dispatcher_leases (token_uuid, holder, renewed_at) VALUES (?, ?, ?)"
-        " ON CONFLICT (token_uuid) DO UPDATE SET holder = excluded.holder, renewed_at = excluded.renewed_at",
+        " ON CONFLICT (token_uuid) DO UPDATE"
+        " SET holder = excluded.holder, renewed_at = excluded.renewed_at",
         (token_uuid, holder, now),
     )
     return None
@@ -39,4 +47,6 @@ async def take(tx: Transaction, token_uuid: str, holder: str, *, now: str, expir
 
 async def release(tx: Transaction, token_uuid: str, holder: str) -> None:
     """Give up the lease of a token, if this holder has it."""
-    await tx.execute("DELETE FROM dispatcher_leases WHERE token_uuid = ? AND holder = ?", (token_uuid, holder))
+    await tx.execute(
+        "DELETE FROM dispatcher_leases WHERE token_uuid = ? AND holder = ?", (token_uuid, holder)
+    )

@@ -1,8 +1,8 @@
-"""What becomes of an older database, step by step: ordered, named, forward only, in one transaction.
+"""Migrations of the database: ordered, named steps, forward only, in one transaction.
 
-Tables, columns and indexes that are missing are added before any step (`schema`), so a step is needed only where what
-is stored has to change. A step is never changed once it was released: append another. The table `schema_versions`
-remembers every step, with its name.
+Tables, columns and indexes that are missing are added before any step (`schema`), so a step is
+needed only where stored values have to change. A step is never changed once it was released: append
+another. The table `schema_versions` remembers every step, with its name.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from lading.core.errors import Invalid
-from lading.core.records import CONTAINERS, RECORDS, REQUESTS
-from lading.core.schema import Type
+from lading.core.records.record_types import CONTAINERS, RECORDS, REQUESTS
+from lading.core.records.schema import Type
 from lading.store import attempts, containers, lineage, records
 from lading.store.database import Dialect, Transaction
 
 Step: TypeAlias = Callable[[Transaction, Dialect], Awaitable[None]]
 _TABLE: Final = (
-    "CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL, name TEXT)"
+    "CREATE TABLE IF NOT EXISTS schema_versions"
+    " (version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL, name TEXT)"
 )
 
 
@@ -33,24 +34,26 @@ class Migration:
 
 
 async def _first_tables(tx: Transaction, dialect: Dialect) -> None:
-    """Nothing was before."""
+    """Create the first schema; nothing to migrate."""
 
 
 async def _seal_runtime_tokens(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
-    """What version 1 kept in clear is sealed."""
+    """Seal the runtime tokens that version 1 stored in clear."""
     for kind in RECORDS:
         if kind.stored:
             await records.seal_all(tx, kind)
 
 
 async def _name_steps(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
-    """The steps before this one had numbers only."""
+    """Store the names of earlier steps, which had numbers only."""
     for one in MIGRATIONS:
-        await tx.execute("UPDATE schema_versions SET name = ? WHERE version = ?", (one.name, one.number))
+        await tx.execute(
+            "UPDATE schema_versions SET name = ? WHERE version = ?", (one.name, one.number)
+        )
 
 
 async def _fill_broad_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
-    """Requests with ranges find containers that were made before."""
+    """Store broad keys of existing containers, for requests with ranges."""
     await containers.fill_broad_keys(tx)
 
 
@@ -69,13 +72,13 @@ _SUPERSEDED: Final = (
 
 
 async def _drop_superseded_indexes(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
-    """Indexes that others have taken the place of: mostly those whose rows were nearly all null."""
+    """Drop indexes that were replaced by partial indexes."""
     for name in _SUPERSEDED:
         await tx.execute(f"DROP INDEX IF EXISTS {name}")
 
 
 async def _seal_secret_mounts(tx: Transaction, dialect: Dialect) -> None:
-    """They were JSON in clear, which some databases insist on for such a column."""
+    """Seal secret mounts, which were stored as JSON in clear."""
     text = dialect.column_type(Type.STRING)
     if dialect.column_type(Type.OBJECT) != text:
         for kind in (REQUESTS, CONTAINERS):
@@ -85,20 +88,24 @@ async def _seal_secret_mounts(tx: Transaction, dialect: Dialect) -> None:
 
 
 async def _fill_inputs(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
-    """What containers before had as inputs is found by an index too."""
+    """Store the inputs of existing containers in the index of inputs."""
     await lineage.fill_inputs(tx)
 
 
 async def _drop_indexes_of_single_keys(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
-    """One index has both keys of a container: each cost every new one a page, as they are spread all over."""
+    """Drop the indexes of single keys; one index has both keys of a container and costs fewer page
+    writes.
+    """
     for name in ("containers_reuse_key_state", "containers_broad_key_state"):
         await tx.execute(f"DROP INDEX IF EXISTS {name}")
 
 
 async def leave_states_unmeasured(tx: Transaction, dialect: Dialect) -> None:
-    """Keep plans from going by the states that records were in when statistics were made: nearly all had ended.
+    """Keep plans from going by the states that records were in when statistics were made: nearly
+    all had ended.
 
-    A plan that takes none to be waiting goes through all that wait to find one of them. New databases are made so too.
+    A plan that takes none to be waiting goes through all that wait to find one of them. New
+    databases are made so too.
     """
     for kind in (REQUESTS, CONTAINERS):
         for one in dialect.unmeasured:
@@ -106,13 +113,13 @@ async def leave_states_unmeasured(tx: Transaction, dialect: Dialect) -> None:
 
 
 async def _recheck_nested_values(tx: Transaction, dialect: Dialect) -> None:
-    """The check that they are JSON cost more than storing them."""
+    """Replace the check of nested values by a cheaper one."""
     for one in dialect.rechecked:
         await tx.execute(one)
 
 
 async def _fill_attempts(tx: Transaction, dialect: Dialect) -> None:  # noqa: ARG001 (every step takes both)
-    """The logs of attempts before are kept, and found by their hashes, too."""
+    """Store the attempts of existing requests, so that their logs are kept."""
     await attempts.fill(tx)
 
 
@@ -133,7 +140,9 @@ VERSION: Final = MIGRATIONS[-1].number
 
 
 async def check(tx: Transaction, dialect: Dialect) -> int | None:
-    """The version of the database, None when it is new. Raises Invalid when it is from a later release."""
+    """Version of the database, None for a new one. Raises Invalid when it is from a later
+    release.
+    """
     await tx.execute(_TABLE)
     if "name" not in {row[0] for row in await tx.fetch(dialect.columns, ("schema_versions",))}:
         await tx.execute("ALTER TABLE schema_versions ADD COLUMN name TEXT")
@@ -141,16 +150,20 @@ async def check(tx: Transaction, dialect: Dialect) -> int | None:
     if not isinstance(found, int):
         return None
     if found > VERSION:
-        raise Invalid(f"the database is of version {found}, this program of {VERSION}: use a later release")
+        raise Invalid(
+            f"the database is of version {found}, this program of {VERSION}: use a later release"
+        )
     return found
 
 
 async def migrate(tx: Transaction, dialect: Dialect, *, found: int | None, now: str) -> None:
-    """Take the steps that are missing; a new database needs none of them. Remember each."""
+    """Run the missing steps and record each; a new database only records them."""
     for one in MIGRATIONS:
         if found is not None and one.number <= found:
             continue
         if found is not None:
             await one.step(tx, dialect)
         values = (one.number, now, one.name)
-        await tx.execute("INSERT INTO schema_versions (version, applied_at, name) VALUES (?, ?, ?)", values)
+        await tx.execute(
+            "INSERT INTO schema_versions (version, applied_at, name) VALUES (?, ?, ?)", values
+        )

@@ -1,16 +1,19 @@
-"""Who may do what, kept ready: three small tables that follow the graph of owners and permission links.
+"""Materialized permissions: three tables derived from owners and permission links.
 
-* `memberships (user, subject, level)`: the users and roles in whose name a user has access, the user among them.
-* `grants (subject, target, level, owning)`: what a user or role has by its own links and ownership, projects below
-  projects included. `owning`: what the target owns follows. Every user has a grant on the own record.
-* `group_standing (uuid, trash_at, frozen)`: groups that are, or will be, in the trash, or that are frozen; by
-  themselves or through a project that they are in. Groups that are neither have no row.
+* `memberships (user, subject, level)`: the users and roles in whose name a user has access, the
+  user among them.
+* `grants (subject, target, level, owning)`: what a user or role has by its own links and ownership,
+  projects below projects included. `owning`: what the target owns follows. Every user has a grant
+  on the own record.
+* `group_standing (uuid, trash_at, frozen)`: groups that are, or will be, in the trash, or that are
+  frozen; by themselves or through a project that they are in. Groups that are neither have no row.
 
-A user's level on a target is the best, over subjects, of the lesser of both levels: one join, indexed at both ends.
-Since subjects are not multiplied by targets, a link changes as many rows as its tail has members, or its head projects.
+A user's level on a target is the best, over subjects, of the lesser of both levels: one join,
+indexed at both ends. Since subjects are not multiplied by targets, a link changes as many rows as
+its tail has members, or its head projects.
 
-What the rows must be is decided in `core.permissions`; here they are brought up to date, in the transaction that
-changes the graph, where the graph changed. Questions about them stand in `reach`.
+`core.records.permissions` computes the rows. This module updates the changed part in the
+transaction that changes the graph. `permission_queries` queries the tables.
 """
 
 # ruff: noqa: S608 - names are those of our tables, values go into placeholders
@@ -21,7 +24,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from lading.core.permissions import LEVELS, Level, Standing, inherit, is_group, is_user, stand, subjects
+from lading.core.records.permissions import (
+    LEVELS,
+    Level,
+    Standing,
+    inherit,
+    is_group,
+    is_user,
+    stand,
+    subjects,
+)
 from lading.store.database import Dialect, Transaction, Value
 
 CHUNK = 1000
@@ -30,82 +42,91 @@ _Item = TypeVar("_Item")
 
 
 def tables(dialect: Dialect) -> Iterator[str]:
-    """The statements, repeatable, that make the tables and their indexes."""
+    """Idempotent statements that create the tables and their indexes."""
     text, number = dialect.column_type("string"), dialect.column_type("integer")
     yield (
-        f"CREATE TABLE IF NOT EXISTS memberships (user_uuid {text} NOT NULL, subject_uuid {text} NOT NULL,"
-        f" level {number} NOT NULL, PRIMARY KEY (user_uuid, subject_uuid))"
+        f"CREATE TABLE IF NOT EXISTS memberships (user_uuid {text} NOT NULL,"
+        f" subject_uuid {text} NOT NULL, level {number} NOT NULL,"
+        " PRIMARY KEY (user_uuid, subject_uuid))"
     )
     yield "CREATE INDEX IF NOT EXISTS memberships_subject ON memberships (subject_uuid)"
     yield (
-        f"CREATE TABLE IF NOT EXISTS grants (subject_uuid {text} NOT NULL, target_uuid {text} NOT NULL,"
-        f" level {number} NOT NULL, owning {number} NOT NULL, PRIMARY KEY (subject_uuid, target_uuid))"
+        f"CREATE TABLE IF NOT EXISTS grants (subject_uuid {text} NOT NULL,"
+        f" target_uuid {text} NOT NULL, level {number} NOT NULL, owning {number} NOT NULL,"
+        " PRIMARY KEY (subject_uuid, target_uuid))"
     )
     yield "CREATE INDEX IF NOT EXISTS grants_target ON grants (target_uuid)"
     yield (
-        f"CREATE TABLE IF NOT EXISTS group_standing (uuid {text} NOT NULL PRIMARY KEY, trash_at {text},"
-        f" frozen {number} NOT NULL)"
+        f"CREATE TABLE IF NOT EXISTS group_standing (uuid {text} NOT NULL PRIMARY KEY,"
+        f" trash_at {text}, frozen {number} NOT NULL)"
     )
 
 
 async def add_user(tx: Transaction, uuid: str) -> None:
-    """A user was made: the user has what the user owns."""
+    """Add the rows of a new user."""
     await tx.execute("INSERT INTO memberships VALUES (?, ?, ?)", (uuid, uuid, int(Level.MANAGE)))
     await tx.execute("INSERT INTO grants VALUES (?, ?, ?, 1)", (uuid, uuid, int(Level.MANAGE)))
 
 
 async def add_group(tx: Transaction, uuid: str, owner_uuid: str) -> None:
-    """A group was made, with nothing in it: whoever has its owner has it too."""
+    """Add the rows of a new, empty group: subjects with access to the owner get access to the
+    group.
+    """
     await tx.execute(
         "INSERT INTO grants (subject_uuid, target_uuid, level, owning)"
-        " SELECT subject_uuid, CAST(? AS TEXT), level, 1 FROM grants WHERE target_uuid = ? AND owning = 1",
+        " SELECT subject_uuid, CAST(? AS TEXT), level, 1 FROM grants"
+        " WHERE target_uuid = ? AND owning = 1",
         (uuid, owner_uuid),
     )
     await _stand_all(tx, [(uuid, owner_uuid)])
 
 
 async def move_group(tx: Transaction, uuid: str) -> None:
-    """A group has another owner, or another time in the trash, or was frozen or thawed: it and all below it follow."""
+    """Update a group and all groups below it after a change of owner, trash time or freezing."""
     nodes = await below(tx, uuid)
     await _regrant(tx, nodes)
     await _stand_all(tx, nodes)
 
 
 async def stand_group(tx: Transaction, uuid: str) -> None:
-    """A group has another time in the trash, or was frozen or thawed: all below it follow."""
+    """Update the flags of a group and all groups below it after a change of trash time or
+    freezing.
+    """
     await _stand_all(tx, await below(tx, uuid))
 
 
 async def change_link(tx: Transaction, tail: str, head: str) -> None:
-    """A permission link from `tail` to `head` was made, changed or removed; the links are as they are to be."""
+    """Update grants and memberships after a change of a permission link from `tail` to `head`."""
     level = await _linked(tx, tail, head)
     if is_group(head):
         await _regrant_one(tx, tail, head, level)
     else:
         await _put_grants(tx, [(tail, head, level)])
     if is_user(head) and level < Level.MANAGE:
-        # Nobody goes on behind a user with less; who did, no longer may.
+        # A path continues behind a user only with manage; recompute the users that lost it.
         await _rejoin(tx, [user for user in await _members(tx, head) if user != head])
     elif is_user(head) or await _is_role(tx, head):
         await _rejoin(tx, await _members(tx, tail))
 
 
 async def forget(tx: Transaction, uuid: str) -> None:
-    """A record was deleted, and its permission links before it."""
+    """Delete the rows of a deleted record; its permission links were deleted before."""
     await tx.execute("DELETE FROM grants WHERE target_uuid = ?", (uuid,))
     if is_user(uuid) or is_group(uuid):
         lost = [user for user in await _members(tx, uuid) if user != uuid]
-        await tx.execute("DELETE FROM memberships WHERE user_uuid = ? OR subject_uuid = ?", (uuid, uuid))
+        await tx.execute(
+            "DELETE FROM memberships WHERE user_uuid = ? OR subject_uuid = ?", (uuid, uuid)
+        )
         await tx.execute("DELETE FROM grants WHERE subject_uuid = ?", (uuid,))
         await tx.execute("DELETE FROM group_standing WHERE uuid = ?", (uuid,))
         await _rejoin(tx, lost)
 
 
 async def users_outside(tx: Transaction) -> list[str]:
-    """Users without rows: those of a database from before there were permissions."""
+    """Users without rows, from a database that is older than these tables."""
     rows = await tx.fetch(
-        "SELECT uuid FROM users WHERE NOT EXISTS"
-        " (SELECT 1 FROM memberships m WHERE m.user_uuid = users.uuid AND m.subject_uuid = users.uuid)"
+        "SELECT uuid FROM users WHERE NOT EXISTS (SELECT 1 FROM memberships m"
+        " WHERE m.user_uuid = users.uuid AND m.subject_uuid = users.uuid)"
     )
     return [str(row[0]) for row in rows]
 
@@ -113,9 +134,11 @@ async def users_outside(tx: Transaction) -> list[str]:
 async def below(tx: Transaction, uuid: str) -> list[tuple[str, str]]:
     """A group and the groups in it, at any depth, as (group, owner), owners first."""
     rows = await tx.fetch(
-        "WITH RECURSIVE inside (uuid, owner_uuid, depth) AS (SELECT uuid, owner_uuid, 0 FROM groups WHERE uuid = ?"
+        "WITH RECURSIVE inside (uuid, owner_uuid, depth) AS"
+        " (SELECT uuid, owner_uuid, 0 FROM groups WHERE uuid = ?"
         " UNION ALL SELECT g.uuid, g.owner_uuid, inside.depth + 1 FROM groups g"
-        " JOIN inside ON g.owner_uuid = inside.uuid) SELECT uuid, owner_uuid FROM inside ORDER BY depth",
+        " JOIN inside ON g.owner_uuid = inside.uuid)"
+        " SELECT uuid, owner_uuid FROM inside ORDER BY depth",
         (uuid,),
     )
     return [(str(one), str(owner)) for one, owner in rows]
@@ -123,13 +146,17 @@ async def below(tx: Transaction, uuid: str) -> list[tuple[str, str]]:
 
 async def _linked(tx: Transaction, tail: str, head: str) -> int:
     rows = await tx.fetch(
-        "SELECT name FROM links WHERE head_uuid = ? AND tail_uuid = ? AND link_class = 'permission'", (head, tail)
+        "SELECT name FROM links"
+        " WHERE head_uuid = ? AND tail_uuid = ? AND link_class = 'permission'",
+        (head, tail),
     )
     return max((int(LEVELS.get(str(row[0]), Level.NONE)) for row in rows), default=0)
 
 
 async def _is_role(tx: Transaction, uuid: str) -> bool:
-    return bool(await tx.fetch("SELECT 1 FROM groups WHERE uuid = ? AND group_class = 'role'", (uuid,)))
+    return bool(
+        await tx.fetch("SELECT 1 FROM groups WHERE uuid = ? AND group_class = 'role'", (uuid,))
+    )
 
 
 async def _members(tx: Transaction, subject: str) -> list[str]:
@@ -138,7 +165,7 @@ async def _members(tx: Transaction, subject: str) -> list[str]:
 
 
 async def _regrant_one(tx: Transaction, tail: str, head: str, level: int) -> None:
-    """What one subject has on a group and on all below it."""
+    """Recompute the grants of one subject on a group and all groups below it."""
     nodes = await below(tx, head)
     links = await _links_of(tx, tail, [node for node, _ in nodes])
     links[head] = {tail: level} if level else {}
@@ -147,7 +174,9 @@ async def _regrant_one(tx: Transaction, tail: str, head: str, level: int) -> Non
 
 
 async def _regrant(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
-    """What all subjects have on some groups; owners come first, and what is below a group is there too."""
+    """Recompute the grants of all subjects on groups; `groups` lists owners first and includes all
+    groups below.
+    """
     names = [node for node, _ in nodes]
     levels = inherit(nodes, await _links_to(tx, names), await _granted(tx, [nodes[0][1]]))
     before = await _granted(tx, names)
@@ -160,14 +189,18 @@ async def _regrant(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
     await _put_grants(tx, changes)
 
 
-async def _granted(tx: Transaction, targets: Sequence[str], *, subject: str | None = None) -> _Levels:
+async def _granted(
+    tx: Transaction, targets: Sequence[str], *, subject: str | None = None
+) -> _Levels:
     """Levels by target and subject."""
     found: _Levels = defaultdict(dict)
     also = "" if subject is None else " AND subject_uuid = ?"
     for part in _chunks(targets):
         values = (*part, *([] if subject is None else [subject]))
         rows = await tx.fetch(
-            f"SELECT target_uuid, subject_uuid, level FROM grants WHERE target_uuid IN ({_marks(part)}){also}", values
+            "SELECT target_uuid, subject_uuid, level FROM grants"
+            f" WHERE target_uuid IN ({_marks(part)}){also}",
+            values,
         )
         for target, one, level in rows:
             found[str(target)][str(one)] = int(level or 0)
@@ -175,9 +208,10 @@ async def _granted(tx: Transaction, targets: Sequence[str], *, subject: str | No
 
 
 async def _links_of(tx: Transaction, tail: str, heads: Sequence[str]) -> _Levels:
-    """Levels of one tail's links by head and tail, among these heads."""
+    """Levels of the links of one tail, by head and tail, limited to these heads."""
     rows = await tx.fetch(
-        "SELECT head_uuid, name FROM links WHERE tail_uuid = ? AND link_class = 'permission'", (tail,)
+        "SELECT head_uuid, name FROM links WHERE tail_uuid = ? AND link_class = 'permission'",
+        (tail,),
     )
     wanted, found = set(heads), defaultdict[str, dict[str, int]](dict)
     for head, name in rows:
@@ -224,19 +258,22 @@ async def _put_grants(tx: Transaction, wanted: Iterable[tuple[str, str, int]]) -
     for subject, targets in gone.items():
         for names in _chunks(targets):
             await tx.execute(
-                f"DELETE FROM grants WHERE subject_uuid = ? AND target_uuid IN ({_marks(names)})", (subject, *names)
+                f"DELETE FROM grants WHERE subject_uuid = ? AND target_uuid IN ({_marks(names)})",
+                (subject, *names),
             )
 
 
 async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
-    """Compute the memberships of some users anew."""
+    """Recompute the memberships of users."""
     if not users:
         return
     edges = await _subject_links(tx, users)
     before: _Levels = defaultdict(dict)
     for part in _chunks(users):
         rows = await tx.fetch(
-            f"SELECT user_uuid, subject_uuid, level FROM memberships WHERE user_uuid IN ({_marks(part)})", part
+            "SELECT user_uuid, subject_uuid, level FROM memberships"
+            f" WHERE user_uuid IN ({_marks(part)})",
+            part,
         )
         for user, subject, level in rows:
             before[str(user)][str(subject)] = int(level or 0)
@@ -244,33 +281,42 @@ async def _rejoin(tx: Transaction, users: Sequence[str]) -> None:
     gone: dict[str, list[str]] = defaultdict(list)
     for user in users:
         after = subjects(user, edges)
-        added += [(user, subject, level) for subject, level in after.items() if before[user].get(subject) != level]
+        added += [
+            (user, subject, level)
+            for subject, level in after.items()
+            if before[user].get(subject) != level
+        ]
         for subject in before[user].keys() - after.keys():
             gone[subject].append(user)
     for subject, lost in gone.items():
         for names in _chunks(lost):
             await tx.execute(
-                f"DELETE FROM memberships WHERE subject_uuid = ? AND user_uuid IN ({_marks(names)})", (subject, *names)
+                "DELETE FROM memberships"
+                f" WHERE subject_uuid = ? AND user_uuid IN ({_marks(names)})",
+                (subject, *names),
             )
     for rows_ in _chunks(added):
         await tx.execute(
-            f"INSERT INTO memberships (user_uuid, subject_uuid, level) VALUES {', '.join('(?, ?, ?)' for _ in rows_)}"
+            "INSERT INTO memberships (user_uuid, subject_uuid, level)"
+            f" VALUES {', '.join('(?, ?, ?)' for _ in rows_)}"
             " ON CONFLICT (user_uuid, subject_uuid) DO UPDATE SET level = excluded.level",
             [value for row in rows_ for value in row],
         )
 
 
 async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, Mapping[str, int]]:
-    """Links by tail and head that can lead on from these users: to roles, and to users that are managed."""
+    """Links, by tail and head, from these users to roles and to managed users."""
     edges: _Levels = {}
     frontier = list(users)
     while frontier:
         edges |= {tail: {} for tail in frontier}
         for part in _chunks(frontier):
             rows = await tx.fetch(
-                "SELECT l.tail_uuid, l.head_uuid, l.name FROM links l LEFT JOIN groups g ON g.uuid = l.head_uuid"
-                f" WHERE l.link_class = 'permission' AND l.tail_uuid IN ({_marks(part)}) AND"
-                " (g.group_class = 'role' OR (l.name = 'can_manage' AND substr(l.head_uuid, 7, 5) = 'tpzed'))",
+                "SELECT l.tail_uuid, l.head_uuid, l.name FROM links l"
+                " LEFT JOIN groups g ON g.uuid = l.head_uuid"
+                f" WHERE l.link_class = 'permission' AND l.tail_uuid IN ({_marks(part)})"
+                " AND (g.group_class = 'role'"
+                " OR (l.name = 'can_manage' AND substr(l.head_uuid, 7, 5) = 'tpzed'))",
                 part,
             )
             for tail, head, name in rows:
@@ -280,7 +326,7 @@ async def _subject_links(tx: Transaction, users: Sequence[str]) -> Mapping[str, 
 
 
 async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
-    """Compute the standing of some groups anew; owners come first."""
+    """Recompute the flags of groups; owners come first."""
     names = [node for node, _ in nodes]
     own, found = await _own_standing(tx, names), dict[str, Standing]()
     for number, (node, owner) in enumerate(nodes):
@@ -288,16 +334,19 @@ async def _stand_all(tx: Transaction, nodes: Sequence[tuple[str, str]]) -> None:
         found[node] = stand(own.get(node, Standing()), above)
     for part in _chunks(names):
         await tx.execute(f"DELETE FROM group_standing WHERE uuid IN ({_marks(part)})", part)
-    special = [(node, one.trash_at, int(one.frozen)) for node, one in found.items() if one != Standing()]
+    special = [
+        (node, one.trash_at, int(one.frozen)) for node, one in found.items() if one != Standing()
+    ]
     for rows in _chunks(special):
         await tx.execute(
-            f"INSERT INTO group_standing (uuid, trash_at, frozen) VALUES {', '.join('(?, ?, ?)' for _ in rows)}",
+            "INSERT INTO group_standing (uuid, trash_at, frozen)"
+            f" VALUES {', '.join('(?, ?, ?)' for _ in rows)}",
             [value for row in rows for value in row],
         )
 
 
 async def standing(tx: Transaction, uuid: str) -> Standing:
-    """The standing of a group; that of users, and of groups without a row, is nothing special."""
+    """Flags of a group; the default for users and for groups without a row."""
     if not is_group(uuid):
         return Standing()
     rows = await tx.fetch("SELECT trash_at, frozen FROM group_standing WHERE uuid = ?", (uuid,))
@@ -307,10 +356,13 @@ async def standing(tx: Transaction, uuid: str) -> Standing:
 
 
 async def standings(tx: Transaction, uuids: Iterable[str]) -> dict[str, Standing]:
-    """The standing of the groups among these owners that are in the trash, now or later, or frozen."""
+    """Flags of those owners that are in the trash, now or later, or frozen."""
     found = {}
     for part in _chunks([uuid for uuid in dict.fromkeys(uuids) if is_group(uuid)]):
-        rows = await tx.fetch(f"SELECT uuid, trash_at, frozen FROM group_standing WHERE uuid IN ({_marks(part)})", part)
+        rows = await tx.fetch(
+            f"SELECT uuid, trash_at, frozen FROM group_standing WHERE uuid IN ({_marks(part)})",
+            part,
+        )
         for uuid, trash_at, frozen in rows:
             found[str(uuid)] = Standing(None if trash_at is None else str(trash_at), bool(frozen))
     return found
@@ -325,7 +377,9 @@ async def _own_standing(tx: Transaction, names: Sequence[str]) -> dict[str, Stan
             part,
         )
         for uuid, trash_at, frozen_by in rows:
-            found[str(uuid)] = Standing(None if trash_at is None else str(trash_at), frozen_by is not None)
+            found[str(uuid)] = Standing(
+                None if trash_at is None else str(trash_at), frozen_by is not None
+            )
     return found
 
 

@@ -1,4 +1,6 @@
-"""From a checked expression tree to SQL. Values go into placeholders; names come from the record types only."""
+"""From a checked expression tree to SQL. Values go into placeholders; names come from the record
+types only.
+"""
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders
 
@@ -8,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lading.core.filters import (
+from lading.core.records.filters import (
     All,
     Among,
     Column,
@@ -28,21 +30,30 @@ from lading.core.filters import (
     Order,
     Target,
 )
-from lading.core.permissions import HEADS
-from lading.core.records import GROUPS, RECORDS, USERS
-from lading.core.schema import JSON, Type
-from lading.core.visibility import About, Accessible, Inside, ManagedHead, Present, Reachable, Requested, Untrashed
+from lading.core.records.permissions import HEADS
+from lading.core.records.record_types import GROUPS, RECORDS, USERS
+from lading.core.records.schema import JSON, Type
+from lading.core.records.visibility import (
+    About,
+    Accessible,
+    Inside,
+    ManagedHead,
+    Present,
+    Reachable,
+    Requested,
+    Untrashed,
+)
 from lading.store.database import Dialect, Value
-from lading.store.reaching import reached, reaches
+from lading.store.permission_sql import reached, reaches
 
 _ENDED: Final = frozenset({"Final", "Complete", "Cancelled"})
-"""States that nearly all requests and containers are in: they are no way to find a few."""
+"""States of nearly all requests and containers: an index look-up by these is slow."""
 _FEW: Final = 256
 _NUMBERS = (Type.INTEGER, Type.FLOAT, Type.BOOLEAN)
 
 
 class Writer:
-    """Writes conditions on one table and gathers their values."""
+    """Writes SQL conditions on one table and collects their values."""
 
     def __init__(self, dialect: Dialect, table: str) -> None:
         self._dialect = dialect
@@ -50,7 +61,7 @@ class Writer:
         self.values: list[Value] = []
 
     def where(self, parts: tuple[Expression, ...]) -> str:
-        """` WHERE ...`, or nothing."""
+        """` WHERE ...`, or ""."""
         return " WHERE " + " AND ".join(f"({self.write(part)})" for part in parts) if parts else ""
 
     def write(self, part: Expression) -> str:
@@ -82,14 +93,24 @@ class Writer:
         if part.target.name == "state" and not _ENDED.isdisjoint(part.values):
             listed = _held_by_many(listed)
         if part.negated:
-            return f"NOT ({listed}) AND {name} IS NOT NULL" if part.null else f"NOT ({listed}) OR {name} IS NULL"
+            return (
+                f"NOT ({listed}) AND {name} IS NOT NULL"
+                if part.null
+                else f"NOT ({listed}) OR {name} IS NULL"
+            )
         return f"{listed} OR {name} IS NULL" if part.null else listed
 
     def _wanted(self, part: Among) -> str:
-        """The values of a list: texts one by one, since planners know then how many there are; others as JSON."""
+        """Placeholders for a list: texts one by one, so that the planner knows their number; other
+        values as JSON.
+        """
         numbers = isinstance(part.target, Column) and part.target.type in _NUMBERS
-        if 0 < len(part.values) <= _FEW and not numbers and all(isinstance(value, str) for value in part.values):
-            # Filled up to a few sizes, so that statements recur.
+        if (
+            0 < len(part.values) <= _FEW
+            and not numbers
+            and all(isinstance(value, str) for value in part.values)
+        ):
+            # Padded to a few sizes, so that statements repeat and are cached.
             size = 1 << (len(part.values) - 1).bit_length()
             self.values += [*part.values, *[part.values[-1]] * (size - len(part.values))]
             return ", ".join("?" * size)
@@ -99,7 +120,9 @@ class Writer:
     def _like(self, part: Like) -> str:
         if len(part.targets) == 1 and isinstance(part.targets[0], Key):
             text = self._dialect.value("e", number=False)
-            return self._in_key(part.targets[0], f"e.type = 'text' AND {self._matches(text, part)}", part.pattern)
+            return self._in_key(
+                part.targets[0], f"e.type = 'text' AND {self._matches(text, part)}", part.pattern
+            )
         names = [f"coalesce({self._column(target)}, '')" for target in part.targets]
         text = " || ' ' || ".join(names) if len(names) > 1 else self._column(part.targets[0])
         self.values.append(part.pattern)
@@ -115,7 +138,8 @@ class Writer:
             self.values += [wanted, wanted]
             each, text = self._dialect.each(name), "e.type = 'text' AND e.value"
             conditions.append(
-                f"EXISTS (SELECT 1 FROM {each} e WHERE e.key = ? OR (e.fullkey LIKE '$[%' AND {text} = ?))"
+                f"EXISTS (SELECT 1 FROM {each} e"
+                f" WHERE e.key = ? OR (e.fullkey LIKE '$[%' AND {text} = ?))"
             )
         return " AND ".join(conditions)
 
@@ -128,10 +152,13 @@ class Writer:
         equal = self._equals("e", part.value)
         element = self._equals("i", part.value)
         column = self._name(part.key.column)
-        # Not every database stops at the first condition that fails, and only a list may be looked into.
+        # Not every database stops at the first false condition, and only lists may be expanded.
         each = self._dialect.each("CASE WHEN e.type = 'array' THEN e.value END")
         inner = f"EXISTS (SELECT 1 FROM {each} i WHERE {element})"
-        return f"EXISTS (SELECT 1 FROM {self._dialect.each(column)} e WHERE e.key = ? AND (({equal}) OR {inner}))"
+        return (
+            f"EXISTS (SELECT 1 FROM {self._dialect.each(column)} e"
+            f" WHERE e.key = ? AND (({equal}) OR {inner}))"
+        )
 
     def _compare_columns(self, part: CompareColumns) -> str:
         left, right = self._name(part.left.name), self._name(part.right.name)
@@ -169,7 +196,7 @@ class Writer:
             "logs.owner_uuid = ?",
             "logs.object_uuid = ?",
             reaches("logs.object_owner_uuid", 1, owning=True),
-            # Of other users there is more in a row than what everybody may see.
+            # Rows of other users have fields that not everybody may see.
             f"substr(logs.object_uuid, 7, 5) <> 'tpzed' AND {reaches('logs.object_uuid', 1)}",
             self._through_requests("logs.object_uuid", user, part.now),
         )
@@ -192,15 +219,21 @@ class Writer:
             if kind.infix in HEADS and kind.infix not in (USERS.infix, GROUPS.infix):
                 self.values.append(part.user_uuid)
                 owner = reaches("o.owner_uuid", 3, owning=True)
-                conditions.append(f"EXISTS (SELECT 1 FROM {kind.plural} o WHERE o.uuid = links.head_uuid AND {owner})")
+                conditions.append(
+                    f"EXISTS (SELECT 1 FROM {kind.plural} o"
+                    f" WHERE o.uuid = links.head_uuid AND {owner})"
+                )
         return " OR ".join(conditions)
 
     def _untrashed(self, part: Untrashed) -> str:
         self.values.append(part.now)
         frozen = " AND s.frozen = 1" if part.frozen else ""
-        return f"{self._name(part.column)} NOT IN (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?{frozen})"
+        return (
+            f"{self._name(part.column)} NOT IN"
+            f" (SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?{frozen})"
+        )
 
-    def _present(self, part: Present) -> str:  # noqa: ARG002 (the type says all)
+    def _present(self, part: Present) -> str:  # noqa: ARG002 (decided by the type alone)
         return f"{self._name('current_version_uuid')} = {self._name('uuid')}"
 
     def _inside(self, part: Inside) -> str:
@@ -210,12 +243,15 @@ class Writer:
             return f"{name} = ?"
         self.values.append(part.owner_uuid)
         return (
-            f"{name} = ? OR {name} IN (WITH RECURSIVE inside (uuid) AS (SELECT g.uuid FROM groups g"
-            " WHERE g.owner_uuid = ? UNION SELECT g.uuid FROM groups g JOIN inside ON g.owner_uuid = inside.uuid)"
+            f"{name} = ? OR {name} IN (WITH RECURSIVE inside (uuid) AS"
+            " (SELECT g.uuid FROM groups g WHERE g.owner_uuid = ?"
+            " UNION SELECT g.uuid FROM groups g JOIN inside ON g.owner_uuid = inside.uuid)"
             " SELECT uuid FROM inside)"
         )
 
-    def _among_reached(self, column: str, known: tuple[str, ...] | None, user: str, *, owning: bool) -> str:
+    def _among_reached(
+        self, column: str, known: tuple[str, ...] | None, user: str, *, owning: bool
+    ) -> str:
         name = self._name(column)
         if known is None:
             self.values.append(user)
@@ -229,10 +265,14 @@ class Writer:
 
     def _through_requests(self, container: str, user: str, now: str) -> str:
         self.values += [user, user, user, now]
-        readable = f"r.owner_uuid = ? OR {reaches('r.owner_uuid', 1, owning=True)} OR {reaches('r.uuid', 1)}"
+        readable = (
+            f"r.owner_uuid = ? OR {reaches('r.owner_uuid', 1, owning=True)}"
+            f" OR {reaches('r.uuid', 1)}"
+        )
         trashed = "SELECT s.uuid FROM group_standing s WHERE s.trash_at <= ?"
         return (
-            f"EXISTS (SELECT 1 FROM container_requests r WHERE r.container_uuid = {container} AND ({readable})"
+            "EXISTS (SELECT 1 FROM container_requests r"
+            f" WHERE r.container_uuid = {container} AND ({readable})"
             f" AND r.owner_uuid NOT IN ({trashed}))"
         )
 
@@ -279,11 +319,14 @@ class Writer:
         for type in lists:
             number = "real" in type
             conditions.append(
-                f"{type} AND {self._dialect.value('e', number=number)} IN ({self._listed(number=number)})"
+                f"{type} AND {self._dialect.value('e', number=number)}"
+                f" IN ({self._listed(number=number)})"
             )
         if not conditions:
             return "0 = 1"
-        return self._in_key(key, f"({' OR '.join(conditions)})", *(json.dumps(values) for values in lists.values()))
+        return self._in_key(
+            key, f"({' OR '.join(conditions)})", *(json.dumps(values) for values in lists.values())
+        )
 
     def _compare_key(self, key: Key, operator: str, value: JSON) -> str:
         if operator in ("=", "!="):
@@ -291,7 +334,9 @@ class Writer:
             return found if operator == "=" else f"NOT {found}"
         number = not isinstance(value, str)
         types = "e.type IN ('integer', 'real')" if number else "e.type = 'text'"
-        return self._in_key(key, f"{types} AND {self._dialect.value('e', number=number)} {operator} ?", _bind(value))
+        return self._in_key(
+            key, f"{types} AND {self._dialect.value('e', number=number)} {operator} ?", _bind(value)
+        )
 
     def _equals(self, alias: str, value: JSON) -> str:
         match value:
@@ -301,7 +346,10 @@ class Writer:
                 return f"{alias}.type = '{'true' if value else 'false'}'"
             case int() | float():
                 self.values.append(value)
-                return f"{alias}.type IN ('integer', 'real') AND {self._dialect.value(alias, number=True)} = ?"
+                return (
+                    f"{alias}.type IN ('integer', 'real')"
+                    f" AND {self._dialect.value(alias, number=True)} = ?"
+                )
             case str():
                 self.values.append(value)
                 return f"{alias}.type = 'text' AND {alias}.value = ?"
@@ -310,17 +358,19 @@ class Writer:
 
 
 def order_by(dialect: Dialect, order: tuple[Order, ...], table: str) -> str:
-    """` ORDER BY ...`, or nothing. What follows a uuid decides nothing; a uuid is never null."""
+    """` ORDER BY ...`, or "". Keys after a uuid are left out, since uuids are unique."""
     names = [one.column for one in order]
     if names[:1] == ["uuid"]:
         return f" ORDER BY {table}.uuid{' DESC' if order[0].descending else ''}"
     order = order[: names.index("uuid") + 1] if "uuid" in names else order
-    keys = ", ".join(dialect.order(f"{table}.{one.column}", descending=one.descending) for one in order)
+    keys = ", ".join(
+        dialect.order(f"{table}.{one.column}", descending=one.descending) for one in order
+    )
     return f" ORDER BY {keys}" if keys else ""
 
 
 def _held_by_many(condition: str) -> str:
-    """The condition, so written that no index is looked up for it, and planners take half of all rows to meet it."""
+    """The condition in a form without an index; planners estimate that half of all rows meet it."""
     return f"CASE WHEN {condition} THEN TRUE ELSE FALSE END"
 
 

@@ -1,7 +1,8 @@
 """Records in and out of tables: get, search, count, insert, update with compare-and-set, delete.
 
-A record is a dict of JSON values; nested values are JSON text in the table, booleans are 0 and 1, sealed fields are
-opened and sealed here. A record read from here is the caller's own: nothing else refers to it.
+A record is a dict of JSON values; nested values are JSON text in the table, booleans are 0 and 1,
+sealed fields are decrypted and encrypted here. The caller may change a returned record: nothing
+else refers to it.
 """
 
 # ruff: noqa: S608 - names come from the record types, values go into placeholders
@@ -14,10 +15,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from lading.core.filters import Column, Compare, Expression, Order, Query
-from lading.core.records import RECORDS
-from lading.core.schema import JSON, Field, Record, RecordType, Type
-from lading.core.visibility import Accessible
+from lading.core.records.filters import Column, Compare, Expression, Order, Query
+from lading.core.records.record_types import RECORDS
+from lading.core.records.schema import JSON, Field, Record, RecordType, Type
+from lading.core.records.visibility import Accessible
 from lading.store.database import Deferred, Dialect, Row, Transaction, Value
 from lading.store.query import Writer, order_by
 from lading.store.seal import MARK, Seal
@@ -82,11 +83,11 @@ def _sealed(kind: RecordType, one: Field, value: JSON, seal: Seal) -> Value:
 class _Table:
     kind: RecordType
     encoders: tuple[tuple[str, _Encoder, Value], ...]
-    """Each column that is written: its name, how its value is stored, and how its default is."""
+    """Each written column: name, encoder, and encoded default."""
     unreadable: tuple[tuple[int, Field], ...]
     decoders: tuple[tuple[str, _Decoder], ...]
     raw: tuple[tuple[str, _Decoder], ...]
-    """The same, but nested values stay texts."""
+    """Decoders that keep nested values as texts."""
     sealed: tuple[int, ...]
     select: str
     insert: str
@@ -103,24 +104,33 @@ class _Table:
             tuple((one.name, _as_raw if one.nested else _decoder(one)) for one in kind.columns),
             tuple(number for number, one in enumerate(kind.columns) if one.sealed),
             f"SELECT {', '.join(one.name for one in kind.columns)} FROM {kind.plural}",
-            f"INSERT INTO {kind.plural} ({', '.join(names)}) VALUES ({', '.join('?' for _ in names)})",
+            f"INSERT INTO {kind.plural} ({', '.join(names)})"
+            f" VALUES ({', '.join('?' for _ in names)})",
         )
 
     def encode(self, record: Mapping[str, JSON], seal: Seal) -> list[Value]:
         values = [
-            default if name not in record else record[name] if encode is None else encode(record[name])
+            default
+            if name not in record
+            else record[name]
+            if encode is None
+            else encode(record[name])
             for name, encode, default in self.encoders
         ]
         for number, one in self.unreadable:
             if values[number] is not None and values[number] != self.encoders[number][2]:
-                values[number] = seal.seal(str(values[number]), column=f"{self.kind.plural}.{one.name}")
+                values[number] = seal.seal(
+                    str(values[number]), column=f"{self.kind.plural}.{one.name}"
+                )
         return values
 
     def decode(self, row: Row, seal: Seal, *, raw: bool = False) -> Record:
         for number in self.sealed:
             value = row[number]
             if value is not None:
-                text = seal.open(str(value), column=f"{self.kind.plural}.{self.decoders[number][0]}")
+                text = seal.open(
+                    str(value), column=f"{self.kind.plural}.{self.decoders[number][0]}"
+                )
                 row = (*row[:number], text, *row[number + 1 :])
         return {
             name: value if decode is None else decode(value)
@@ -132,25 +142,33 @@ _TABLES: Mapping[str, _Table] = {kind.plural: _Table.of(kind) for kind in RECORD
 
 
 async def get(tx: Transaction, kind: RecordType, uuid: str) -> Record | None:
-    """The record with this uuid, hidden fields and all, whoever asks."""
+    """The record with this uuid, with hidden fields, without a check of permissions."""
     table = _TABLES[kind.plural]
     rows = await tx.fetch(f"{table.select} WHERE uuid = ?", (uuid,))
     return table.decode(rows[0], tx.seal) if rows else None
 
 
-async def selected(tx: Transaction, kind: RecordType, condition: str, values: Sequence[Value]) -> list[Record]:
-    """All records, whole, for what follows `FROM table` in a query."""
+async def selected(
+    tx: Transaction, kind: RecordType, condition: str, values: Sequence[Value]
+) -> list[Record]:
+    """All full records for a query; `rest` follows `FROM table`."""
     table = _TABLES[kind.plural]
-    return [table.decode(row, tx.seal) for row in await tx.fetch(f"{table.select}{condition}", values)]
+    return [
+        table.decode(row, tx.seal) for row in await tx.fetch(f"{table.select}{condition}", values)
+    ]
 
 
 async def selected_with(
     tx: Transaction, kind: RecordType, further: str, condition: str, values: Sequence[Value]
 ) -> list[tuple[Record, Row]]:
-    """As `selected`, each with the values of some `further` expressions, whose placeholders come first."""
+    """Like `selected`, each with the values of `further` expressions, whose placeholders come
+    first.
+    """
     table, count = _TABLES[kind.plural], len(kind.columns)
     sql = f"{table.select.replace(' FROM ', f', {further} FROM ', 1)}{condition}"
-    return [(table.decode(row[:count], tx.seal), row[count:]) for row in await tx.fetch(sql, values)]
+    return [
+        (table.decode(row[:count], tx.seal), row[count:]) for row in await tx.fetch(sql, values)
+    ]
 
 
 async def find(
@@ -162,7 +180,7 @@ async def find(
     limit: int = 1_000_000,
     raw: bool = False,
 ) -> list[Record]:
-    """All records, whole, that meet the conditions, in no particular order; with `raw` as `search` has them."""
+    """All full records that meet the conditions, unordered; `raw` as in `search`."""
     table, writer = _TABLES[kind.plural], Writer(dialect, kind.plural)
     condition = writer.where(tuple(where))
     rows = await tx.fetch(f"{table.select}{condition} LIMIT ?", (*writer.values, limit))
@@ -170,24 +188,30 @@ async def find(
 
 
 async def matching(tx: Transaction, kind: RecordType, **values: Value) -> list[Record]:
-    """All records, whole, whose fields have these values (no nulls)."""
+    """All full records whose fields have these values (no nulls)."""
     table = _TABLES[kind.plural]
     condition = " AND ".join(f"{name} = ?" for name in values)
     rows = await tx.fetch(f"{table.select} WHERE {condition}", tuple(values.values()))
     return [table.decode(row, tx.seal) for row in rows]
 
 
-async def among(tx: Transaction, kind: RecordType, name: str, values: Iterable[str]) -> list[Record]:
-    """All records, whole, whose field `name` is one of `values`."""
+async def among(
+    tx: Transaction, kind: RecordType, name: str, values: Iterable[str]
+) -> list[Record]:
+    """All full records whose field `name` is one of `values`."""
     wanted = tuple(values)
     if not wanted:
         return []
     table = _TABLES[kind.plural]
-    rows = await tx.fetch(f"{table.select} WHERE {name} IN ({', '.join('?' for _ in wanted)})", wanted)
+    rows = await tx.fetch(
+        f"{table.select} WHERE {name} IN ({', '.join('?' for _ in wanted)})", wanted
+    )
     return [table.decode(row, tx.seal) for row in rows]
 
 
-async def exists(tx: Transaction, dialect: Dialect, kind: RecordType, where: Sequence[Expression]) -> bool:
+async def exists(
+    tx: Transaction, dialect: Dialect, kind: RecordType, where: Sequence[Expression]
+) -> bool:
     """Whether any record meets the conditions."""
     writer = Writer(dialect, kind.plural)
     condition = writer.where(tuple(where))
@@ -197,9 +221,10 @@ async def exists(tx: Transaction, dialect: Dialect, kind: RecordType, where: Seq
 async def search(
     tx: Transaction, dialect: Dialect, kind: RecordType, query: Query, *, raw: bool = False
 ) -> list[Record]:
-    """The page of records that a query asks for, with the selected (or listed) stored fields.
+    """The page of records for a query, with the selected (or listed) stored fields.
 
-    With `raw` nested values stay texts, which go into an answer as they are (`msgspec.Raw`): that is most of a page.
+    With `raw`, nested values stay texts that are copied to the response (`msgspec.Raw`), which
+    saves most of the time.
     """
     wanted = query.select if query.select is not None else kind.listed
     extra = () if query.distinct else tuple(name for name in query.extra if name not in wanted)
@@ -209,12 +234,16 @@ async def search(
     if query.distinct:
         query = replace(query, order=_distinct_order(query.order, fields))
     columns = ", ".join(f"{kind.plural}.{one.name}" for one in fields)
-    rows = await _page(tx, dialect, kind, query, f"DISTINCT {columns}" if query.distinct else columns)
-    # Column by column: a page has thousands of values, and most need nothing done to them.
+    rows = await _page(
+        tx, dialect, kind, query, f"DISTINCT {columns}" if query.distinct else columns
+    )
+    # Column by column: a page has thousands of values, and most need no conversion.
     decoded = [
         values if decode is None else map(decode, values)
         for decode, values in zip(
-            (_as_raw if raw and one.nested else _decoder(one) for one in fields), zip(*rows, strict=True), strict=False
+            (_as_raw if raw and one.nested else _decoder(one) for one in fields),
+            zip(*rows, strict=True),
+            strict=False,
         )
     ]
     names = [one.name for one in fields]
@@ -224,14 +253,19 @@ async def search(
 async def search_texts(
     tx: Transaction, dialect: Dialect, kind: RecordType, query: Query
 ) -> list[tuple[str, str, str]] | None:
-    """As `search`, each record as the members of a JSON object, in a text, with its uuid and `modified_at`.
+    """Like `search`, but each record as a text of JSON object members, with its uuid and
+    `modified_at`.
 
-    None where that is not quicker. For records that are not made distinct.
+    None where that is not faster. Not for queries with `distinct`.
     """
     names = query.select if query.select is not None else kind.listed
     fields = [kind.by_name[name] for name in names if kind.by_name[name].stored]
     real = [one.name for one in fields if one.type is Type.FLOAT]
-    members = dialect.members([one for one in fields if one.type is not Type.FLOAT]) if len(real) < len(fields) else ""
+    members = (
+        dialect.members([one for one in fields if one.type is not Type.FLOAT])
+        if len(real) < len(fields)
+        else ""
+    )
     if not members:
         return None
     rows = await _page(tx, dialect, kind, query, ", ".join((members, "uuid", "modified_at", *real)))
@@ -239,14 +273,16 @@ async def search_texts(
 
 
 def _fractions(names: Sequence[str], values: Row) -> str:
-    """Members of a JSON object: written here, to their last digit."""
+    """Members of a JSON object for fields with fractions, with all digits."""
     return "".join(
         f',"{name}":{"null" if value is None else repr(float(value))}'
         for name, value in zip(names, values, strict=True)
     )
 
 
-async def _page(tx: Transaction, dialect: Dialect, kind: RecordType, query: Query, selected: str) -> list[Row]:
+async def _page(
+    tx: Transaction, dialect: Dialect, kind: RecordType, query: Query, selected: str
+) -> list[Row]:
     writer = Writer(dialect, kind.plural)
     condition = writer.where(query.where)
     order = order_by(dialect, query.order, kind.plural)
@@ -267,21 +303,24 @@ async def count(tx: Transaction, dialect: Dialect, kind: RecordType, query: Quer
 
 
 def _counted(one: Expression) -> Expression:
-    """All rows are looked at, in no order: owners are looked up, if nothing was shared besides."""
+    """The condition for a count: all rows are read, so an index on owners does not help."""
     return replace(one, dense=False) if isinstance(one, Accessible) and one.shared == () else one
 
 
 def _distinct_order(order: Sequence[Order], fields: Sequence[Field]) -> tuple[Order, ...]:
-    """Sort keys among the selected columns; the others of them follow, so that pages neither repeat nor miss a row."""
+    """Sort keys among the selected columns, then all other selected columns, so that pages do not
+    overlap.
+    """
     names = [one.name for one in fields]
     keys = tuple(one for one in order if one.column in names)
     return keys + tuple(Order(name) for name in names if name not in {one.column for one in keys})
 
 
 async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> int:
-    """Store a new record; fields that are not given take their default. The row's number, if the type has one.
+    """Store a new record; missing fields take their default. Returns the row number, if the type
+    has one.
 
-    Raises Invalid when it collides with another record.
+    Raises Invalid when a unique field collides with another record.
     """
     table = _TABLES[kind.plural]
     values = table.encode(record, tx.seal)
@@ -292,10 +331,14 @@ async def insert(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) 
 
 
 async def add(tx: Transaction, kind: RecordType, record: Mapping[str, JSON]) -> int:
-    """As `insert`, for a record that nobody looks at in this transaction; the number is 0 if it is not known yet."""
+    """Like `insert`, deferred: the transaction must not read the record. The number is 0 if not
+    known yet.
+    """
     table = _TABLES[kind.plural]
     values = table.encode(record, tx.seal)
-    return await tx.defer(Deferred(sql=table.insert, values=values, row=f"{kind.plural} {record['uuid']}"))
+    return await tx.defer(
+        Deferred(sql=table.insert, values=values, row=f"{kind.plural} {record['uuid']}")
+    )
 
 
 async def update(
@@ -306,28 +349,42 @@ async def update(
     *,
     expected: Mapping[str, JSON] | None = None,
 ) -> bool:
-    """Change fields of a record if it still has the `expected` values; whether it had.
+    """Compare and set: change fields if the record has the `expected` values; return whether it
+    had.
 
-    Raises Invalid when it then collides with another record.
+    Raises Invalid when a unique field collides with another record.
     """
     return await tx.execute(*_update(tx, kind, uuid, changes, expected or {})) > 0
 
 
 async def change(
-    tx: Transaction, kind: RecordType, uuid: str, changes: Mapping[str, JSON], *, expected: Mapping[str, JSON]
+    tx: Transaction,
+    kind: RecordType,
+    uuid: str,
+    changes: Mapping[str, JSON],
+    *,
+    expected: Mapping[str, JSON],
 ) -> None:
-    """As `update`, for a record that was read in this transaction. Raises Conflict, at the latest on commit."""
+    """Like `update`, deferred, for a record read in this transaction. Raises Conflict on commit at
+    the latest.
+    """
     sql, values = _update(tx, kind, uuid, changes, expected)
     missed = f"{uuid}: somebody else changed it first; read it again"
     await tx.defer(Deferred(sql=sql, values=values, row=f"{kind.plural} {uuid}", missed=missed))
 
 
 def _update(
-    tx: Transaction, kind: RecordType, uuid: str, changes: Mapping[str, JSON], expected: Mapping[str, JSON]
+    tx: Transaction,
+    kind: RecordType,
+    uuid: str,
+    changes: Mapping[str, JSON],
+    expected: Mapping[str, JSON],
 ) -> tuple[str, list[Value]]:
     known = kind.by_name
     assignments = ", ".join(f"{name} = ?" for name in changes)
-    values: list[Value] = [_sealed(kind, known[name], value, tx.seal) for name, value in changes.items()]
+    values: list[Value] = [
+        _sealed(kind, known[name], value, tx.seal) for name, value in changes.items()
+    ]
     conditions = ["uuid = ?"]
     values.append(uuid)
     for name, value in expected.items():
@@ -338,27 +395,30 @@ def _update(
 
 
 async def delete(tx: Transaction, kind: RecordType, uuid: str) -> bool:
-    """Remove a record; whether it was there."""
+    """Delete a record; return whether it existed."""
     return await tx.execute(f"DELETE FROM {kind.plural} WHERE uuid = ?", (uuid,)) > 0
 
 
 async def seal_all(tx: Transaction, kind: RecordType) -> None:
-    """Seal what is still in clear in the sealed columns of a table."""
+    """Encrypt the values of sealed columns that are still in clear."""
     for one in kind.columns:
         if not one.sealed:
             continue
         column = f"{kind.plural}.{one.name}"
         rows = await tx.fetch(
-            f"SELECT uuid, {one.name} FROM {kind.plural} WHERE {one.name} IS NOT NULL AND {one.name} NOT LIKE ?",
+            f"SELECT uuid, {one.name} FROM {kind.plural}"
+            f" WHERE {one.name} IS NOT NULL AND {one.name} NOT LIKE ?",
             (f"{MARK}%",),
         )
         for uuid, text in rows:
             if text == _encode(one, one.default):
                 continue
             sealed = tx.seal.seal(str(text), column=column)
-            await tx.execute(f"UPDATE {kind.plural} SET {one.name} = ? WHERE uuid = ?", (sealed, uuid))
+            await tx.execute(
+                f"UPDATE {kind.plural} SET {one.name} = ? WHERE uuid = ?", (sealed, uuid)
+            )
 
 
 def equals(kind: RecordType, name: str, value: JSON) -> Expression:
-    """The condition that a field has a value."""
+    """The condition that a field equals a value."""
     return Compare(Column(name, kind.by_name[name].type), "=", value)

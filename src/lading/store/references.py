@@ -1,4 +1,4 @@
-"""Which collections name which blocks: all records, those in the trash and old versions too."""
+"""Blocks named by collections, including collections in the trash and past versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIELDS = "uuid, manifest_text, replication_desired, storage_classes_desired"
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One collection: its manifest, the copies and the storage classes that are desired, as far as it says."""
+    """One collection: manifest, desired copies and desired storage classes, None where not set."""
 
     uuid: str
     manifest_text: str
@@ -28,15 +28,19 @@ async def page(tx: Transaction, *, after: str, limit: int) -> list[Reference]:
 
 
 async def changed(tx: Transaction, *, since: str, after: str, limit: int) -> list[Reference]:
-    """The next of those that were made or changed since a time (as the API writes it)."""
-    sql = f"SELECT {_FIELDS} FROM collections WHERE modified_at >= ? AND uuid > ? ORDER BY uuid LIMIT ?"  # noqa: S608
+    """The next collections created or changed since an API timestamp."""
+    sql = (
+        f"SELECT {_FIELDS} FROM collections"  # noqa: S608
+        " WHERE modified_at >= ? AND uuid > ? ORDER BY uuid LIMIT ?"
+    )
     return [_reference(row) for row in await tx.fetch(sql, (since, after, limit))]
 
 
 async def naming(tx: Transaction, hash: str, *, limit: int) -> list[tuple[str, str, str]]:
-    """(uuid, name, manifest) of collections that name a block. Every manifest is looked at."""
+    """(uuid, name, manifest) of collections that name a block. Reads every manifest."""
     rows = await tx.fetch(
-        "SELECT uuid, name, manifest_text FROM collections WHERE manifest_text LIKE ? ORDER BY uuid LIMIT ?",
+        "SELECT uuid, name, manifest_text FROM collections WHERE manifest_text LIKE ?"
+        " ORDER BY uuid LIMIT ?",
         (f"%{hash}%", limit),
     )
     return [(str(uuid), str(name or ""), str(text or "")) for uuid, name, text in rows]
@@ -45,4 +49,6 @@ async def naming(tx: Transaction, hash: str, *, limit: int) -> list[tuple[str, s
 def _reference(row: Row) -> Reference:
     uuid, text, copies, classes = row
     names = msgspec.json.decode(str(classes), type=list[str]) if classes else []
-    return Reference(str(uuid), str(text or ""), None if copies is None else int(copies), tuple(names))
+    return Reference(
+        str(uuid), str(text or ""), None if copies is None else int(copies), tuple(names)
+    )

@@ -1,7 +1,7 @@
-"""The tables, from the record types; and how an older database becomes a present one.
+"""Schema: tables made from the record types, and the upgrade of an older database.
 
-Tables, columns and indexes that are missing are added, no record is ever dropped; then come the steps of `migrations`.
-A database written by a later version is refused.
+Tables, columns and indexes that are missing are added, no record is ever dropped; then come the
+steps of `migrations`. A database written by a later version is refused.
 """
 
 from __future__ import annotations
@@ -9,16 +9,25 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from lading.core.records import COLLECTIONS, GROUPS, RECORDS
-from lading.core.schema import JSON, Field, RecordType, Type
-from lading.store import accounting, attempts, leases, lineage, migrations, permissions, statuses, waiting
+from lading.core.records.record_types import COLLECTIONS, GROUPS, RECORDS
+from lading.core.records.schema import JSON, Field, RecordType, Type
+from lading.store import (
+    accounting,
+    attempts,
+    leases,
+    lineage,
+    migrations,
+    permissions,
+    statuses,
+    waiting,
+)
 from lading.store.database import Database, Dialect, Transaction
 
 _PRESENT = {
     COLLECTIONS.plural: " WHERE is_trashed = 0 AND current_version_uuid = uuid",
     GROUPS.plural: " WHERE is_trashed = 0",
 }
-"""Which records may not have the same unique fields: those outside the trash."""
+"""Condition of unique indexes: records outside the trash."""
 
 
 async def prepare(database: Database, *, now: str) -> None:
@@ -63,7 +72,7 @@ def create_table(dialect: Dialect, kind: RecordType) -> str:
 
 def _column(dialect: Dialect, kind: RecordType, one: Field) -> str:
     numbers = kind.numbered and one.name == "id"
-    # What is sealed is text, whatever it was.
+    # Sealed values are texts, whatever their type.
     kept_as = "number" if numbers else Type.STRING if one.sealed else one.type
     words = [one.name, dialect.column_type(kept_as)]
     if numbers or (one.name == "uuid" and not kind.numbered):
@@ -86,14 +95,24 @@ def create_indexes(dialect: Dialect, kind: RecordType) -> Iterator[str]:
     """The statements that make the indexes of a record type."""
     for fields in kind.indexes:
         name = "_".join((kind.plural, *fields))
-        yield f"CREATE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
-    for fields in kind.sparse:
-        name, where = "_".join(("sparse", kind.plural, *fields)), " AND ".join(f"{one} IS NOT NULL" for one in fields)
         yield (
-            f"CREATE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
+            f"CREATE INDEX IF NOT EXISTS {name}"
+            f" ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
+        )
+    for fields in kind.sparse:
+        name, where = (
+            "_".join(("sparse", kind.plural, *fields)),
+            " AND ".join(f"{one} IS NOT NULL" for one in fields),
+        )
+        yield (
+            f"CREATE INDEX IF NOT EXISTS {name}"
+            f" ON {kind.plural} ({', '.join(map(dialect.order, fields))})"
             f" WHERE {where}"
         )
     for fields in kind.unique:
         name = "_".join(("unique", kind.plural, *fields))
         where = _PRESENT.get(kind.plural, "")
-        yield f"CREATE UNIQUE INDEX IF NOT EXISTS {name} ON {kind.plural} ({', '.join(fields)}){where}"
+        yield (
+            f"CREATE UNIQUE INDEX IF NOT EXISTS {name}"
+            f" ON {kind.plural} ({', '.join(fields)}){where}"
+        )

@@ -1,8 +1,9 @@
-"""Sealed columns: texts that only this server can read, whoever gets hold of the database file.
+"""Sealed columns: values encrypted with a key that is not in the database.
 
-A sealed value is `sealed1:` and the base64 of a nonce and of what AES-GCM (256 bits) makes of the text, bound to its
-column. The key is derived from the system root token, which is not kept in the database. What is in a column without
-the mark was written before the column was sealed: it is read as it is, and `schema.prepare` seals it.
+A sealed value is `sealed1:` and the base64 of a nonce and the AES-GCM (256 bits) ciphertext, with
+the column as associated data. The key is derived from the system root token, which is not stored in
+the database. A value without the prefix is older than the sealing of its column: it is read as
+clear text, and `schema.prepare` seals it.
 """
 
 from __future__ import annotations
@@ -24,20 +25,29 @@ _NONCE: Final = 12
 
 
 class Seal:
-    """Seals and opens texts with one key. Calls without sealed values never load the cryptography library."""
+    """Seals and opens texts with one key. Calls without sealed values never load the cryptography
+    library.
+    """
 
     def __init__(self, secret: str, *, entropy: Callable[[int], bytes]) -> None:
-        """`secret` is what the key is derived from; `entropy(n)` gives n random bytes."""
+        """The key is derived from `secret`; `entropy(n)` returns n random bytes."""
         self._key = hashlib.sha256(b"sealed columns:" + secret.encode()).digest()
         self._entropy = entropy
 
     def seal(self, text: str, *, column: str) -> str:
-        """The sealed form of `text`, another one each time."""
+        """Encrypt `text` with a fresh nonce."""
         nonce = self._entropy(_NONCE)
-        return MARK + base64.b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), column.encode())).decode()
+        return (
+            MARK
+            + base64.b64encode(
+                nonce + self._cipher.encrypt(nonce, text.encode(), column.encode())
+            ).decode()
+        )
 
     def open(self, sealed: str, *, column: str) -> str:
-        """The text. Raises Corrupt when it was sealed with another key, for another column, or changed."""
+        """Decrypt a value. Raises Corrupt when it was sealed with another key or for another
+        column, or was changed.
+        """
         if not sealed.startswith(MARK):
             return sealed
         from cryptography.exceptions import InvalidTag
@@ -47,7 +57,8 @@ class Seal:
             return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], column.encode()).decode()
         except (InvalidTag, binascii.Error, ValueError):
             raise Corrupt(
-                f"{column}: cannot be unsealed: was secrets.json replaced? Restore the one that belongs to the database"
+                f"{column}: cannot be unsealed: was secrets.json replaced?"
+                " Restore the one that belongs to the database"
             ) from None
 
     @cached_property

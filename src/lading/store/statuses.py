@@ -1,18 +1,19 @@
-"""What dispatchers say about waiting containers, where several server processes have to give one answer."""
+"""Statuses of waiting containers as reported by dispatchers, shared by all server processes."""
 
-# ruff: noqa: S608 - names are written here, values go into placeholders
+# ruff: noqa: S608 - names are constants of this module, values go into placeholders
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from lading.core.delays import Said
+from lading.core.scheduling.wait_reasons import Said
 from lading.store.database import Transaction, Value
 
 TABLES = (
-    "CREATE TABLE IF NOT EXISTS scheduling_statuses (container_uuid TEXT NOT NULL, dispatcher_uuid TEXT NOT NULL,"
-    " reason TEXT NOT NULL, sentence TEXT NOT NULL, PRIMARY KEY (container_uuid, dispatcher_uuid))",
+    "CREATE TABLE IF NOT EXISTS scheduling_statuses (container_uuid TEXT NOT NULL,"
+    " dispatcher_uuid TEXT NOT NULL, reason TEXT NOT NULL, sentence TEXT NOT NULL,"
+    " PRIMARY KEY (container_uuid, dispatcher_uuid))",
     "CREATE TABLE IF NOT EXISTS dispatchers (uuid TEXT PRIMARY KEY, reported_at TEXT NOT NULL)",
 )
 _BATCH = 100
@@ -20,7 +21,7 @@ _Row = TypeVar("_Row")
 
 
 async def report(tx: Transaction, dispatcher_uuid: str, now: str) -> None:
-    """A dispatcher is there."""
+    """Store the time of a dispatcher's report."""
     await tx.execute(
         "INSERT INTO dispatchers (uuid, reported_at) VALUES (?, ?)"
         " ON CONFLICT (uuid) DO UPDATE SET reported_at = excluded.reported_at",
@@ -29,13 +30,14 @@ async def report(tx: Transaction, dispatcher_uuid: str, now: str) -> None:
 
 
 async def put(tx: Transaction, dispatcher_uuid: str, said: Mapping[str, Said]) -> None:
-    """Remember what a dispatcher says, by container."""
+    """Store the statuses that a dispatcher reports, by container."""
     rows = [(uuid, dispatcher_uuid, one.reason, one.sentence) for uuid, one in said.items()]
     for batch in _batches(rows):
         values: list[Value] = [value for row in batch for value in row]
         marks = ", ".join("(?, ?, ?, ?)" for _ in batch)
         await tx.execute(
-            f"INSERT INTO scheduling_statuses (container_uuid, dispatcher_uuid, reason, sentence) VALUES {marks}"
+            "INSERT INTO scheduling_statuses (container_uuid, dispatcher_uuid, reason, sentence)"
+            f" VALUES {marks}"
             " ON CONFLICT (container_uuid, dispatcher_uuid)"
             " DO UPDATE SET reason = excluded.reason, sentence = excluded.sentence",
             values,
@@ -43,24 +45,26 @@ async def put(tx: Transaction, dispatcher_uuid: str, said: Mapping[str, Said]) -
 
 
 async def take_back(tx: Transaction, dispatcher_uuid: str, container_uuids: Iterable[str]) -> None:
-    """Forget what a dispatcher said about these containers."""
+    """Delete the statuses of a dispatcher for these containers."""
     for batch in _batches(list(container_uuids)):
         marks = ", ".join("?" for _ in batch)
         await tx.execute(
-            f"DELETE FROM scheduling_statuses WHERE dispatcher_uuid = ? AND container_uuid IN ({marks})",
+            "DELETE FROM scheduling_statuses"
+            f" WHERE dispatcher_uuid = ? AND container_uuid IN ({marks})",
             (dispatcher_uuid, *batch),
         )
 
 
 async def forget(tx: Transaction, container_uuid: str) -> None:
-    """Forget what all dispatchers said about a container."""
+    """Delete the statuses of all dispatchers for a container."""
     await tx.execute("DELETE FROM scheduling_statuses WHERE container_uuid = ?", (container_uuid,))
 
 
 async def about(tx: Transaction, container_uuid: str, *, since: str) -> list[Said]:
-    """What the dispatchers that have reported since then say about a container."""
+    """Statuses of a container from dispatchers that have reported since a time."""
     rows = await tx.fetch(
-        "SELECT s.reason, s.sentence FROM scheduling_statuses s JOIN dispatchers d ON d.uuid = s.dispatcher_uuid"
+        "SELECT s.reason, s.sentence FROM scheduling_statuses s"
+        " JOIN dispatchers d ON d.uuid = s.dispatcher_uuid"
         " WHERE s.container_uuid = ? AND d.reported_at >= ? ORDER BY s.dispatcher_uuid",
         (container_uuid, since),
     )
@@ -68,7 +72,7 @@ async def about(tx: Transaction, container_uuid: str, *, since: str) -> list[Sai
 
 
 async def last_report(tx: Transaction) -> str | None:
-    """When any dispatcher last reported."""
+    """Time of the latest report from any dispatcher."""
     found = (await tx.fetch("SELECT max(reported_at) FROM dispatchers"))[0][0]
     return None if found is None else str(found)
 

@@ -1,4 +1,4 @@
-"""Tokens and who holds them: the look-up that every request makes."""
+"""The look-up of a token and its user, made for every request."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lading.core.records import CONTAINERS
+from lading.core.records.record_types import CONTAINERS
 from lading.store import records
 from lading.store.database import Transaction
 
 _HOLDER = (
-    "SELECT t.uuid, t.owner_uuid, t.secret_hash, t.scopes, t.expires_at, t.container_uuid, u.is_admin, u.is_active,"
-    " (SELECT c.uuid FROM containers c WHERE c.auth_uuid = t.uuid)"
+    "SELECT t.uuid, t.owner_uuid, t.secret_hash, t.scopes, t.expires_at, t.container_uuid,"
+    " u.is_admin, u.is_active, (SELECT c.uuid FROM containers c WHERE c.auth_uuid = t.uuid)"
     " FROM api_client_authorizations t JOIN users u ON u.uuid = t.owner_uuid WHERE "
 )
 _ALL = '["all"]'
@@ -22,7 +22,11 @@ _RUNS = ("Locked", "Running")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A token and its user. `supervises`: the container whose supervisor it is for; `own`: the one whose own it is."""
+    """A token and its user.
+
+    `supervises` is the container of a supervisor's token, `own` the container of a container's own
+    token.
+    """
 
     uuid: str
     user_uuid: str
@@ -35,7 +39,9 @@ class Holder:
 
 
 async def holder(tx: Transaction, uuid: str, secret_hash: str) -> Holder | None:
-    """The holder of the token with this uuid ("" if the client did not say) and hash of its secret."""
+    """The holder of the token with this uuid ("" if the client sent none) and this hash of its
+    secret.
+    """
     if uuid:
         rows = await tx.fetch(_HOLDER + "t.uuid = ?", (uuid,))
     else:
@@ -64,7 +70,7 @@ async def runs_with(tx: Transaction, container_uuid: str, runtime_token: str) ->
 
 
 async def expire(tx: Transaction, uuid: str, now: str) -> None:
-    """Let a token end now, if it has not ended before."""
+    """Expire a token now unless it has expired already."""
     await tx.execute(
         "UPDATE api_client_authorizations SET expires_at = ?, modified_at = ?"
         " WHERE uuid = ? AND (expires_at IS NULL OR expires_at > ?)",

@@ -1,4 +1,4 @@
-"""What the sweep does: trash whose time has come, and what is past its end."""
+"""The sweep: records due for the trash, and records due for deletion."""
 
 from __future__ import annotations
 
@@ -7,34 +7,46 @@ from lading.store.database import Transaction
 
 
 async def sweep(tx: Transaction, *, now: str, tokens_before: str) -> tuple[int, int, int]:
-    """Mark what is trashed by now, delete collections past `delete_at` and tokens that ended before `tokens_before`.
+    """Mark trashed collections, delete collections past `delete_at` and tokens that expired before
+    `tokens_before`.
 
-    A log stays, in the trash, while a request has the container, or has tried it. How many of each.
+    Returns the number of each. A log stays in the trash while a request has or had its container.
     """
-    marked = await tx.execute("UPDATE collections SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,))
-    await tx.execute("UPDATE groups SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,))
+    marked = await tx.execute(
+        "UPDATE collections SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,)
+    )
+    await tx.execute(
+        "UPDATE groups SET is_trashed = 1 WHERE is_trashed = 0 AND trash_at <= ?", (now,)
+    )
     await tx.execute(
         "DELETE FROM links WHERE link_class = 'permission'"
         " AND head_uuid IN (SELECT uuid FROM collections WHERE delete_at <= ?)",
         (now,),
     )
     await tx.execute(
-        "DELETE FROM grants WHERE target_uuid IN (SELECT uuid FROM collections WHERE delete_at <= ?)", (now,)
+        "DELETE FROM grants"
+        " WHERE target_uuid IN (SELECT uuid FROM collections WHERE delete_at <= ?)",
+        (now,),
     )
     deleted = await tx.execute(
         f"DELETE FROM collections WHERE delete_at <= ? AND NOT ({WANTED_LOG})",  # noqa: S608 - no value in it
         (now, now),
     )
-    ended = await tx.execute("DELETE FROM api_client_authorizations WHERE expires_at <= ?", (tokens_before,))
+    ended = await tx.execute(
+        "DELETE FROM api_client_authorizations WHERE expires_at <= ?", (tokens_before,)
+    )
     return marked, deleted, ended
 
 
 async def due_groups(tx: Transaction, now: str) -> list[str]:
-    """Groups that are to go into the trash by now and were not marked yet."""
+    """Groups whose trash time has come and that are not marked yet."""
     rows = await tx.fetch("SELECT uuid FROM groups WHERE is_trashed = 0 AND trash_at <= ?", (now,))
     return [str(row[0]) for row in rows]
 
 
 async def expired_groups(tx: Transaction, now: str) -> list[str]:
-    """Groups that are to be deleted for good by now."""
-    return [str(row[0]) for row in await tx.fetch("SELECT uuid FROM groups WHERE delete_at <= ?", (now,))]
+    """Groups whose deletion time has come."""
+    return [
+        str(row[0])
+        for row in await tx.fetch("SELECT uuid FROM groups WHERE delete_at <= ?", (now,))
+    ]

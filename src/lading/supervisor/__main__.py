@@ -2,13 +2,15 @@
 
     python -m lading.supervisor [--detach] [--log FILE] [UUID] < assignment    run a container
     python -m lading.supervisor --list [--stdin-prices]                        who runs here
-    python -m lading.supervisor --kill SIGNAL UUID                             send a signal, wait a second at most
-    python -m lading.supervisor --clean UUID                                   undo what a dead one left
-    python -m lading.supervisor --annex ADDRESS                                a rank of a gang of a supervisor there
-    python -m lading.supervisor --line                                         a connection to such a rank
+    python -m lading.supervisor --kill SIGNAL UUID                             send a signal, wait a
+    second at most python -m lading.supervisor --clean UUID                                   undo
+    what a dead one left python -m lading.supervisor --annex ADDRESS
+    a rank of a gang of a supervisor there python -m lading.supervisor --line
+    a connection to such a rank
 
-All take `--lock-directory DIR`. Exit code 0 when the life cycle was completed, or what was asked is so; 1 when it is
-not; 2 for a command line or an assignment that cannot be read. `docs/supervisor.md` has it in words.
+All take `--lock-directory DIR`. Exit code 0 when the life cycle was completed, or what was asked is
+so; 1 when it is not; 2 for a command line or an assignment that cannot be read.
+`docs/supervisor.md` has it in words.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from lading import telemetry
 from lading.core import ids
 from lading.core.errors import Invalid, LadingError
-from lading.supervisor.register import DEFAULT, Entry, Register
+from lading.supervisor.process.register import DEFAULT, Entry, Register
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -51,41 +53,73 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lading.supervisor", description=__doc__)
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--detach", action="store_true", help="go on in the background")
-    what.add_argument("--list", action="store_true", help="print the containers that are supervised here")
-    what.add_argument("--kill", metavar="SIGNAL", type=_signal, help="send a supervisor a signal, by number or name")
+    what.add_argument(
+        "--list", action="store_true", help="print the containers that are supervised here"
+    )
+    what.add_argument(
+        "--kill",
+        metavar="SIGNAL",
+        type=_signal,
+        help="send a supervisor a signal, by number or name",
+    )
     what.add_argument("--clean", action="store_true", help="undo what a dead supervisor left")
-    parser.add_argument("--stdin-prices", action="store_true", help="with --list: read a price history")
-    parser.add_argument("--lock-directory", metavar="DIR", type=Path, default=Path(DEFAULT), help="of the lock files")
-    parser.add_argument("--log", metavar="FILE", default="", help="with --detach: where its messages go")
-    what.add_argument("--annex", metavar="ADDRESS", default="", help="prepare a rank of the gang of a supervisor there")
-    what.add_argument("--line", action="store_true", help="connect to the outpost that standard input names")
-    parser.add_argument("--gpus", metavar="N,N", default="", help="numbers of the GPUs that the container may use")
+    parser.add_argument(
+        "--stdin-prices", action="store_true", help="with --list: read a price history"
+    )
+    parser.add_argument(
+        "--lock-directory",
+        metavar="DIR",
+        type=Path,
+        default=Path(DEFAULT),
+        help="of the lock files",
+    )
+    parser.add_argument(
+        "--log", metavar="FILE", default="", help="with --detach: where its messages go"
+    )
+    what.add_argument(
+        "--annex",
+        metavar="ADDRESS",
+        default="",
+        help="prepare a rank of the gang of a supervisor there",
+    )
+    what.add_argument(
+        "--line", action="store_true", help="connect to the outpost that standard input names"
+    )
+    parser.add_argument(
+        "--gpus", metavar="N,N", default="", help="numbers of the GPUs that the container may use"
+    )
     parser.add_argument("uuid", metavar="UUID", nargs="?", default="")
     return parser
 
 
-# A listing comes every few seconds and a supervisor takes long to import: only who needs one imports it.
+# A listing comes every few seconds and a supervisor takes long to import: only who needs one
+# imports it.
 
 
 def _annex(given: argparse.Namespace) -> int:
-    from lading.supervisor.annex import main
     from lading.supervisor.engines import find_engines
+    from lading.supervisor.gang.remote_rank import main
 
     return main(given.annex, engines=find_engines().make)
 
 
 def _line() -> int:
-    from lading.supervisor.line import main
+    from lading.supervisor.gang.tls_pipe import main
 
     return main()
 
 
 def _run(given: argparse.Namespace) -> int:
-    from lading.supervisor.alone import run
+    from lading.supervisor.process.standalone import run
 
     text = sys.stdin.buffer.read()
     return run(
-        text, uuid=given.uuid, register=given.lock_directory, detach=given.detach, log=given.log, gpus=given.gpus
+        text,
+        uuid=given.uuid,
+        register=given.lock_directory,
+        detach=given.detach,
+        log=given.log,
+        gpus=given.gpus,
     )
 
 
@@ -108,14 +142,16 @@ def _kill(given: argparse.Namespace) -> int:
 
 def _clean(given: argparse.Namespace) -> int:
     uuid = _named(given)
-    left = [one for one in Register(given.lock_directory).look(_clean_up, only=uuid) if one.uuid == uuid]
+    left = [
+        one for one in Register(given.lock_directory).look(_clean_up, only=uuid) if one.uuid == uuid
+    ]
     if left:
         _say(f"{uuid}: {left[0].condition}")
     return 1 if left else 0
 
 
 def _clean_up(entry: Entry) -> None:
-    from lading.supervisor.alone import clean
+    from lading.supervisor.process.standalone import clean
 
     try:
         clean(entry)
@@ -148,6 +184,7 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    # Programs in containers that are not root must be able to read the trees that are made for them.
+    # Programs in containers that are not root must be able to read the trees that are made for
+    # them.
     os.umask(0o022)
     sys.exit(main())

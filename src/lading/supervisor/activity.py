@@ -1,4 +1,5 @@
-"""What takes long before the command starts, told to those who wait: `runtime_status.activity` of the Locked container.
+"""What takes long before the command starts, told to those who wait: `runtime_status.activity` of
+the Locked container.
 
 Nothing is told of what is over soon; then a container costs no further call.
 """
@@ -18,9 +19,13 @@ _LONGEST = 10.0
 
 
 class Activity:
-    """Tells what is being done by calling `tell` with a phrase; what that raises is passed over: it is but for show."""
+    """Tells what is being done by calling `tell` with a phrase; what that raises is passed over: it
+    is but for show.
+    """
 
-    def __init__(self, tell: Callable[[str], Awaitable[None]], *, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, tell: Callable[[str], Awaitable[None]], *, patience: float = PATIENCE
+    ) -> None:
         self._tell = tell
         self._patience = patience
         self._doing: dict[str, None] = {}
@@ -37,7 +42,9 @@ class Activity:
 
     @contextlib.asynccontextmanager
     async def shown(self) -> AsyncGenerator[None]:
-        """Inside, it is told. What is being told at the end is told first, so that nothing is told afterwards."""
+        """Inside, it is told. What is being told at the end is told first, so that nothing is told
+        afterwards.
+        """
         task = asyncio.create_task(self._run(), name="activity")
         try:
             yield

@@ -1,4 +1,6 @@
-"""Saving what a container left: its output, by the plan of `core.output`, and its log."""
+"""Saving what a container left: its output, by the plan of `core.containers.output`, and its
+log.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,8 @@ from typing import Protocol, TypeVar
 
 from lading.client.collections import BlockSink, CollectionWriter
 from lading.confined import Stop, Stopped, Tree, never
-from lading.core import filetree
-from lading.core.errors import ExecutionError, Failure, TooLarge
-from lading.core.globs import compile_globs
-from lading.core.mountplan import Host, Source
-from lading.core.output import (
+from lading.core.containers.mount_plan import Host, Source
+from lading.core.containers.output import (
     CopyFile,
     CopyFiles,
     DirectoryEntry,
@@ -27,8 +26,11 @@ from lading.core.output import (
     plan_output,
     too_large,
 )
+from lading.core.data import filetree
+from lading.core.data.globs import compile_globs
+from lading.core.errors import ExecutionError, Failure, TooLarge
+from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
-from lading.supervisor.staging import Inputs, Stage
 from lading.threads import in_thread
 
 _SMALL = 1 << 17
@@ -40,7 +42,9 @@ _Place = TypeVar("_Place")
 
 
 class Files(Protocol):
-    """Where the files of a plan are, as `Stage`. Both raise OSError, also where a link is on the way."""
+    """Where the files of a plan are, as `Stage`. Both raise OSError, also where a link is on the
+    way.
+    """
 
     def open_folder(self, source: Source) -> Tree:
         """A directory."""
@@ -80,7 +84,8 @@ class _Few:
 
 
 async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int = 0) -> OutputPlan:
-    """Look at what the container left and decide what is kept, of at most `limit` bytes (0: any number).
+    """Look at what the container left and decide what is kept, of at most `limit` bytes (0: any
+    number).
 
     Raises ExecutionError(USER).
     """
@@ -91,12 +96,17 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
             if stop():
                 raise Stopped
 
-        return plan_output(plan.output_path, plan.areas, look=look, globs=globs, limit=limit, ask=ask)
+        return plan_output(
+            plan.output_path, plan.areas, look=look, globs=globs, limit=limit, ask=ask
+        )
 
     def look(source: Source, stop: Stop = never) -> Entry | None:
         entry = stage.look(source, stop=stop)
         if entry is None and source == Host(plan.output_directory):
-            raise ExecutionError(f"output: {plan.output_path} does not exist, nothing of it can be saved", Failure.USER)
+            raise ExecutionError(
+                f"output: {plan.output_path} does not exist, nothing of it can be saved",
+                Failure.USER,
+            )
         return entry
 
     # Most outputs are a few files: going to a thread would take longer than looking.
@@ -107,7 +117,13 @@ async def plan_capture(stage: Stage, output_glob: Iterable[str], *, limit: int =
 
 
 async def save_output(
-    plan: OutputPlan, *, inputs: Inputs, blocks: BlockSink, files: Files, output_path: str = "", limit: int = 0
+    plan: OutputPlan,
+    *,
+    inputs: Inputs,
+    blocks: BlockSink,
+    files: Files,
+    output_path: str = "",
+    limit: int = 0,
 ) -> str:
     """Store the files of the plan, of at most `limit` bytes (0: any number); the manifest.
 
@@ -123,7 +139,9 @@ async def save_output(
                         await _add_folder(writer, name, files, folder, names)
                     case Refer(name, source):
                         tree = await inputs.tree(source.pdh)
-                        writer.add_tree(name, filetree.get(tree, source.path) if source.path else tree)
+                        writer.add_tree(
+                            name, filetree.get(tree, source.path) if source.path else tree
+                        )
                     case Mark(name):
                         await writer.add_bytes(name, b"")
             return await writer.finish()
@@ -144,7 +162,9 @@ async def save_log(log: Log, *, blocks: BlockSink) -> str:
 
 
 class Parcel:
-    """Blocks that are sent with the manifests that name them: those of results that are small (`is_small`)."""
+    """Blocks that are sent with the manifests that name them: those of results that are small
+    (`is_small`).
+    """
 
     def __init__(self) -> None:
         self.blocks: list[bytes] = []
@@ -186,17 +206,26 @@ def _sizes(plan: OutputPlan, files: Files) -> Iterator[int]:
                     yield os.stat(name, dir_fd=folder.descriptor, follow_symlinks=False).st_size
 
 
-async def _add_folder(writer: CollectionWriter, name: str, files: Files, folder: Source, names: Sequence[str]) -> None:
+async def _add_folder(
+    writer: CollectionWriter, name: str, files: Files, folder: Source, names: Sequence[str]
+) -> None:
     try:
         with files.open_folder(folder) as tree:
             await writer.add_folder(name, tree.descriptor, names)
     except OSError as error:
         shown = "/".join(part for part in (name, str(error.filename or "")) if part)
-        raise ExecutionError(f"output: {shown} cannot be read: {error.strerror}", Failure.NODE) from error
+        raise ExecutionError(
+            f"output: {shown} cannot be read: {error.strerror}", Failure.NODE
+        ) from error
 
 
 async def _add_file(
-    writer: CollectionWriter, name: str, open_file: Callable[[_Place], int], place: _Place, *, tail: bytes = b""
+    writer: CollectionWriter,
+    name: str,
+    open_file: Callable[[_Place], int],
+    place: _Place,
+    *,
+    tail: bytes = b"",
 ) -> None:
     """Add a file, and to a small one these bytes."""
     try:
@@ -210,7 +239,9 @@ async def _add_file(
         finally:
             os.close(descriptor)
     except OSError as error:
-        raise ExecutionError(f"output: {name} cannot be read: {error.strerror}", Failure.NODE) from error
+        raise ExecutionError(
+            f"output: {name} cannot be read: {error.strerror}", Failure.NODE
+        ) from error
 
 
 def _read(descriptor: int) -> bytes:

@@ -1,4 +1,6 @@
-"""The cost of one container while it runs: what is known of its machine's price, and when that was heard last."""
+"""The cost of one container while it runs: what is known of its machine's price, and when that was
+heard last.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,19 @@ from pathlib import Path
 
 import msgspec
 
-from lading.core import cost
-from lading.core.cost import Price
+from lading.core.containers import cost
+from lading.core.containers.cost import Price
 from lading.core.errors import Invalid
-from lading.supervisor.assignment import Assignment
 from lading.supervisor.logs import Clock
-from lading.supervisor.register import Register
+from lading.supervisor.process.register import Register
+from lading.supervisor.supervisor_config import Assignment
 
 
 @dataclass(slots=True)
 class Costing:
-    """Prices come from the register of the machine, else from the description of the instance; else all is free."""
+    """Prices come from the register of the machine, else from the description of the instance; else
+    all is free.
+    """
 
     assignment: Assignment
     clock: Clock
@@ -38,11 +42,15 @@ class Costing:
         self.look()
 
     def end(self) -> None:
-        """Nothing of the container runs any more: what comes now costs nothing, however long the server is away."""
+        """Nothing of the container runs any more: what comes now costs nothing, however long the
+        server is away.
+        """
         self.ended = self.clock()
 
     def look(self) -> bool:
-        """Read the prices of the register; whether they are others than before. What is no history is passed over."""
+        """Read the prices of the register; whether they are others than before. What is no history
+        is passed over.
+        """
         if not self.assignment.lock_directory:
             return False
         said = Register(Path(self.assignment.lock_directory)).read_prices()
@@ -55,11 +63,15 @@ class Costing:
         return False
 
     def amount(self, constraints: Mapping[str, object]) -> float | None:
-        """Dollars until now, or the end, for a container of this size; None where nothing has a price."""
+        """Dollars until now, or the end, for a container of this size; None where nothing has a
+        price.
+        """
         if not self._prices:
             return None
         share = self.assignment.instance_share or cost.share(
-            self.assignment.instance_type, vcpus=_number(constraints.get("vcpus")), ram=_number(constraints.get("ram"))
+            self.assignment.instance_type,
+            vcpus=_number(constraints.get("vcpus")),
+            ram=_number(constraints.get("ram")),
         )
         return cost.cost(self._prices, self.began, self.ended or self.clock(), share=share)
 

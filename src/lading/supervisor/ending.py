@@ -1,4 +1,6 @@
-"""How a container's life ended, and what the record is told about it (docs/spec/containers, section Run)."""
+"""How a container's life ended, and what the record is told about it (docs/spec/containers, section
+Run).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lading.core.container import Container, State
+from lading.core.containers.container import Container, State
 from lading.core.errors import ExecutionError, Failure, Full
 from lading.supervisor.engines import Exit
 
@@ -25,11 +27,15 @@ class Ending:
 
 def failed(error: ExecutionError, *, exit_code: int | None = None) -> Ending:
     """The end of a container that could not be run, or whose output could not be saved."""
-    return Ending(state=State.CANCELLED, exit_code=exit_code, failure=error.failure, error=error.message)
+    return Ending(
+        state=State.CANCELLED, exit_code=exit_code, failure=error.failure, error=error.message
+    )
 
 
 def without_results(ending: Ending, error: Full) -> Ending:
-    """The same end where neither output nor log could be saved: nothing is Complete without them."""
+    """The same end where neither output nor log could be saved: nothing is Complete without
+    them.
+    """
     if ending.state is not State.COMPLETE:
         return ending
     why = ending.error or f"its results cannot be saved: {error.message}"
@@ -40,7 +46,11 @@ def stopped_while_saving(ending: Ending) -> Ending:
     """The same end where somebody wanted no results any more: nothing is Complete without them."""
     if ending.state is not State.COMPLETE:
         return ending
-    return replace(ending, state=State.CANCELLED, warning="cancelled while its output was saved; none of it is kept")
+    return replace(
+        ending,
+        state=State.CANCELLED,
+        warning="cancelled while its output was saved; none of it is kept",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +72,9 @@ class Circumstances:
 
 
 _STOPPED = (
-    "its supervisor was told to end (TERM) although its request wants it still: its job was cancelled in the batch"
-    " system, or its machine is shut down; the container runs again if its request allows"
+    "its supervisor was told to end (TERM) although its request wants it still:"
+    " its job was cancelled in the batch system, or its machine is shut down;"
+    " the container runs again if its request allows"
 )
 _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 
@@ -71,7 +82,8 @@ _ENDED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> Ending:
     """What the end of the command means.
 
-    A container that is cancelled has an exit code only where its command chose one: the end by TERM or KILL is ours.
+    A container that is cancelled has an exit code only where its command chose one: the end by TERM
+    or KILL is ours.
     """
     own = None if exit_.lost or exit_.code in _ENDED else exit_.code
     if circumstances.overfull:
@@ -82,17 +94,23 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
         error = f"stopped after its max_run_time of {limit} s; ask for more time"
         return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.TIMEOUT, error=error)
     if circumstances.preempted and (circumstances.stopped or exit_.code in _ENDED):
-        error = f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
+        error = (
+            f"{circumstances.preempted}; the container runs again elsewhere if its request allows"
+        )
         return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.PREEMPTED, error=error)
     if circumstances.stopped and circumstances.wanted:
-        return Ending(state=State.CANCELLED, exit_code=own, failure=Failure.INFRASTRUCTURE, error=_STOPPED)
+        return Ending(
+            state=State.CANCELLED, exit_code=own, failure=Failure.INFRASTRUCTURE, error=_STOPPED
+        )
     if circumstances.stopped:
         return Ending(state=State.CANCELLED, exit_code=own)
     if exit_.lost:
         error = f"{exit_.lost}; the container runs again if its request allows"
         return Ending(state=State.CANCELLED, failure=Failure.NODE, error=error)
     ram = container.runtime_constraints.get("ram")
-    sentence = f"the kernel killed a process because the container used all of its {ram} bytes of ram"
+    sentence = (
+        f"the kernel killed a process because the container used all of its {ram} bytes of ram"
+    )
     if exit_.out_of_memory and exit_.code != 0:
         error = f"{sentence}; ask for more"
         return Ending(state=State.COMPLETE, exit_code=exit_.code, failure=Failure.OOM, error=error)
@@ -107,13 +125,16 @@ def judge(exit_: Exit, container: Container, circumstances: Circumstances) -> En
 
 def _refused(number: int) -> str:
     return (
-        f"the kernel refused it {number} new processes or threads, as it had as many as a container may have;"
+        f"the kernel refused it {number} new processes or threads,"
+        " as it had as many as a container may have;"
         " start fewer at a time, or ask the operator for a larger Containers.MaxProcesses"
     )
 
 
 def runtime_status(ending: Ending, before: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The new runtime_status with what the container itself had put there; None when there is nothing to say."""
+    """The new runtime_status with what the container itself had put there; None when there is
+    nothing to say.
+    """
     said = {"error": ending.error, "warning": ending.warning, "failure": str(ending.failure or "")}
     added = {name: text for name, text in said.items() if text}
     return {**before, **added} if added else None

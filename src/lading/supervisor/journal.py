@@ -1,13 +1,15 @@
-"""What a supervisor has begun and finished, on disk, so that another process can undo it after a crash.
+"""What a supervisor has begun and finished, on disk, so that another process can undo it after a
+crash.
 
-One JSON object a line. The first says which engine serves the container and with which settings; each of the others
-names a step and what became of it. Nothing here is secret: neither tokens nor contents of mounts are written. A crash
-of the machine needs no journal, so nothing is synced.
+One JSON object a line. The first says which engine serves the container and with which settings;
+each of the others names a step and what became of it. Nothing here is secret: neither tokens nor
+contents of mounts are written. A crash of the machine needs no journal, so nothing is synced.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -46,6 +48,21 @@ class Line:
     mark: Mark
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A named step: `do` may be repeated, `undo` may be called when `do` was never finished, or not
+    even begun.
+    """
+
+    name: str
+    do: Callable[[], Awaitable[None]]
+    undo: Callable[[], Awaitable[None]]
+
+
+async def nothing() -> None:
+    """Undo nothing."""
+
+
 class Journal:
     """Appends to the journal in one run directory."""
 
@@ -54,7 +71,9 @@ class Journal:
 
     def open(self, opening: Opening) -> None:
         """Begin a new journal."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             os.write(descriptor, msgspec.json.encode(opening) + b"\n")
         finally:
@@ -62,7 +81,9 @@ class Journal:
 
     def write(self, step: str, mark: Mark) -> None:
         """Add a line."""
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(
+            self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600
+        )
         try:
             os.write(descriptor, msgspec.json.encode(Line(step, mark)) + b"\n")
         finally:

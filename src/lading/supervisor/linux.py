@@ -1,7 +1,8 @@
-"""The system calls that Python has no function for, and removal of directories that may have mounts in them.
+"""The system calls that Python has no function for, and removal of directories that may have mounts
+in them.
 
-Mount namespaces: a supervisor first leaves the machine's namespace, so that whatever it mounts is seen by it and its
-children only and vanishes with the last of them, also after kill -9.
+Mount namespaces: a supervisor first leaves the machine's namespace, so that whatever it mounts is
+seen by it and its children only and vanishes with the last of them, also after kill -9.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ _SYSTEM = (Path("/proc"), Path("/sys"), Path("/dev"))
 
 
 def leave_mount_namespace(*needed: Path) -> None:
-    """Give this process its own mount namespace, which still sees what the machine mounts and unmounts.
+    """Give this process its own mount namespace, which still sees what the machine mounts and
+    unmounts.
 
-    FUSE mounts are left behind, but those that lie above the directories `needed`, this program or where it runs, and
-    those of the system: on a machine that does not share its mounts their programs could not end before this process.
-    Call it before the process has a second thread. Raises OSError without the right to do so.
+    FUSE mounts are left behind, but those that lie above the directories `needed`, this program or
+    where it runs, and those of the system: on a machine that does not share its mounts their
+    programs could not end before this process. Call it before the process has a second thread.
+    Raises OSError without the right to do so.
     """
     _check(_libc.unshare(CLONE_NEWNS), "unshare")
     _check(_libc.mount(None, b"/", None, MS_REC | MS_SLAVE, None), "mount /")
@@ -47,7 +50,9 @@ def leave_mount_namespace(*needed: Path) -> None:
 
 
 def _belongs(point: Path, kept: Sequence[Path]) -> bool:
-    return any(one.is_relative_to(point) for one in kept) or any(point.is_relative_to(one) for one in _SYSTEM)
+    return any(one.is_relative_to(point) for one in kept) or any(
+        point.is_relative_to(one) for one in _SYSTEM
+    )
 
 
 def open_machine_namespace() -> int:
@@ -66,7 +71,12 @@ def has_own_mounts() -> bool:
 
 def mount(source: str, target: str, kind: str, options: str, *, flags: int = 0) -> None:
     """mount(2). Raises OSError naming the target."""
-    _check(_libc.mount(source.encode(), os.fsencode(target), kind.encode(), flags, os.fsencode(options)), target)
+    _check(
+        _libc.mount(
+            source.encode(), os.fsencode(target), kind.encode(), flags, os.fsencode(options)
+        ),
+        target,
+    )
 
 
 def unmount(target: str) -> None:
@@ -75,11 +85,12 @@ def unmount(target: str) -> None:
 
 
 def mount_overlay(target: str, *, lower: Sequence[str], upper: str, work: str) -> None:
-    """Mount an overlay of the directories `lower`, topmost first, with changes going to `upper`. Raises OSError.
+    """Mount an overlay of the directories `lower`, topmost first, with changes going to `upper`.
+    Raises OSError.
 
-    Directories are passed by descriptor, so neither their names' characters nor their lengths matter. The upper
-    directory is thrown away with the container and need not survive a power cut ("volatile"). Device files in it open
-    nothing: containers have those of their own /dev.
+    Directories are passed by descriptor, so neither their names' characters nor their lengths
+    matter. The upper directory is thrown away with the container and need not survive a power cut
+    ("volatile"). Device files in it open nothing: containers have those of their own /dev.
     """
     opened = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path in (*lower, upper, work)]
     try:
@@ -101,7 +112,9 @@ def mounts_below(directory: str) -> list[str]:
 
 
 def _mounts(word: str = "") -> list[tuple[str, str]]:
-    """Type and mount point of each mount of this namespace whose line has `word`, in the order they were made."""
+    """Type and mount point of each mount of this namespace whose line has `word`, in the order they
+    were made.
+    """
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         lines = [line.split(" ") for line in table.read().split("\n") if line and word in line]
     return [(line[line.index("-", 6) + 1], _unescape(line[4])) for line in lines]
@@ -120,7 +133,8 @@ def is_fuse(path: str) -> bool:
 def discard_directory(directory: Path, *, aside: Path, last: str = "") -> None:
     """Unmount what is mounted in a directory, and have it gone from its place (`removal.discard`).
 
-    The file named `last` goes last. Nothing there is no error. Raises OSError when it stays where it is.
+    The file named `last` goes last. Nothing there is no error. Raises OSError when it stays where
+    it is.
     """
     unmount_below(directory)
     removal.discard(directory, aside=aside, last=last)
@@ -161,7 +175,9 @@ def end_with_parent() -> None:
 
 
 def find_init(processes: Iterable[int]) -> int | None:
-    """The first process of the outermost pid namespace below others among `processes`; None when it is not there."""
+    """The first process of the outermost pid namespace below others among `processes`; None when it
+    is not there.
+    """
     found: dict[int, int] = {}
     for pid in processes:
         inner = _status(pid).get("NSpid", "").split()

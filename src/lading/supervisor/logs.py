@@ -1,10 +1,13 @@
-"""The log of one container while it grows: files in the run directory (docs/spec/containers, section Log).
+"""The log of one container while it grows: files in the run directory (docs/spec/containers,
+section Log).
 
-Of what the command writes only so much is kept as the limit allows, and the disk: the rest is read and dropped, so that
-the command goes on, and the log says so. What the supervisor says is always kept if there is room.
+Of what the command writes only so much is kept as the limit allows, and the disk: the rest is read
+and dropped, so that the command goes on, and the log says so. What the supervisor says is always
+kept if there is room.
 
-Each line starts with a UTC timestamp of nine fractional digits and a blank, put there when the line starts; parts of
-lines are written through at once. The data is on disk, so the size of a log does not matter to memory.
+Each line starts with a UTC timestamp of nine fractional digits and a blank, put there when the line
+starts; parts of lines are written through at once. The data is on disk, so the size of a log does
+not matter to memory.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from lading.client.diskspace import lacks_room
-from lading.core.diskroom import AUTOMATIC, Amount
+from lading.client.disk_space import lacks_room
+from lading.core.containers.disk_space import AUTOMATIC, Amount
 from lading.core.timestamps import format_time
 from lading.telemetry import redact
 
@@ -40,7 +43,9 @@ _TAIL = 1 << 16
 
 
 def _open_private(path: Path, flags: int) -> int:
-    """A descriptor to write a file of its owner's only, whatever the umask, which is that of the containers' trees."""
+    """A descriptor to write a file of its owner's only, whatever the umask, which is that of the
+    containers' trees.
+    """
     return os.open(path, flags | os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
@@ -92,8 +97,12 @@ class StampedFile:
 class Log:
     """The log directory of one container."""
 
-    def __init__(self, directory: Path, clock: Clock, *, limit: int = 0, kept: Amount | None = None) -> None:
-        """`limit`: bytes that each stream keeps, 0 is all; `kept`: the reserve of the disk as it is configured."""
+    def __init__(
+        self, directory: Path, clock: Clock, *, limit: int = 0, kept: Amount | None = None
+    ) -> None:
+        """`limit`: bytes that each stream keeps, 0 is all; `kept`: the reserve of the disk as it is
+        configured.
+        """
         directory.mkdir(mode=0o700, exist_ok=True)
         self.directory = directory
         self._clock = clock
@@ -118,7 +127,10 @@ class Log:
 
     def put(self, name: str, content: bytes) -> None:
         """Write a file that does not grow."""
-        with contextlib.suppress(OSError), os.fdopen(_open_private(self.directory / name, os.O_TRUNC), "wb") as file:
+        with (
+            contextlib.suppress(OSError),
+            os.fdopen(_open_private(self.directory / name, os.O_TRUNC), "wb") as file,
+        ):
             file.write(content)
 
     def size(self, name: str) -> int:
@@ -149,7 +161,9 @@ class Log:
 
 
 class Pump:
-    """Moves what arrives in a pipe to a growing file of the log, from the event loop, until the other end closes."""
+    """Moves what arrives in a pipe to a growing file of the log, from the event loop, until the
+    other end closes.
+    """
 
     def __init__(self, log: Log, name: str) -> None:
         self._log = log
@@ -171,7 +185,9 @@ class Pump:
             self.writing = -1
 
     async def finish(self, timeout: float) -> bool:
-        """Wait until all has been read; False when somebody still holds the other end after `timeout` seconds."""
+        """Wait until all has been read; False when somebody still holds the other end after
+        `timeout` seconds.
+        """
         self.handed_over()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ended.wait(), timeout)

@@ -23,7 +23,9 @@ def certificates() -> str | None:
 
 
 def describe_machine(scratch: Path) -> bytes:
-    """The content of node-info.txt: kernel, processors, memory, space and inodes of the scratch file system."""
+    """The content of node-info.txt: kernel, processors, memory, space and inodes of the scratch
+    file system.
+    """
     blocks = (
         ("Host Information", " ".join(os.uname())),
         ("CPU Information", _processors()),

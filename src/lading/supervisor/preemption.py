@@ -1,9 +1,10 @@
-"""Notices that the cloud will take this machine away: looked for only where the dispatcher says that it can be.
+"""Notices that the cloud will take this machine away: looked for only where the dispatcher says
+that it can be.
 
-EC2 (instance metadata service, version 2): `spot/instance-action` says that it will be, and when; the rebalance
-recommendation that it may be. Azure (scheduled events): an event of type Preempt that names this machine. Google: the
-word TRUE at `instance/preempted`. All are asked every five seconds; after more than five failures in a row no more
-(docs/spec/containers, section Run).
+EC2 (instance metadata service, version 2): `spot/instance-action` says that it will be, and when;
+the rebalance recommendation that it may be. Azure (scheduled events): an event of type Preempt that
+names this machine. Google: the word TRUE at `instance/preempted`. All are asked every five seconds;
+after more than five failures in a row no more (docs/spec/containers, section Run).
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class Ec2:
             return Notice(text, msgspec.json.encode(action).decode(), certain=True)
         hint = await self._read("events/recommendations/rebalance", now)
         if hint is not None:
-            text = f"EC2 says that this instance is likely to be interrupted (since {hint.get('noticeTime')})"
+            text = (
+                "EC2 says that this instance is likely to be interrupted"
+                f" (since {hint.get('noticeTime')})"
+            )
             return Notice(text, msgspec.json.encode(hint).decode(), certain=False)
         return None
 
@@ -102,14 +106,20 @@ class Azure:
         answer = await self._get(f"/metadata/scheduledevents?api-version={_AZURE_VERSION}")
         for one in _document(answer).get("Events") or []:
             resources = one.get("Resources") or []
-            if one.get("EventType") == "Preempt" and (not resources or await self._own_name() in resources):
-                text = f"Azure will take this machine away, not before {one.get('NotBefore') or 'now'}"
+            if one.get("EventType") == "Preempt" and (
+                not resources or await self._own_name() in resources
+            ):
+                text = (
+                    f"Azure will take this machine away, not before {one.get('NotBefore') or 'now'}"
+                )
                 return Notice(text, msgspec.json.encode(one).decode(), certain=True)
         return None
 
     async def _own_name(self) -> str:
         if not self._name:
-            answer = await self._get(f"/metadata/instance/compute/name?api-version={_AZURE_VERSION}&format=text")
+            answer = await self._get(
+                f"/metadata/instance/compute/name?api-version={_AZURE_VERSION}&format=text"
+            )
             self._name = answer.body.decode().strip()
         return self._name
 

@@ -1,12 +1,12 @@
 """Saving output and log, and the last write to the record.
 
-Small results go with the report of the end in one call (`api.finishing`). Otherwise, and when that call is refused for
-whatever reason, it is done step by step.
+Small results go with the report of the end in one call (`api.completion`). Otherwise, and when that
+call is refused for whatever reason, it is done step by step.
 
-What is wrong with an output shows when it is planned, before the log's last line, the final state, is written. Then
-output and log are stored at the same time, as neither needs the other; should the output fail only now, the log is
-written once more with what really came of it. When the server refuses the end itself, the container is Cancelled
-with the reason.
+What is wrong with an output shows when it is planned, before the log's last line, the final state,
+is written. Then output and log are stored at the same time, as neither needs the other; should the
+output fail only now, the log is written once more with what really came of it. When the server
+refuses the end itself, the container is Cancelled with the reason.
 """
 
 from __future__ import annotations
@@ -16,16 +16,24 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lading.core.container import State
-from lading.core.errors import ExecutionError, Failure, Full, Invalid, LadingError, Unauthenticated, Unavailable
-from lading.core.output import OutputPlan
+from lading.core.containers.container import State
+from lading.core.containers.output import OutputPlan
+from lading.core.errors import (
+    ExecutionError,
+    Failure,
+    Full,
+    Invalid,
+    LadingError,
+    Unauthenticated,
+    Unavailable,
+)
 from lading.core.timestamps import format_time
 from lading.supervisor.capture import Parcel, is_small, plan_capture, save_log, save_output
 from lading.supervisor.costing import Costing
 from lading.supervisor.ending import Ending, failed, runtime_status, stopped_while_saving
+from lading.supervisor.inputs.staging import Inputs, Stage
 from lading.supervisor.logs import Log
 from lading.supervisor.session import Lost, Session
-from lading.supervisor.staging import Inputs, Stage
 
 _LOG_TIME = 2.0
 """Seconds to save the log of a container that somebody wants no results of."""
@@ -34,7 +42,9 @@ _logger = logging.getLogger("lading.supervisor")
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """Where the results of one container are and where they go. `stage` and `inputs` None: it never got that far."""
+    """Where the results of one container are and where they go. `stage` and `inputs` None: it never
+    got that far.
+    """
 
     session: Session
     log: Log
@@ -47,28 +57,39 @@ class Results:
     async def save(self, ending: Ending, *, started: bool, is_last: bool = False) -> None:
         """Store everything and report the end. Raises LadingError when the server cannot be told.
 
-        Raises Full when it has no room for the results, unless this `is_last`: the end is then reported without.
+        Raises Full when it has no room for the results, unless this `is_last`: the end is then
+        reported without.
         """
         ending, plan = await self._plan(ending, started=started)
         self._last_words(ending)
         if await self._save_at_once(ending, plan):
             return
-        output, log = await asyncio.gather(self._store_output(plan), self._store_log(), return_exceptions=True)
+        output, log = await asyncio.gather(
+            self._store_output(plan), self._store_log(), return_exceptions=True
+        )
         fault = next((one for one in (output, log) if isinstance(one, BaseException)), None)
-        if fault is not None and (isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError)):
+        if fault is not None and (
+            isinstance(fault, Lost) or not isinstance(fault, LadingError | OSError)
+        ):
             raise fault
         if isinstance(fault, Full) and not is_last:
             raise fault
         if fault is not None and ending.state is State.COMPLETE:
-            ending = failed(_as_output_error(fault, "output" if fault is output else "log"), exit_code=ending.exit_code)
+            ending = failed(
+                _as_output_error(fault, "output" if fault is output else "log"),
+                exit_code=ending.exit_code,
+            )
             self._last_words(ending)
             log = await self._store_log() if isinstance(log, str) else log
         await self._report(
-            ending, output=output if isinstance(output, str) else None, log=log if isinstance(log, str) else None
+            ending,
+            output=output if isinstance(output, str) else None,
+            log=log if isinstance(log, str) else None,
         )
 
     async def give_up(self, ending: Ending) -> None:
-        """Report the end without output, as somebody wants it no more, and with the log if that takes a moment only.
+        """Report the end without output, as somebody wants it no more, and with the log if that
+        takes a moment only.
 
         Raises LadingError when the server cannot be told.
         """
@@ -81,9 +102,11 @@ class Results:
         await self._report(ending, output=None, log=log)
 
     async def _save_at_once(self, ending: Ending, plan: OutputPlan | str | None) -> bool:
-        """Send small results with the report of the end. False when that cannot be done: nothing is changed then.
+        """Send small results with the report of the end. False when that cannot be done: nothing is
+        changed then.
 
-        Raises Unauthenticated when the container is not ours any more, or its end was taken and the answer lost.
+        Raises Unauthenticated when the container is not ours any more, or its end was taken and the
+        answer lost.
         """
         if isinstance(plan, str) or (plan is not None and ending.state is not State.COMPLETE):
             return False
@@ -92,7 +115,9 @@ class Results:
             if plan is not None and self.stage is not None and self.inputs is not None:
                 if not is_small(plan, files=self.stage):
                     return False
-                manifests["output"] = await save_output(plan, inputs=self.inputs, blocks=parcel, files=self.stage)
+                manifests["output"] = await save_output(
+                    plan, inputs=self.inputs, blocks=parcel, files=self.stage
+                )
             manifests["log"] = await save_log(self.log, blocks=parcel)
             await self.session.finish(await self._changes(ending), manifests, parcel.blocks)
         except (Lost, Unauthenticated):
@@ -101,7 +126,9 @@ class Results:
             return False
         return True
 
-    async def _plan(self, ending: Ending, *, started: bool) -> tuple[Ending, OutputPlan | str | None]:
+    async def _plan(
+        self, ending: Ending, *, started: bool
+    ) -> tuple[Ending, OutputPlan | str | None]:
         """What is to be saved; the portable data hash when the container has saved it itself."""
         if not started or self.stage is None:
             return ending, None
@@ -153,9 +180,15 @@ class Results:
         try:
             await self.session.report_end(changes)
         except Invalid as error:
-            _logger.error("container=%s end refused: %s", self.session.container.uuid, error.message)
-            refused = Ending(state=State.CANCELLED, failure=Failure.INFRASTRUCTURE, error=error.message)
-            await self.session.report_end({"state": State.CANCELLED, "runtime_status": runtime_status(refused, {})})
+            _logger.error(
+                "container=%s end refused: %s", self.session.container.uuid, error.message
+            )
+            refused = Ending(
+                state=State.CANCELLED, failure=Failure.INFRASTRUCTURE, error=error.message
+            )
+            await self.session.report_end(
+                {"state": State.CANCELLED, "runtime_status": runtime_status(refused, {})}
+            )
 
     async def _changes(self, ending: Ending) -> dict[str, object]:
         """What the record says about the end, but for output and log."""
@@ -169,7 +202,9 @@ class Results:
         if ending.exit_code is not None:
             changes["exit_code"] = ending.exit_code
         if ending.error or ending.warning:
-            changes["runtime_status"] = runtime_status(ending, await self.session.read("runtime_status") or {})
+            changes["runtime_status"] = runtime_status(
+                ending, await self.session.read("runtime_status") or {}
+            )
         return changes
 
 

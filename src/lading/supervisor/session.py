@@ -1,8 +1,10 @@
-"""What a supervisor says to the API: the few calls between Locked and the end (docs/spec/containers, section Run).
+"""What a supervisor says to the API: the few calls between Locked and the end
+(docs/spec/containers, section Run).
 
-Two tokens: the supervisor's, which can touch this one container, and the container's own, with which its data is read
-and written on behalf of the user who wants it. Calls are repeated for as long as `unreachable_timeout` allows, and the
-run directory is there: who removes the whole data directory wants nothing of it to go on.
+Two tokens: the supervisor's, which can touch this one container, and the container's own, with
+which its data is read and written on behalf of the user who wants it. Calls are repeated for as
+long as `unreachable_timeout` allows, and the run directory is there: who removes the whole data
+directory wants nothing of it to go on.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport, Transport
-from lading.core.container import Container, State
+from lading.core.containers.container import Container, State
+from lading.core.containers.mount_plan import GitTree
 from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
-from lading.core.mountplan import GitTree
 from lading.core.timestamps import format_time
-from lading.supervisor import gittrees
-from lading.supervisor.assignment import Assignment
-from lading.supervisor.together import together
+from lading.supervisor.gather_or_cancel import together
+from lading.supervisor.inputs import git_archives
+from lading.supervisor.supervisor_config import Assignment
 
 _NO_SECRETS = "99914b932bd37a50b983c5e7c90ae93b"
 """md5 of `{}`."""
@@ -49,16 +51,24 @@ class Session:
     """The API as one supervisor uses it."""
 
     def __init__(
-        self, assignment: Assignment, transport: Transport, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        assignment: Assignment,
+        transport: Transport,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._clock = clock
         self._started = ""
         self._uuid = assignment.container_uuid
         self._beside_store = bool(assignment.api_socket)
         self._transport = transport
-        self._retry = RetryPolicy(attempts=_MANY, cap=_PAUSE, give_up_after=assignment.unreachable_timeout)
+        self._retry = RetryPolicy(
+            attempts=_MANY, cap=_PAUSE, give_up_after=assignment.unreachable_timeout
+        )
         self._run_directory = Path(assignment.run_directory)
-        self._api = ApiClient(transport, assignment.supervisor_token, retry=self._retry, sleep=self._pause)
+        self._api = ApiClient(
+            transport, assignment.supervisor_token, retry=self._retry, sleep=self._pause
+        )
         self.once = ApiClient(transport, assignment.supervisor_token, retry=NO_RETRY)
         """The supervisor's token, nothing repeated."""
         self._known = bool(assignment.known)
@@ -77,7 +87,9 @@ class Session:
         return str(self.record.get("gateway_auth_secret") or "")
 
     async def open(self) -> None:
-        """Read the container and its token, unless they came with the assignment. Raises Lost if it is not Locked."""
+        """Read the container and its token, unless they came with the assignment. Raises Lost if it
+        is not Locked.
+        """
         await self._open(State.LOCKED)
 
     async def join(self) -> None:
@@ -95,9 +107,14 @@ class Session:
             raise Lost(f"{self._uuid}: is {self.container.state}, not {' or '.join(states)}")
         self.token = self._given
         self.data = ApiClient(self._transport, self.token, retry=self._retry, sleep=self._pause)
-        # By a socket the store is on this machine: hashing here as well would take as long as all the rest.
+        # By a socket the store is on this machine: hashing here as well would take as long as all
+        # the rest.
         self.blocks = BlockClient(
-            self._transport, self.token, trusting=self._beside_store, retry=self._retry, sleep=self._pause
+            self._transport,
+            self.token,
+            trusting=self._beside_store,
+            retry=self._retry,
+            sleep=self._pause,
         )
 
     async def _read_record(self) -> None:
@@ -122,16 +139,20 @@ class Session:
         await self.once.update("containers", self._uuid, {"runtime_status": {"activity": text}})
 
     async def fetch_git_tree(self, tree: GitTree, directory: Path) -> None:
-        """Lay a git tree or blob of the container's mounts out below `directory`. Raises as `gittrees.fetch`."""
-        await gittrees.fetch(self._api, self._uuid, tree, directory)
+        """Lay a git tree or blob of the container's mounts out below `directory`. Raises as
+        `git_archives.fetch`.
+        """
+        await git_archives.fetch(self._api, self._uuid, tree, directory)
 
     async def report_running(self, *, clear_status: bool = False, gateway: str = "") -> str:
-        """The container is Running from now on; why the server takes no gateway at that address, or "".
+        """The container is Running from now on; why the server takes no gateway at that address, or
+        "".
 
         Raises Lost when that is refused: then nothing may run.
 
-        A batch system that starts a job again may start a second supervisor with the same token. The moment that each
-        gives, to the microsecond, tells them apart: the API takes one, and the same again after a lost answer.
+        A batch system that starts a job again may start a second supervisor with the same token.
+        The moment that each gives, to the microsecond, tells them apart: the API takes one, and the
+        same again after a lost answer.
         """
         self._started = self._started or format_time(self._clock())
         changes: dict[str, Any] = {"state": State.RUNNING, "started_at": self._started}
@@ -143,7 +164,8 @@ class Session:
             try:
                 await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
             except Invalid as error:
-                # The address may be one that the server does not connect to: the container runs without.
+                # The address may be one that the server does not connect to: the container runs
+                # without.
                 if not changes.pop("gateway_address", ""):
                     raise
                 await self._api.update("containers", self._uuid, changes, select=("uuid", "state"))
@@ -169,8 +191,11 @@ class Session:
         """The final state and what belongs to it."""
         await self._api.update("containers", self._uuid, changes)
 
-    async def finish(self, changes: Mapping[str, Any], manifests: Mapping[str, str], blocks: Iterable[bytes]) -> None:
-        """The end with small results, all of it or nothing; `manifests` of output and log name these blocks unsigned.
+    async def finish(
+        self, changes: Mapping[str, Any], manifests: Mapping[str, str], blocks: Iterable[bytes]
+    ) -> None:
+        """The end with small results, all of it or nothing; `manifests` of output and log name
+        these blocks unsigned.
 
         Not repeated: whatever goes wrong shows where it is done step by step.
         """
@@ -195,7 +220,9 @@ class Session:
         return await self._create("output", manifest)
 
     async def save_log(self, manifest: str) -> str:
-        """Store the log as a collection of its own, as its token may change none; its portable data hash."""
+        """Store the log as a collection of its own, as its token may change none; its portable data
+        hash.
+        """
         return await self._create("logs", manifest)
 
     async def save_interim_log(self, manifest: str) -> None:
@@ -209,9 +236,16 @@ class Session:
             raise Lost(f"{self._uuid}: the run directory {self._run_directory} is gone")
 
     async def _create(self, kind: str, manifest: str) -> str:
-        attributes = {"name": f"{kind} for {self._uuid}", "manifest_text": manifest, "is_trashed": True}
+        attributes = {
+            "name": f"{kind} for {self._uuid}",
+            "manifest_text": manifest,
+            "is_trashed": True,
+        }
         record = await self.data.create(
-            "collections", attributes, ensure_unique_name=True, select=("uuid", "portable_data_hash")
+            "collections",
+            attributes,
+            ensure_unique_name=True,
+            select=("uuid", "portable_data_hash"),
         )
         return str(record["portable_data_hash"])
 

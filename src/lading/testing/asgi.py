@@ -1,8 +1,8 @@
 """Transports for tests: an ASGI application called in this process, and one that loses messages.
 
-`AsgiTransport` gives the whole client without a socket: bodies come in the pieces that a server would read, paths are
-decoded as a server does, a websocket that is refused fails as one over the network. An exception of the application
-is raised to the caller, as tests want to see it.
+`AsgiTransport` gives the whole client without a socket: bodies come in the pieces that a server
+would read, paths are decoded as a server does, a websocket that is refused fails as one over the
+network. An exception of the application is raised to the caller, as tests want to see it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from urllib.parse import unquote
 
 from starlette.types import ASGIApp, Message, Scope
 
-from lading.client.transport import DEFAULT_TIMEOUT, Body, Response, StreamedResponse, Transport, WebSocket
+from lading.client.transport import (
+    DEFAULT_TIMEOUT,
+    Body,
+    Response,
+    StreamedResponse,
+    Transport,
+    WebSocket,
+)
 from lading.core.errors import Unavailable, from_status
 
 _PIECE = 1 << 16
@@ -52,7 +59,9 @@ class AsgiTransport:
         body: Body = b"",
         timeout: float = DEFAULT_TIMEOUT,
     ) -> AsyncGenerator[StreamedResponse]:
-        """One exchange in pieces; an application that still writes when the reader leaves is cancelled."""
+        """One exchange in pieces; an application that still writes when the reader leaves is
+        cancelled.
+        """
         length = {"content-length": str(len(body))} if isinstance(body, bytes | bytearray) else {}
         exchange = _Exchange(_incoming(body), timeout)
         scope = self._scope("http", path, {**length, **headers})
@@ -75,7 +84,9 @@ class AsgiTransport:
     ) -> AsyncGenerator[WebSocket]:
         """A websocket connection; closing it disconnects the application."""
         connection = _AsgiWebSocket()
-        task = asyncio.create_task(connection.run(self._app, self._scope("websocket", path, headers)))
+        task = asyncio.create_task(
+            connection.run(self._app, self._scope("websocket", path, headers))
+        )
         try:
             await connection.opened(timeout)
             yield connection
@@ -85,7 +96,9 @@ class AsgiTransport:
                 async with asyncio.timeout(60.0):
                     await task
             except TimeoutError as error:
-                raise AssertionError("the application did not end after websocket.disconnect") from error
+                raise AssertionError(
+                    "the application did not end after websocket.disconnect"
+                ) from error
 
     async def close(self) -> None:
         """Nothing to drop."""
@@ -111,7 +124,9 @@ class AsgiTransport:
 
 
 class FlakyTransport:
-    """Passes requests on, but loses some on the way there and some answers on the way back, by a seeded chance."""
+    """Passes requests on, but loses some on the way there and some answers on the way back, by a
+    seeded chance.
+    """
 
     def __init__(self, inner: Transport, *, seed: int, loss: float = 0.3) -> None:
         self._inner = inner
@@ -129,7 +144,9 @@ class FlakyTransport:
     ) -> Response:
         """One exchange, if it is not lost."""
         self._lose("the connection was refused")
-        answer = await self._inner.request(method, path, headers=headers, body=body, timeout=timeout)
+        answer = await self._inner.request(
+            method, path, headers=headers, body=body, timeout=timeout
+        )
         self._lose("the connection broke before the answer came")
         return answer
 
@@ -237,7 +254,11 @@ class _AsgiWebSocket:
         if message["type"] != "websocket.send":
             self._closed = True
             return None
-        return str(message["text"]) if message.get("text") is not None else bytes(message["bytes"]).decode()
+        return (
+            str(message["text"])
+            if message.get("text") is not None
+            else bytes(message["bytes"]).decode()
+        )
 
     def disconnect(self) -> None:
         self._closed = True

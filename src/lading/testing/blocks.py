@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lading.blobs.app import make_app
-from lading.blobs.mounts import Mount, Mounts
+from lading.blobs.volume_set import Mount, Mounts
 from lading.client.blocks import BlockClient
 from lading.client.collections import Progress
 from lading.client.retry import RetryPolicy
@@ -29,7 +29,9 @@ async def _at_once(_: float) -> None:
     await asyncio.sleep(0)
 
 
-async def upload(blocks: BlockClient, sources: Mapping[str, Path], *, progress: Progress | None = None) -> str:
+async def upload(
+    blocks: BlockClient, sources: Mapping[str, Path], *, progress: Progress | None = None
+) -> str:
     """Store files and directories; the manifest."""
     with Upload(sources) as work:
         await work.look()
@@ -38,12 +40,16 @@ async def upload(blocks: BlockClient, sources: Mapping[str, Path], *, progress: 
 
 
 class BlockStore:
-    """The real service over a volume in memory: `volume`, `transport` and a `client` that never waits to try again."""
+    """The real service over a volume in memory: `volume`, `transport` and a `client` that never
+    waits to try again.
+    """
 
     def __init__(self, volume: MemoryVolume | None = None, *, signing_key: str = "key") -> None:
         self.volume = volume or MemoryVolume()
         config = Config(Collections=Collections(BlobSigningKey=signing_key))
-        mounts = Mounts([Mount(uuid="zzzzz-nyw5e-000000000000000", volume=self.volume, copies=None)])
+        mounts = Mounts(
+            [Mount(uuid="zzzzz-nyw5e-000000000000000", volume=self.volume, copies=None)]
+        )
         app = make_app(mounts, config, clock=time.time, check_token=_any_token)
         self.transport: Transport = AsgiTransport(app)
         self.client = self.over(self.transport)

@@ -1,33 +1,37 @@
-"""A mean cloud without machines, and a loop whose time is made up: whole days of VMs pass in a moment.
+"""A mean cloud without machines. On a simulated loop whole days of VMs pass in a moment.
 
-What goes wrong is drawn from a seed: calls fail before or after they have had their effect, or hang; VMs are missing
-from lists, listed twice, show old tags; they never boot, break, die, are taken back; agents lose their connection, or
-keep one over which nothing comes any more; supervisors crash before or after their container runs. What must never be
-raises AssertionError.
+What goes wrong is drawn from a seed: calls fail before or after they have had their effect, or
+hang; VMs are missing from lists, listed twice, show old tags; they never boot, break, die, are
+taken back; agents lose their connection, or keep one over which nothing comes any more; supervisors
+crash before or after their container runs. What must never be raises AssertionError.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from lading.core.errors import LadingError, Unavailable
-from lading.core.instances import InstanceType
-from lading.core.sizing import Resources
-from lading.dispatch.cloud.driver import DriverSite, Instance, NoCapacity, QuotaReached, RateLimited, Spec
-from lading.dispatch.cloud.link import Link, Message
-from lading.dispatch.cloud.machine import Machine
-from lading.dispatch.cloud.shell import Unverified
-from lading.testing.simulation.simulated_loop import SimulatedLoop
+from lading.core.resources import Resources
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.agent_link import Link, Message
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    Instance,
+    NoCapacity,
+    QuotaReached,
+    RateLimited,
+    Spec,
+)
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.ssh_connection import Unverified
 
-_Value = TypeVar("_Value")
 _FOREVER = 1e9
 _CONNECT = 60.0
 """Seconds after which an attempt to connect is given up."""
@@ -128,11 +132,12 @@ async def _rest(_: Mapping[str, Any]) -> None:
 
 
 class FakeCloud:
-    """Implements `Driver`; its method `reach` is a `Reach`. `of_set` is the same cloud for another dispatcher.
+    """Implements `Driver`; its method `reach` is a `Reach`. `of_set` is the same cloud for another
+    dispatcher.
 
-    `work` is what a supervisor does with an assignment; `gone` hears of containers of which nothing is left, `lost` of
-    those whose supervisor ended before its time. `pays` says what a container costs in dollars an hour.
-    `made` may spoil a VM, which it is given with its number.
+    `work` is what a supervisor does with an assignment; `gone` hears of containers of which nothing
+    is left, `lost` of those whose supervisor ended before its time. `pays` says what a container
+    costs in dollars an hour. `made` may spoil a VM, which it is given with its number.
     """
 
     preemption = ""
@@ -179,15 +184,21 @@ class FakeCloud:
         if self._chance(t.create_fails):
             raise self._refuse("error", Unavailable("the fake cloud made nothing"))
         if now - self._last_create < t.gap:
-            raise self._refuse("rate", RateLimited("the fake cloud is asked too often", pause=t.gap))
+            raise self._refuse(
+                "rate", RateLimited("the fake cloud is asked too often", pause=t.gap)
+            )
         if t.quota and len(self.vms) >= t.quota:
             raise self._refuse("quota", QuotaReached(f"the fake cloud gives {t.quota} at most"))
         if spec.kind.provider_type in t.scarce:
-            raise self._refuse("capacity", NoCapacity(f"the fake cloud has no {spec.kind.provider_type}"))
+            raise self._refuse(
+                "capacity", NoCapacity(f"the fake cloud has no {spec.kind.provider_type}")
+            )
         self._last_create = now
         made = self._make(spec, now)
         if self._chance(t.create_pretends):
-            raise self._refuse("pretended", Unavailable("the fake cloud does not say whether it made anything"))
+            raise self._refuse(
+                "pretended", Unavailable("the fake cloud does not say whether it made anything")
+            )
         return replace(made.instance, address="")
 
     async def list_set(self, set_id: str) -> list[Instance]:
@@ -253,7 +264,9 @@ class FakeCloud:
 
     def foreign(self, id: str) -> None:
         """A VM of somebody else."""
-        self.vms[id] = FakeVm(Instance(id=id, address="9.9.9.9"), "", _NOTHING, self._now(), _FOREVER)
+        self.vms[id] = FakeVm(
+            Instance(id=id, address="9.9.9.9"), "", _NOTHING, self._now(), _FOREVER
+        )
 
     def take(self, id: str) -> None:
         """A VM is no more."""
@@ -292,10 +305,12 @@ class FakeCloud:
         t, id = self.troubles, f"i-{self._number}"
         boot = _FOREVER if self._chance(t.never_boots) else self._random.uniform(*t.boot)
         instance = Instance(
-            id=id, provider_type=spec.kind.provider_type, address=f"10.0.{self._number >> 8}.{self._number & 255}",
-            tags=dict(spec.tags),
+            id=id, provider_type=spec.kind.provider_type,
+            address=f"10.0.{self._number >> 8}.{self._number & 255}", tags=dict(spec.tags),
         )  # fmt: skip
-        secret = next((value for name, value in spec.tags.items() if name.endswith("InstanceSecret")), "")
+        secret = next(
+            (value for name, value in spec.tags.items() if name.endswith("InstanceSecret")), ""
+        )
         vm = self.vms[id] = FakeVm(instance, secret, spec.kind, now, now + boot, empty=now)
         for name, chance in (("dies", t.dies), ("breaks", t.breaks), ("taken", t.taken)):
             if self._chance(chance):
@@ -316,7 +331,9 @@ class FakeCloud:
     # The way to a VM.
 
     @asynccontextmanager
-    async def reach(self, machine: Machine, tell: Callable[[Message], None]) -> AsyncGenerator[Link]:
+    async def reach(
+        self, machine: Machine, tell: Callable[[Message], None]
+    ) -> AsyncGenerator[Link]:
         """An agent, when the VM has booted and the secret is right."""
         self._pass_time()
         vm = self.vms.get(machine.name)
@@ -329,7 +346,9 @@ class FakeCloud:
             raise Unavailable(f"{machine.name}: no ssh connection: refused")
         if vm.secret != machine.secret or self._chance(self.troubles.impostor):
             vm.harmed = self._now()
-            raise Unverified(f"{machine.name}: it does not know the secret that the instance was made with")
+            raise Unverified(
+                f"{machine.name}: it does not know the secret that the instance was made with"
+            )
         if not machine.pinned:
             machine.pinned = "its key"
             tell({"op": "verified"})
@@ -433,7 +452,9 @@ class FakeCloud:
 
 
 class CloudOfSet:
-    """Implements `Driver` for one InstanceSetID; whoever touches a VM of another has made a fault."""
+    """Implements `Driver` for one InstanceSetID; whoever touches a VM of another has made a
+    fault.
+    """
 
     preemption = ""
 
@@ -466,7 +487,9 @@ class CloudOfSet:
     def _own(self, id: str) -> None:
         vm = self._cloud.vms.get(id)
         if vm is not None and self._cloud.set_of(vm) != self._set_id:
-            self._cloud.faults.append(AssertionError(f"{id} was touched by a dispatcher that it does not belong to"))
+            self._cloud.faults.append(
+                AssertionError(f"{id} was touched by a dispatcher that it does not belong to")
+            )
 
 
 class _Agent:
@@ -507,8 +530,14 @@ class _Agent:
             case "ping":
                 answer |= {"op": "pong", "broken": "it says so" if now >= vm.breaks else ""}
             case "list":
-                answer |= {"op": "listed", "live": [{"uuid": one} for one in vm.lives], "dead": sorted(vm.left)}
-                answer["outposts"] = [{"uuid": one, "ranks": ranks} for one, ranks in vm.posts.items()]
+                answer |= {
+                    "op": "listed",
+                    "live": [{"uuid": one} for one in vm.lives],
+                    "dead": sorted(vm.left),
+                }
+                answer["outposts"] = [
+                    {"uuid": one, "ranks": ranks} for one, ranks in vm.posts.items()
+                ]
             case "admit" if uuid in vm.posts:
                 answer |= {"op": "refused", "error": "an earlier outpost is still there"}
             case "admit":
@@ -543,34 +572,6 @@ class _Agent:
 
     def _say(self, message: Mapping[str, Any]) -> None:
         self._lines.put_nowait(msgspec.json.encode(message))
-
-
-async def pass_time(seconds: float) -> None:
-    """Let so much made-up time go by: it takes no time."""
-    assert isinstance(asyncio.get_running_loop(), SimulatedLoop)
-    await asyncio.sleep(seconds)
-
-
-def play(work: Coroutine[Any, Any, _Value], *, longest: float = 1e6, tick: float = 0.0) -> _Value:
-    """Run it in a time that passes as fast as nothing happens. Raises AssertionError when it takes too long.
-
-    With a `tick` time goes on by so many seconds, and what falls due in between happens together at its end.
-    """
-    loop = SimulatedLoop()
-    task = loop.create_task(work)
-    while not task.done():
-        loop.settle()
-        if task.done():
-            break
-        due = loop.next_timer()
-        assert due is not None, "nobody waits for anything any more"
-        assert due < longest, f"not done after {loop.time():.0f} s"
-        loop.advance(math.ceil(due / tick) * tick if tick else due)
-    for other in asyncio.all_tasks(loop):
-        other.cancel()
-    loop.settle()
-    loop.close()
-    return task.result()
 
 
 @asynccontextmanager

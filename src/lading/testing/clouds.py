@@ -1,8 +1,9 @@
-"""Small Azure, Google and OpenStack services over HTTP, as far as the driver `libcloud` asks: libcloud's own code runs.
+"""Small Azure, Google and OpenStack services over HTTP, as far as the driver `libcloud` asks:
+libcloud's own code runs.
 
-Each keeps what it was asked to make, refuses what the real one refuses (wrong credentials, unknown images and sizes,
-interfaces in use, tags that are none), and answers in its own form. `next` has answers for the next requests that
-match, in place of the real ones.
+Each keeps what it was asked to make, refuses what the real one refuses (wrong credentials, unknown
+images and sizes, interfaces in use, tags that are none), and answers in its own form. `next` has
+answers for the next requests that match, in place of the real ones.
 """
 
 from __future__ import annotations
@@ -90,8 +91,9 @@ class FakeOpenStack(RestCloud):
     def parameters(self) -> dict[str, object]:
         """Of the driver."""
         return {
-            "Provider": "openstack", "AuthURL": f"{self.endpoint}/v3", "Username": "me", "Password": self.secret,
-            "Project": "lab", "Region": "one", "Network": "net-1", "AdminUsername": "debian",
+            "Provider": "openstack", "AuthURL": f"{self.endpoint}/v3", "Username": "me",
+            "Password": self.secret, "Project": "lab", "Region": "one", "Network": "net-1",
+            "AdminUsername": "debian",
         }  # fmt: skip
 
     def serve(self, asked: Asked) -> Reply:
@@ -99,11 +101,25 @@ class FakeOpenStack(RestCloud):
         if asked.path == "/v3/auth/tokens":
             return self._log_in(asked.body)
         if asked.headers.get("x-auth-token") != "token":
-            return Reply(401, {"error": {"code": 401, "message": "The request you have made requires authentication."}})
+            return Reply(
+                401,
+                {
+                    "error": {
+                        "code": 401,
+                        "message": "The request you have made requires authentication.",
+                    }
+                },
+            )
         if asked.path == "/nova/flavors/detail":
-            return Reply(200, {"flavors": [{"id": "7", "name": "t3.small"}, {"id": "8", "name": "large"}]})
+            return Reply(
+                200, {"flavors": [{"id": "7", "name": "t3.small"}, {"id": "8", "name": "large"}]}
+            )
         if found := asked.matches("GET", "/nova/os-keypairs/(.+)"):
-            return Reply(200, {"keypair": {"name": found[1]}}) if found[1] in self.keys else _missing("Keypair")
+            return (
+                Reply(200, {"keypair": {"name": found[1]}})
+                if found[1] in self.keys
+                else _missing("Keypair")
+            )
         if asked.matches("POST", "/nova/os-keypairs"):
             self.keys[asked.body["keypair"]["name"]] = asked.body["keypair"]["public_key"]
             return Reply(200, asked.body)
@@ -126,34 +142,73 @@ class FakeOpenStack(RestCloud):
         identity = body["auth"]["identity"]
         told = identity.get("password", {}).get("user", {}).get("password")
         if (told or identity.get("application_credential", {}).get("secret")) != self.secret:
-            return Reply(401, {"error": {"code": 401, "message": "The request you have made requires authentication."}})
-        endpoint = {"interface": "public", "region": "one", "region_id": "one", "url": f"{self.endpoint}/nova"}
+            return Reply(
+                401,
+                {
+                    "error": {
+                        "code": 401,
+                        "message": "The request you have made requires authentication.",
+                    }
+                },
+            )
+        endpoint = {
+            "interface": "public",
+            "region": "one",
+            "region_id": "one",
+            "url": f"{self.endpoint}/nova",
+        }
         token = {
             "expires_at": "2099-01-01T00:00:00.000000Z", "issued_at": "2020-01-01T00:00:00.000000Z",
-            "catalog": [{"type": "compute", "name": "nova", "id": "n", "endpoints": [{**endpoint, "id": "e"}]}],
+            "catalog": [{
+                "type": "compute", "name": "nova", "id": "n",
+                "endpoints": [{**endpoint, "id": "e"}],
+            }],
             "user": {"id": "u", "name": "me", "domain": {"id": "default", "name": "Default"}},
-            "project": {"id": "p", "name": "lab"}, "roles": [{"id": "r", "name": "member"}], "methods": ["password"],
+            "project": {"id": "p", "name": "lab"}, "roles": [{"id": "r", "name": "member"}],
+            "methods": ["password"],
         }  # fmt: skip
         return Reply(201, {"token": token}, {"X-Subject-Token": "token"})
 
     def _create(self, told: Mapping[str, Any]) -> Reply:
         if told["imageRef"] != self.image:
             return Reply(
-                400, {"badRequest": {"code": 400, "message": f"Can not find requested image {told['imageRef']}"}}
+                400,
+                {
+                    "badRequest": {
+                        "code": 400,
+                        "message": f"Can not find requested image {told['imageRef']}",
+                    }
+                },
             )
         if told["flavorRef"] not in ("7", "8") or told.get("key_name") not in (None, *self.keys):
-            return Reply(400, {"badRequest": {"code": 400, "message": "Invalid flavor or key_name provided."}})
-        if any(not isinstance(value, str) or len(value) > 255 for value in told["metadata"].values()):
-            return Reply(400, {"badRequest": {"code": 400, "message": "Metadata property value greater than 255"}})
+            return Reply(
+                400,
+                {"badRequest": {"code": 400, "message": "Invalid flavor or key_name provided."}},
+            )
+        if any(
+            not isinstance(value, str) or len(value) > 255 for value in told["metadata"].values()
+        ):
+            return Reply(
+                400,
+                {
+                    "badRequest": {
+                        "code": 400,
+                        "message": "Metadata property value greater than 255",
+                    }
+                },
+            )
         id = f"server-{next(self._number):04}"
         addresses = {"net": [{"addr": self.address(), "version": 4, "OS-EXT-IPS:type": "fixed"}]}
         self.servers[id] = {
-            **told, "id": id, "status": "ACTIVE", "addresses": addresses, "flavor": {"id": told["flavorRef"]},
+            **told, "id": id, "status": "ACTIVE", "addresses": addresses,
+            "flavor": {"id": told["flavorRef"]},
         }  # fmt: skip
         return Reply(202, {"server": {"id": id}})
 
     def _list(self, query: Mapping[str, str]) -> Reply:
-        found = [one for one in self.servers.values() if re.search(query.get("name", ""), one["name"])]
+        found = [
+            one for one in self.servers.values() if re.search(query.get("name", ""), one["name"])
+        ]
         later = [one for one in found if one["id"] > query.get("marker", "")]
         return Reply(200, {"servers": later[: int(query.get("limit", "1000"))]})
 
@@ -174,9 +229,9 @@ class FakeAzure(RestCloud):
     def parameters(self) -> dict[str, object]:
         """Of the driver."""
         return {
-            "Provider": "azure", "SubscriptionID": "sub", "TenantID": "tenant", "ClientID": "client",
-            "ClientSecret": self.secret, "Location": "westeurope", "ResourceGroup": "vms", "Network": "net",
-            "DeleteDanglingResourcesAfter": 0,
+            "Provider": "azure", "SubscriptionID": "sub", "TenantID": "tenant",
+            "ClientID": "client", "ClientSecret": self.secret, "Location": "westeurope",
+            "ResourceGroup": "vms", "Network": "net", "DeleteDanglingResourcesAfter": 0,
         }  # fmt: skip
 
     def serve(self, asked: Asked) -> Reply:
@@ -190,13 +245,19 @@ class FakeAzure(RestCloud):
             return _azure(401, "InvalidAuthenticationToken", "The access token is invalid.")
         if asked.path == "/operations/1":
             failure, self.late_failure = self.late_failure, None
-            return Reply(200, {"status": "Failed", "error": failure} if failure else {"status": "Succeeded"})
+            return Reply(
+                200, {"status": "Failed", "error": failure} if failure else {"status": "Succeeded"}
+            )
         start = "/subscriptions/sub/resourceGroups/vms/providers/Microsoft"
         found = re.fullmatch(f"{start}.Compute/virtualMachines(?:/(.+))?", asked.path)
         if found:
             return self._machine(asked, found[1])
         found = re.fullmatch(f"{start}.Network/networkInterfaces(?:/(.+))?", asked.path)
-        return self._interface(asked, found[1]) if found else _azure(404, "ResourceGroupNotFound", "No such group.")
+        return (
+            self._interface(asked, found[1])
+            if found
+            else _azure(404, "ResourceGroupNotFound", "No such group.")
+        )
 
     def _machine(self, asked: Asked, name: str | None) -> Reply:
         if name is None:
@@ -204,7 +265,11 @@ class FakeAzure(RestCloud):
         if asked.method == "PUT":
             return self._create(asked, name)
         if name not in self.machines:
-            return Reply(204) if asked.method == "DELETE" else _azure(404, "ResourceNotFound", "No such machine.")
+            return (
+                Reply(204)
+                if asked.method == "DELETE"
+                else _azure(404, "ResourceNotFound", "No such machine.")
+            )
         if asked.method == "DELETE":
             gone = self.machines.pop(name)
             for one in gone["properties"]["networkProfile"]["networkInterfaces"]:
@@ -224,8 +289,14 @@ class FakeAzure(RestCloud):
         made["properties"] = {**told["properties"], "provisioningState": "Succeeded"}
         self.machines[name] = made
         for one in told["properties"]["networkProfile"]["networkInterfaces"]:
-            self.interfaces[one["id"].rpartition("/")[2]]["properties"]["virtualMachine"] = {"id": asked.path}
-        at = {"Azure-AsyncOperation": f"{self.endpoint}/operations/1?api-version=1"} if self.late_failure else {}
+            self.interfaces[one["id"].rpartition("/")[2]]["properties"]["virtualMachine"] = {
+                "id": asked.path
+            }
+        at = (
+            {"Azure-AsyncOperation": f"{self.endpoint}/operations/1?api-version=1"}
+            if self.late_failure
+            else {}
+        )
         return Reply(201, made, at)
 
     def _interface(self, asked: Asked, name: str | None) -> Reply:
@@ -239,7 +310,8 @@ class FakeAzure(RestCloud):
         there = self.interfaces.get(name)
         if (
             there is not None
-            and there["properties"].get("virtualMachine", {}).get("id", "").rpartition("/")[2] in self.machines
+            and there["properties"].get("virtualMachine", {}).get("id", "").rpartition("/")[2]
+            in self.machines
         ):
             return _azure(400, "NicInUse", "Network interface is used by an existing VM.")
         return Reply(204 if self.interfaces.pop(name, None) is None else 202)
@@ -269,15 +341,17 @@ class FakeGoogle(RestCloud):
     def parameters(self) -> dict[str, object]:
         """Of the driver."""
         return {
-            "Provider": "google", "Project": "lab", "Zone": "europe-west4-a", "ServiceAccount": "d@lab.example",
-            "KeyFile": self.key_file,
+            "Provider": "google", "Project": "lab", "Zone": "europe-west4-a",
+            "ServiceAccount": "d@lab.example", "KeyFile": self.key_file,
         }  # fmt: skip
 
     def serve(self, asked: Asked) -> Reply:
         """Log in; instances and operations."""
         if asked.path == "/o/oauth2/token":
             if self.secret != "right":
-                return Reply(400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."})
+                return Reply(
+                    400, {"error": "invalid_grant", "error_description": "Invalid JWT Signature."}
+                )
             return Reply(200, {"access_token": "token", "expires_in": 3600, "token_type": "Bearer"})
         if asked.headers.get("authorization") != "Bearer token":
             return _google(401, "authError", "Invalid Credentials")
@@ -286,7 +360,9 @@ class FakeGoogle(RestCloud):
             failure, self.late_failure = self.late_failure, None
             fault = {"error": {"errors": [failure]}} if failure else {}
             return Reply(200, {"name": "op", "status": "DONE", **fault})
-        found = re.fullmatch(f"{zone}/instances(?:/([^/]+))?(?:/(setMetadata|setLabels))?", asked.path)
+        found = re.fullmatch(
+            f"{zone}/instances(?:/([^/]+))?(?:/(setMetadata|setLabels))?", asked.path
+        )
         if found is None:
             return _google(404, "notFound", f"The resource {asked.path} was not found")
         name, act = found[1], found[2]
@@ -310,8 +386,12 @@ class FakeGoogle(RestCloud):
     def _create(self, told: Mapping[str, Any]) -> Reply:
         legal = re.compile(r"[a-z0-9_-]{0,63}")
         if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", told["name"]):
-            return _google(400, "invalid", f"Invalid value for field 'resource.name': '{told['name']}'")
-        if not all(legal.fullmatch(key) and legal.fullmatch(value) for key, value in told["labels"].items()):
+            return _google(
+                400, "invalid", f"Invalid value for field 'resource.name': '{told['name']}'"
+            )
+        if not all(
+            legal.fullmatch(key) and legal.fullmatch(value) for key, value in told["labels"].items()
+        ):
             return _google(400, "invalid", "Invalid value for field 'resource.labels'")
         if told["disks"][0]["initializeParams"]["sourceImage"] != self.image:
             return _google(404, "notFound", "The resource for the image was not found")
@@ -342,7 +422,14 @@ def _azure(status: int, code: str, message: str) -> Reply:
 
 def _google(status: int, reason: str, message: str) -> Reply:
     return Reply(
-        status, {"error": {"code": status, "message": message, "errors": [{"reason": reason, "message": message}]}}
+        status,
+        {
+            "error": {
+                "code": status,
+                "message": message,
+                "errors": [{"reason": reason, "message": message}],
+            }
+        },
     )
 
 
@@ -361,10 +448,16 @@ def serving_cloud(cloud: RestCloud) -> Iterator[None]:
             length = int(self.headers.get("content-length") or 0)
             way, data = urlsplit(self.path), self.rfile.read(length).decode()
             form = "urlencoded" in (self.headers.get("content-type") or "")
-            body = {name: values[0] for name, values in parse_qs(data).items()} if form else json.loads(data or "null")
+            body = (
+                {name: values[0] for name, values in parse_qs(data).items()}
+                if form
+                else json.loads(data or "null")
+            )
             headers = {name.lower(): value for name, value in self.headers.items()}
             query = {name: values[0] for name, values in parse_qs(way.query).items()}
-            reply = cloud.answer(Asked(method=self.command, path=way.path, query=query, headers=headers, body=body))
+            reply = cloud.answer(
+                Asked(method=self.command, path=way.path, query=query, headers=headers, body=body)
+            )
             payload = b"" if reply.body is None else json.dumps(reply.body).encode()
             self.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", **reply.headers}.items():
@@ -380,7 +473,9 @@ def serving_cloud(cloud: RestCloud) -> Iterator[None]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="cloud service")
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="cloud service"
+    )
     thread.start()
     cloud.endpoint = f"http://127.0.0.1:{server.server_address[1]}"
     try:

@@ -1,9 +1,11 @@
-"""A small server behind the `Transport` protocol: what a dispatcher and a supervisor see of the API, and mean.
+"""A small server behind the `Transport` protocol: what a dispatcher and a supervisor see of the
+API, and mean.
 
-It keeps containers with their transition table, locks and tokens, sends events after each change, and counts what the
-design forbids: two users of one container at the same time. Faults are drawn from a seed: an answer of 503, one that
-comes after the change was made, lists that are answered late and hence are old. `tokens` has those of further
-dispatchers by their secrets; whoever shows another secret is the first one.
+It keeps containers with their transition table, locks and tokens, sends events after each change,
+and counts what the design forbids: two users of one container at the same time. Faults are drawn
+from a seed: an answer of 503, one that comes after the change was made, lists that are answered
+late and hence are old. `tokens` has those of further dispatchers by their secrets; whoever shows
+another secret is the first one.
 """
 
 from __future__ import annotations
@@ -19,8 +21,16 @@ import msgspec
 
 from lading.client.events import Event, Reconnected
 from lading.client.transport import Response
-from lading.core.container import TRANSITIONS, State
-from lading.core.errors import Conflict, Forbidden, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.core.containers.container import TRANSITIONS, State
+from lading.core.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    LadingError,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+)
 from lading.testing.exchanges import ExchangesOnly
 from lading.testing.pulse import Pulse
 
@@ -60,7 +70,12 @@ class FakeContainers(ExchangesOnly):
     """Implements `Transport` for dispatchers; supervisors use `run`, `finish` and `abandon`."""
 
     def __init__(
-        self, *, seed: int = 0, faults: Faults | None = None, attempts: int = 10, watch: Watch | None = None
+        self,
+        *,
+        seed: int = 0,
+        faults: Faults | None = None,
+        attempts: int = 10,
+        watch: Watch | None = None,
     ) -> None:
         self.records: dict[str, Fields] = {}
         self.tokens: dict[str, str] = {}
@@ -91,8 +106,17 @@ class FakeContainers(ExchangesOnly):
         self._made += 1
         uuid = f"zzzzz-dz642-{self._made:015d}"
         constraints = {"vcpus": vcpus, "ram": ram, "keep_cache_ram": 0}
-        record = {"uuid": uuid, "state": "Queued", "priority": priority, "created_at": f"{self._made:09d}"}
-        record |= {"locked_by_uuid": None, "runtime_constraints": constraints, "constraint_ranges": {}}
+        record = {
+            "uuid": uuid,
+            "state": "Queued",
+            "priority": priority,
+            "created_at": f"{self._made:09d}",
+        }
+        record |= {
+            "locked_by_uuid": None,
+            "runtime_constraints": constraints,
+            "constraint_ranges": {},
+        }
         record |= {"scheduling_parameters": {}, "runtime_user_uuid": "zzzzz-tpzed-000000000000000"}
         record |= {"mounts": {}, "container_image": ""}
         self.records[uuid] = {**record, **more}
@@ -141,14 +165,18 @@ class FakeContainers(ExchangesOnly):
         await self._pulse.wait_for(condition)
 
     def run(self, uuid: str, token: str) -> None:
-        """A supervisor begins the user's command. Raises Forbidden when its token is dead, AssertionError for two."""
+        """A supervisor begins the user's command. Raises Forbidden when its token is dead,
+        AssertionError for two.
+        """
         self._check(uuid, token)
         self._move(uuid, State.RUNNING)
         assert uuid not in self._using, f"{uuid} runs twice at the same time"
         self._using[uuid] = token
 
     def save(self, uuid: str, token: str, **more: Any) -> None:
-        """A supervisor writes something else of its container. Raises Forbidden when its token is dead."""
+        """A supervisor writes something else of its container. Raises Forbidden when its token is
+        dead.
+        """
         self._check(uuid, token)
         self.records[uuid] |= more
 
@@ -204,7 +232,9 @@ class FakeContainers(ExchangesOnly):
             if self.refuse_token:
                 raise Unauthenticated
             content = msgspec.json.decode(body) if body and method != "GET" else {}
-            caller = self.tokens.get(headers.get("Authorization", "").removeprefix("Bearer "), TOKEN)
+            caller = self.tokens.get(
+                headers.get("Authorization", "").removeprefix("Bearer "), TOKEN
+            )
             answer = self._answer(method, where, parse_qs(query), content, caller)
             await self._answer_late(where, timeout or _PATIENCE)
         except LadingError as error:
@@ -228,7 +258,12 @@ class FakeContainers(ExchangesOnly):
             raise Unavailable("the fake server lost the answer")
 
     def _answer(
-        self, method: str, where: list[str], query: dict[str, list[str]], content: Fields, caller: str
+        self,
+        method: str,
+        where: list[str],
+        query: dict[str, list[str]],
+        content: Fields,
+        caller: str,
     ) -> Fields:
         match method, where:
             case "GET", ["api_client_authorizations", "current"]:
@@ -236,7 +271,11 @@ class FakeContainers(ExchangesOnly):
             case "GET", ["containers"]:
                 return {
                     "items": self._list(
-                        {name: msgspec.json.decode(query[name][0]) for name in _PARAMETERS if name in query}
+                        {
+                            name: msgspec.json.decode(query[name][0])
+                            for name in _PARAMETERS
+                            if name in query
+                        }
                     )
                 }
             case "POST", ["containers", uuid, "lock"]:
@@ -255,16 +294,27 @@ class FakeContainers(ExchangesOnly):
                 if content.get("holder", self.holder) != (self.holder or content.get("holder", "")):
                     raise Conflict(f"another dispatcher works with this token: {self.holder}")
                 self.holder = "" if content.get("release") else content.get("holder", self.holder)
-                self.statuses |= {uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()}
+                self.statuses |= {
+                    uuid: one["sentence"] if one else "" for uuid, one in content["items"].items()
+                }
                 self.misfits |= set(content.get("misfits") or ())
-                self.waited |= {one["container_uuid"]: one["waited"] for one in content["events"] if "waited" in one}
-                self.decisions += [(one["container_uuid"], one["event_type"], one["text"]) for one in content["events"]]
+                self.waited |= {
+                    one["container_uuid"]: one["waited"]
+                    for one in content["events"]
+                    if "waited" in one
+                }
+                self.decisions += [
+                    (one["container_uuid"], one["event_type"], one["text"])
+                    for one in content["events"]
+                ]
                 return {}
         raise NotFound(f"{method} {'/'.join(where)}")
 
     def _list(self, params: Fields) -> list[Fields]:
         rules = params["filters"]
-        found = [one for one in self._candidates(rules) if all(_passes(one, *rule) for rule in rules)]
+        found = [
+            one for one in self._candidates(rules) if all(_passes(one, *rule) for rule in rules)
+        ]
         for term in reversed(params.get("order", [])):
             name, _, direction = term.partition(" ")
             found.sort(key=lambda one, name=name: one[name], reverse=direction == "desc")  # type: ignore[misc]
@@ -301,7 +351,9 @@ class FakeContainers(ExchangesOnly):
         record = self._owned(uuid, caller)
         if record["state"] != "Locked":
             raise Invalid(f"cannot unlock when {record['state']}")
-        self._move(uuid, State.QUEUED if self.locks.get(uuid, 0) < self._attempts else State.CANCELLED)
+        self._move(
+            uuid, State.QUEUED if self.locks.get(uuid, 0) < self._attempts else State.CANCELLED
+        )
         return _brief(record)
 
     def _owned(self, uuid: str, caller: str) -> Fields:
@@ -334,8 +386,16 @@ class FakeContainers(ExchangesOnly):
         self._announce(uuid, old, "update")
 
     def _announce(self, uuid: str, old: str, kind: str) -> None:
-        properties = {"old_attributes": {"state": old}, "new_attributes": {"state": self.records[uuid]["state"]}}
-        event = Event(event_type=kind, object_uuid=uuid, object_kind="arvados#container", properties=properties)
+        properties = {
+            "old_attributes": {"state": old},
+            "new_attributes": {"state": self.records[uuid]["state"]},
+        }
+        event = Event(
+            event_type=kind,
+            object_uuid=uuid,
+            object_kind="arvados#container",
+            properties=properties,
+        )
         for stream in self._streams:
             stream.put_nowait(event)
         self._pulse.beat()

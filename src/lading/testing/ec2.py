@@ -1,7 +1,9 @@
-"""A whole EC2 on this machine: moto speaks the protocol, namespaces with a real sshd are the instances.
+"""A whole EC2 on this machine: moto speaks the protocol, namespaces with a real sshd are the
+instances.
 
-Each instance that moto has running becomes a VM of `namespaces` at its private address, with its user data run at the
-first start, and ends when moto has it terminated. Needs root, iproute2 and openssh-server.
+Each instance that moto has running becomes a VM of `namespaces` at its private address, with its
+user data run at the first start, and ends when moto has it terminated. Needs root, iproute2 and
+openssh-server.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from lading.core.errors import LadingError
-from lading.dispatch.cloud.namespaces import Machines, Network
+from lading.dispatch.fleets.cloud.drivers.namespaces import Machines, Network
 
 REGION, IMAGE = "us-east-1", "ami-03cf127a"
 _PERIOD = 0.25
@@ -40,8 +42,8 @@ class Ec2:
     def parameters(self) -> dict[str, str]:
         """Driver parameters for it."""
         return {
-            "Region": REGION, "AccessKeyID": "test", "SecretAccessKey": "test", "Endpoint": self.endpoint,
-            "SubnetID": self.subnet, "AdminUsername": "root",
+            "Region": REGION, "AccessKeyID": "test", "SecretAccessKey": "test",
+            "Endpoint": self.endpoint, "SubnetID": self.subnet, "AdminUsername": "root",
         }  # fmt: skip
 
     def running(self) -> dict[str, dict[str, Any]]:
@@ -98,7 +100,11 @@ def running_ec2(root: Path, *, number: int) -> Iterator[Ec2]:
     host, port = server.get_host_and_port()
     endpoint = f"http://{host}:{port}"
     client = boto3.client(
-        "ec2", region_name=REGION, endpoint_url=endpoint, aws_access_key_id="test", aws_secret_access_key="test"
+        "ec2",
+        region_name=REGION,
+        endpoint_url=endpoint,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
     )
     network = Network(f"lde{number}", f"10.{number}.0.0/16")
     vpc = client.create_vpc(CidrBlock=network.subnet)["Vpc"]["VpcId"]

@@ -1,7 +1,9 @@
-"""A container engine for tests: the command runs as a plain process of this machine, with nothing around it.
+"""A container engine for tests: the command runs as a plain process of this machine, with nothing
+around it.
 
-Where the command or its environment names the target of a bind, it gets the source instead. `faults` makes a method
-raise; whatever it did is in `calls`, and `started` is set when the command runs.
+Where the command or its environment names the target of a bind, it gets the source instead.
+`faults` makes a method raise; whatever it did is in `calls`, and `started` is set when the command
+runs.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class StubEngine:
         self._called("create")
         self.spec = spec
         self._streams = [
-            os.dup(one) if one >= 0 else subprocess.DEVNULL for one in (spec.stdin, spec.stdout, spec.stderr)
+            os.dup(one) if one >= 0 else subprocess.DEVNULL
+            for one in (spec.stdin, spec.stdout, spec.stderr)
         ]
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
@@ -76,7 +79,10 @@ class StubEngine:
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *(self._mapped(one) for one in spec.command),
-                env={name: self._mapped(value) for name, value in (("PATH", "/usr/bin:/bin"), *spec.environment)},
+                env={
+                    name: self._mapped(value)
+                    for name, value in (("PATH", "/usr/bin:/bin"), *spec.environment)
+                },
                 cwd=self._mapped(spec.cwd) if spec.cwd not in ("", ".") else "/",
                 stdin=stdin,
                 stdout=stdout,

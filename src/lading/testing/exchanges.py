@@ -10,10 +10,18 @@ from lading.core.errors import Unavailable
 
 
 class ExchangesOnly:
-    """The rest of `Transport` beside `request`: nothing is streamed, and events come in another way."""
+    """The rest of `Transport` beside `request`: nothing is streamed, and events come in another
+    way.
+    """
 
     def stream(
-        self, method: str, path: str, *, headers: Mapping[str, str], body: Body = b"", timeout: float = 0.0
+        self,
+        method: str,
+        path: str,
+        *,
+        headers: Mapping[str, str],
+        body: Body = b"",
+        timeout: float = 0.0,
     ) -> AbstractAsyncContextManager[StreamedResponse]:
         """Not offered. Raises Unavailable."""
         raise Unavailable(f"no streams here: {method} {path} {headers} {body!r} {timeout}")

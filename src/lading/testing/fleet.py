@@ -1,8 +1,9 @@
 """A mean fleet without processes: slow, forgetful, and always within the rules of `dispatch.fleet`.
 
-What goes wrong is drawn from a seed: a start may fail before or after the process exists, a process may crash before,
-during or after its work, a signal may get lost, clearing away may fail at first. What the rules forbid raises
-AssertionError: two living processes of one container, a start on a worker that has no room or does not exist.
+What goes wrong is drawn from a seed: a start may fail before or after the process exists, a process
+may crash before, during or after its work, a signal may get lost, clearing away may fail at first.
+What the rules forbid raises AssertionError: two living processes of one container, a start on a
+worker that has no room or does not exist.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from random import Random
 from signal import Signals
 
 from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
-from lading.core.sizing import Resources
+from lading.core.resources import Resources
 from lading.dispatch.fleet import Assignment, FleetView, Look, Process, Spending, WorkerView
 from lading.testing.pulse import Pulse
 
@@ -59,8 +60,9 @@ Work = Callable[[Assignment], Awaitable[None]]
 class FakeFleet:
     """Implements `Fleet`.
 
-    `work` is what a supervisor does; without it processes live until `end` or a TERM. `processes` are there from
-    before, as after a restart of the dispatcher: containers with their worker and whether they live.
+    `work` is what a supervisor does; without it processes live until `end` or a TERM. `processes`
+    are there from before, as after a restart of the dispatcher: containers with their worker and
+    whether they live.
     """
 
     def __init__(
@@ -78,7 +80,10 @@ class FakeFleet:
         self.cleaned: list[str] = []
         self.faults: list[AssertionError] = []
         self.on_clean: Callable[[str], None] = lambda _: None
-        self.processes = {uuid: FakeProcess(None, one.worker, one.alive) for uuid, one in dict(processes or {}).items()}
+        self.processes = {
+            uuid: FakeProcess(None, one.worker, one.alive)
+            for uuid, one in dict(processes or {}).items()
+        }
         self.unasked: tuple[str, ...] = ()
         self.trouble = ""
         self._known = known
@@ -95,7 +100,13 @@ class FakeFleet:
     def view(self) -> FleetView:
         """What is known now."""
         shown = {
-            uuid: Process(one.worker, alive=one.alive, fate=one.fate, failure=one.failure, spending=one.spending)
+            uuid: Process(
+                one.worker,
+                alive=one.alive,
+                fate=one.fate,
+                failure=one.failure,
+                spending=one.spending,
+            )
             for uuid, one in self.processes.items()
         }
         return FleetView(

@@ -46,7 +46,9 @@ class Rig:
     """One daemon below `root`. Start it with `up`; `down` ends it and what it left."""
 
     root: Path
-    identity: Identity = field(default_factory=lambda: make_identity("localhost", now=datetime.now(UTC)))
+    identity: Identity = field(
+        default_factory=lambda: make_identity("localhost", now=datetime.now(UTC))
+    )
     environment: dict[str, str] = field(default_factory=dict)
     program: tuple[str, ...] = (sys.executable, "-m", "lading.hpc.daemon")
     host: str = "127.0.0.1"
@@ -107,14 +109,22 @@ class Rig:
         context.check_hostname = False
         return context
 
-    def call(self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Reply:
-        """One request, authorized unless the headers say otherwise."""
+    def call(
+        self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Send a request with the default Authorization header unless `headers` replace it."""
         given = {"Authorization": self.identity.authorization} if headers is None else dict(headers)
-        connection = http.client.HTTPSConnection(self.host, self.port, context=self.context(), timeout=_PATIENCE)
+        connection = http.client.HTTPSConnection(
+            self.host, self.port, context=self.context(), timeout=_PATIENCE
+        )
         try:
             connection.request(method, path, body, given)
             answer = connection.getresponse()
-            return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+            return Reply(
+                answer.status,
+                {name.lower(): value for name, value in answer.getheaders()},
+                answer.read(),
+            )
         finally:
             connection.close()
 
@@ -126,7 +136,9 @@ class Rig:
     def upload(self, path: str, files: Mapping[str, bytes]) -> Reply:
         """A form with files, each part's name its file's."""
         parts = [
-            f'--=b=\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n\r\n'.encode()
+            (
+                f'--=b=\r\nContent-Disposition: form-data; name="{name}"; filename="{name}"\r\n\r\n'
+            ).encode()
             + data
             + b"\r\n"
             for name, data in files.items()
@@ -143,8 +155,8 @@ class Rig:
         """Set those parameters without which no code is started, as far as they are not set yet."""
         keys = make_ssh_keys()
         values: dict[str, Any] = {
-            "worldRank": 0, "worldSize": 1, "sshAddresses": {"0": "127.0.0.1:22"}, "sshPrivateKey": keys.private,
-            "sshPublicKey": keys.public,
+            "worldRank": 0, "worldSize": 1, "sshAddresses": {"0": "127.0.0.1:22"},
+            "sshPrivateKey": keys.private, "sshPublicKey": keys.public,
         }  # fmt: skip
         self.configure(**{name: value for name, value in values.items() if name not in self.given})
 
@@ -176,7 +188,10 @@ class Rig:
 
 
 def until(
-    condition: Callable[[], bool], said: Callable[[], str] = lambda: "it never happened", *, patience: float = _PATIENCE
+    condition: Callable[[], bool],
+    said: Callable[[], str] = lambda: "it never happened",
+    *,
+    patience: float = _PATIENCE,
 ) -> None:
     """Wait for something that other processes do. Raises TimeoutError."""
     end = time.monotonic() + patience

@@ -1,4 +1,6 @@
-"""A tiny image for tests: some programs of this machine with their libraries, as docker save would write it."""
+"""A tiny image for tests: some programs of this machine with their libraries, as docker save would
+write it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,18 @@ import tarfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 
-PROGRAMS = tuple(f"/bin/{name}" for name in ("dash", "cat", "mkdir", "ln", "ls", "sleep", "dd", "true", "env"))
+PROGRAMS = tuple(
+    f"/bin/{name}" for name in ("dash", "cat", "mkdir", "ln", "ls", "sleep", "dd", "true", "env")
+)
 _LIBRARY = re.compile(r"/[^ ]+")
 
 
-def make_layer(entries: Mapping[str, bytes | str | None], *, modes: Mapping[str, int] | None = None) -> bytes:
-    """A layer archive: bytes are files (0755), text is the target of a symbolic link, None is a directory."""
+def make_layer(
+    entries: Mapping[str, bytes | str | None], *, modes: Mapping[str, int] | None = None
+) -> bytes:
+    """A layer archive: bytes are files (0755), text is the target of a symbolic link, None is a
+    directory.
+    """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
         for name, content in entries.items():
@@ -32,8 +40,12 @@ def make_layer(entries: Mapping[str, bytes | str | None], *, modes: Mapping[str,
     return buffer.getvalue()
 
 
-def make_archive(layers: Iterable[bytes], settings: Mapping[str, object] | None = None) -> tuple[str, bytes]:
-    """The image id (`sha256:<hex>`) and the archive, in docker-save layout, of these layers, lowest first."""
+def make_archive(
+    layers: Iterable[bytes], settings: Mapping[str, object] | None = None
+) -> tuple[str, bytes]:
+    """The image id (`sha256:<hex>`) and the archive, in docker-save layout, of these layers, lowest
+    first.
+    """
     layers = list(layers)
     diff_ids = ["sha256:" + hashlib.sha256(layer).hexdigest() for layer in layers]
     config = json.dumps(
@@ -47,14 +59,20 @@ def make_archive(layers: Iterable[bytes], settings: Mapping[str, object] | None 
     ).encode()
     name = hashlib.sha256(config).hexdigest()
     files = {f"{number}/layer.tar": layer for number, layer in enumerate(layers)}
-    manifest = json.dumps([{"Config": f"{name}.json", "RepoTags": None, "Layers": list(files)}]).encode()
-    return f"sha256:{name}", make_layer({**files, f"{name}.json": config, "manifest.json": manifest})
+    manifest = json.dumps(
+        [{"Config": f"{name}.json", "RepoTags": None, "Layers": list(files)}]
+    ).encode()
+    return f"sha256:{name}", make_layer(
+        {**files, f"{name}.json": config, "manifest.json": manifest}
+    )
 
 
 def tiny_image(
     *, programs: Iterable[str] = PROGRAMS, settings: Mapping[str, object] | None = None
 ) -> tuple[str, bytes]:
-    """The id and the archive of an image with some programs of this machine, `/bin/sh` and a user `nobody`."""
+    """The id and the archive of an image with some programs of this machine, `/bin/sh` and a user
+    `nobody`.
+    """
     files: dict[str, bytes | str | None] = {
         "bin": None,
         "etc": None,
@@ -75,12 +93,16 @@ def tiny_image(
 
 
 def _libraries(program: str) -> list[str]:
-    listed = subprocess.run(["/usr/bin/ldd", program], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["/usr/bin/ldd", program], capture_output=True, text=True, check=True
+    ).stdout
     return [match[0] for line in listed.splitlines() if (match := _LIBRARY.search(line))]
 
 
 class ArchiveImage:
-    """Implements lading.supervisor.engines.ImageSource over an archive in memory; counts how often it is read."""
+    """Implements lading.supervisor.engines.ImageSource over an archive in memory; counts how often
+    it is read.
+    """
 
     def __init__(self, name: str, archive: bytes, *, pdh: str = "") -> None:
         self.reads = 0

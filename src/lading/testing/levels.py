@@ -1,15 +1,21 @@
-"""Levels of access found the slow way: by walking every path. What the real thing is compared with."""
+"""Levels of access found the slow way: by walking every path. What the real thing is compared
+with.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
 
-from lading.core.permissions import Level, is_user
+from lading.core.records.permissions import Level, is_user
 
 
-def search(user: str, owners: Mapping[str, str], links: Mapping[tuple[str, str], int]) -> dict[str, int]:
-    """The level of a user on everything: `owners` of groups, and levels of links by (tail, head)."""
+def search(
+    user: str, owners: Mapping[str, str], links: Mapping[tuple[str, str], int]
+) -> dict[str, int]:
+    """The level of a user on everything: `owners` of groups, and levels of links by (tail,
+    head).
+    """
     edges: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for (tail, head), level in links.items():
         edges[tail].append((head, level))
@@ -22,5 +28,9 @@ def search(user: str, owners: Mapping[str, str], links: Mapping[tuple[str, str],
         best[node] = max(level, best.get(node, 0))
         if is_user(node) and node != user and level < Level.MANAGE:
             continue
-        waiting += [(head, min(level, given), path | {head}) for head, given in edges[node] if head not in path]
+        waiting += [
+            (head, min(level, given), path | {head})
+            for head, given in edges[node]
+            if head not in path
+        ]
     return best

@@ -1,4 +1,6 @@
-"""Small fakes of the metadata services of EC2, Azure and Google, as ASGI applications: what a spot machine can ask."""
+"""Small fakes of the metadata services of EC2, Azure and Google, as ASGI applications: what a spot
+machine can ask.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 @dataclass
 class FakeMetadata:
-    """Answers by path; `faults` are the statuses of the next answers. EC2's paths want a token that was given out."""
+    """Answers by path; `faults` are the statuses of the next answers. EC2's paths want a token that
+    was given out.
+    """
 
     documents: dict[str, Any] = field(default_factory=dict)
     faults: list[int] = field(default_factory=list)
@@ -37,7 +41,10 @@ class FakeMetadata:
             self.tokens.append(f"token{len(self.tokens)}")
             known = headers.get("x-aws-ec2-metadata-token-ttl-seconds", "").isdigit()
             return (200, self.tokens[-1].encode()) if known else (400, b"")
-        if path.startswith("/latest/") and headers.get("x-aws-ec2-metadata-token") not in self.tokens[-1:]:
+        if (
+            path.startswith("/latest/")
+            and headers.get("x-aws-ec2-metadata-token") not in self.tokens[-1:]
+        ):
             return 401, b""
         if path.startswith("/metadata/") and headers.get("metadata") != "true":
             return 400, b""

@@ -1,15 +1,17 @@
-"""Factories of records for tests: the smallest request and container that are complete, with what a test changes."""
+"""Factories of records for tests: the smallest request and container that are complete, with what a
+test changes.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from lading.core import recipe, request
-from lading.core.container import Container
-from lading.core.jsonvalue import JsonObject
+from lading.core.containers import recipe, request
+from lading.core.containers.container import Container
+from lading.core.containers.recipe import Recipe
+from lading.core.containers.request import ContainerRequest
+from lading.core.json_values import JsonObject
 from lading.core.policy import Policy
-from lading.core.recipe import Recipe
-from lading.core.request import ContainerRequest
 
 POLICY: Final = Policy()
 NOW: Final = "2026-01-02T03:04:05.000006000Z"
@@ -44,7 +46,12 @@ def attributes(**changes: Any) -> JsonObject:
 def make_request(number: int = 1, **changes: Any) -> ContainerRequest:
     """A request as stored, made by `request.create` and then given `changes`."""
     made = request.create(
-        attributes(), uuid=request_uuid(number), owner_uuid=USER, user_uuid=USER, now=NOW, policy=POLICY
+        attributes(),
+        uuid=request_uuid(number),
+        owner_uuid=USER,
+        user_uuid=USER,
+        now=NOW,
+        policy=POLICY,
     )
     return ContainerRequest.from_record({**made.changed, **changes})
 

@@ -11,14 +11,18 @@ from lading.core.errors import Unavailable
 
 @dataclass
 class MemoryReferences:
-    """Implements lading.blobs.references.References; `on_changed` is called when changes are asked for."""
+    """Implements lading.blobs.references.References; `on_changed` is called when changes are asked
+    for.
+    """
 
     named: dict[str, Named] = field(default_factory=dict)
     new: set[str] = field(default_factory=set)
     fails: bool = False
     on_changed: Callable[[], None] = lambda: None
 
-    def save(self, name: str, *hashes: str, copies: int = 1, classes: Sequence[str] = ("default",)) -> None:
+    def save(
+        self, name: str, *hashes: str, copies: int = 1, classes: Sequence[str] = ("default",)
+    ) -> None:
         """Make or change a collection."""
         self.named[name] = Named(hashes, copies, classes)
         self.new.add(name)
@@ -38,4 +42,6 @@ class MemoryReferences:
 
     async def naming(self, hash: str) -> list[Hit]:
         """Those that name a block, each with a file of its own name."""
-        return [Hit(name, name, ["file"]) for name, named in self.named.items() if hash in named.hashes]
+        return [
+            Hit(name, name, ["file"]) for name, named in self.named.items() if hash in named.hashes
+        ]

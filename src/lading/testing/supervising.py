@@ -1,8 +1,10 @@
-"""A small server, as an ASGI application: what one supervisor sees of the API and of the block store, and mean.
+"""A small server, as an ASGI application: what one supervisor sees of the API and of the block
+store, and mean.
 
-It keeps containers, collections and blocks in memory, refuses what the real one refuses (writes with the wrong token,
-after the end, an output that is no collection), counts every call, and can be told to fail: `faults` maps
-`"METHOD kind"` to the statuses of the next answers to such calls, 0 dropping the connection's answer.
+It keeps containers, collections and blocks in memory, refuses what the real one refuses (writes
+with the wrong token, after the end, an output that is no collection), counts every call, and can be
+told to fail: `faults` maps `"METHOD kind"` to the statuses of the next answers to such calls, 0
+dropping the connection's answer.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from lading.core import manifest as manifests
+from lading.core.data import manifest as manifests
 from lading.core.ids import is_pdh
 
 CONTAINER = "zzzzz-dz642-000000000000001"
@@ -97,7 +99,9 @@ class FakeServer:
             data = b"".join(self.blocks.get(str(one)[:32], b"") for one in stream.locators)
             for token in stream.files:
                 path = f"{stream.name}/{token.name}".removeprefix("./")
-                found[path] = found.get(path, b"") + data[token.position : token.position + token.length]
+                found[path] = (
+                    found.get(path, b"") + data[token.position : token.position + token.length]
+                )
         return found
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -110,11 +114,21 @@ class FakeServer:
                 break
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
         token = headers.get("authorization", "").partition(" ")[2]
-        call = _Call(scope["method"], unquote(scope["path"]), scope["query_string"].decode(), bytes(body), token)
+        call = _Call(
+            scope["method"],
+            unquote(scope["path"]),
+            scope["query_string"].decode(),
+            bytes(body),
+            token,
+        )
         status, answer = self._answer(call)
         data = answer if isinstance(answer, bytes) else msgspec.json.encode(answer)
         await send(
-            {"type": "http.response.start", "status": status, "headers": [(b"content-length", b"%d" % len(data))]}
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [(b"content-length", b"%d" % len(data))],
+            }
         )
         await send({"type": "http.response.body", "body": data})
 
@@ -210,7 +224,9 @@ class FakeServer:
 
     def _collection(self, key: str) -> Fields | None:
         if is_pdh(key):
-            return next((one for one in self.collections.values() if one["portable_data_hash"] == key), None)
+            return next(
+                (one for one in self.collections.values() if one["portable_data_hash"] == key), None
+            )
         return self.collections.get(key)
 
     def _described(self, text: str) -> Fields:

@@ -20,8 +20,8 @@ class _Block:
 class MemoryVolume:
     """Implements lading.blobs.volume.Volume.
 
-    `capacity` is in bytes, `failures` the share of calls that fail, `now_ns` the time that puts are given; it moves on
-    by a nanosecond with each.
+    `capacity` is in bytes, `failures` the share of calls that fail, `now_ns` the time that puts are
+    given; it moves on by a nanosecond with each.
     """
 
     def __init__(self, *, capacity: int = 1 << 30, failures: float = 0.0, seed: int = 0) -> None:

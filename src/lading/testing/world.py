@@ -1,7 +1,8 @@
-"""A whole API in one process: SQLite in a directory, or PostgreSQL; a clock that moves by hand; blocks in memory.
+"""A whole API in one process: SQLite in a directory, or PostgreSQL; a clock that moves by hand;
+blocks in memory.
 
-`async with world(tmp_path) as it:` gives the application, tokens of the admin and of the dispatcher, and short ways to
-call it. Clients take `it.app` through an ASGI transport.
+`async with world(tmp_path) as it:` gives the application, tokens of the admin and of the
+dispatcher, and short ways to call it. Clients take `it.app` through an ASGI transport.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ import msgspec
 from lading.api.app import Application, make_app
 from lading.api.bootstrap import FirstTokens
 from lading.config import Config, load
-from lading.core import ids, locator
+from lading.core import ids
+from lading.core.data import locator
 from lading.core.errors import Corrupt, Full, NotFound
-from lading.core.schema import JSON, Record
+from lading.core.records.schema import JSON, Record
 from lading.core.timestamps import format_time
 from lading.store import schema
 from lading.store.database import Database
-from lading.store.postgres import PostgresDatabase
+from lading.store.databases.postgres import PostgresDatabase
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.seal import Seal
-from lading.store.sqlite import SqliteDatabase
 from lading.testing.sealing import make_seal
 
 CLUSTER = "zzzzz"
@@ -132,10 +134,15 @@ class World:
         headers: Mapping[str, str] | None = None,
         raw: bytes | None = None,
     ) -> Reply:
-        """Call the application as the admin by default; `path` is below /arvados/v1/ unless it starts with a slash."""
+        """Call the application as the admin by default; `path` is below /arvados/v1/ unless it
+        starts with a slash.
+        """
         full = path if path.startswith("/") else f"/arvados/v1/{path}"
         query = urlencode({name: _param(value) for name, value in (params or {}).items()})
-        sent = {"authorization": f"Bearer {self.admin if token is None else token}", **(headers or {})}
+        sent = {
+            "authorization": f"Bearer {self.admin if token is None else token}",
+            **(headers or {}),
+        }
         payload = raw if raw is not None else (b"" if body is None else msgspec.json.encode(body))
         return await call_asgi(self.app, method, full, query=query, headers=sent, body=payload)
 
@@ -149,14 +156,19 @@ class World:
     async def user(self, name: str) -> str:
         """The token of a user, made if need be."""
         if name not in self.tokens:
-            user = await self.ok("POST", "users", {"user": {"username": name, "email": f"{name}@example.org"}})
+            user = await self.ok(
+                "POST", "users", {"user": {"username": name, "email": f"{name}@example.org"}}
+            )
             token = await self.ok("POST", "api_client_authorizations", {"owner_uuid": user["uuid"]})
             self.tokens[name] = f"v2/{token['uuid']}/{token['api_token']}"
         return self.tokens[name]
 
     def manifest(self, files: Mapping[str, bytes]) -> str:
         """An unsigned manifest of some files, their blocks stored."""
-        lines = [f". {self.blocks.put(data)} 0:{len(data)}:{name}\n" for name, data in sorted(files.items())]
+        lines = [
+            f". {self.blocks.put(data)} 0:{len(data)}:{name}\n"
+            for name, data in sorted(files.items())
+        ]
         return "".join(lines)
 
     def signed(self, manifest_locator: str, token: str, *, expiry: datetime | None = None) -> str:
@@ -171,19 +183,27 @@ class World:
             key=settings.BlobSigningKey,
         )
 
-    async def collection(self, files: Mapping[str, bytes], *, token: str | None = None, **attributes: JSON) -> Record:
+    async def collection(
+        self, files: Mapping[str, bytes], *, token: str | None = None, **attributes: JSON
+    ) -> Record:
         """Store a collection of some files."""
         text = self.manifest(files)
         if token is not None:
-            words = [self.signed(word, token) if _is_locator(word) else word for word in text.split(" ")]
+            words = [
+                self.signed(word, token) if _is_locator(word) else word for word in text.split(" ")
+            ]
             text = " ".join(words)
-        found: Record = await self.ok("POST", "collections", {"manifest_text": text, **attributes}, token=token)
+        found: Record = await self.ok(
+            "POST", "collections", {"manifest_text": text, **attributes}, token=token
+        )
         return found
 
     async def collections(self, **params: JSON) -> list[Record]:
         """All collections but the empty one that every installation has."""
         empty = ["uuid", "!=", ids.empty_collection(self.cluster)]
-        found: list[Record] = (await self.ok("GET", "collections", params={"filters": [empty], **params}))["items"]
+        found: list[Record] = (
+            await self.ok("GET", "collections", params={"filters": [empty], **params})
+        )["items"]
         return found
 
     async def ensure_image(self, token: str | None = None) -> str:
@@ -210,7 +230,9 @@ class World:
     async def submit(self, *command: str, token: str | None = None, **more: JSON) -> Record:
         """Commit a request."""
         spec = await self.spec(*command, token=token, **more)
-        found: Record = await self.ok("POST", "container_requests", {"container_request": spec}, token=token)
+        found: Record = await self.ok(
+            "POST", "container_requests", {"container_request": spec}, token=token
+        )
         return found
 
     async def lock(self, container_uuid: str) -> str:
@@ -225,14 +247,20 @@ class World:
 
     async def run(self, container_uuid: str, *, exit_code: int = 0, **more: JSON) -> Record:
         """Lock a container, run it and let it end with a log and an output."""
-        return await self.finish(container_uuid, await self.lock(container_uuid), exit_code=exit_code, **more)
+        return await self.finish(
+            container_uuid, await self.lock(container_uuid), exit_code=exit_code, **more
+        )
 
-    async def finish(self, container_uuid: str, supervisor: str, *, exit_code: int = 0, **more: JSON) -> Record:
+    async def finish(
+        self, container_uuid: str, supervisor: str, *, exit_code: int = 0, **more: JSON
+    ) -> Record:
         """Run a container that is locked, and let it end with a log and an output."""
         path = f"containers/{container_uuid}"
         await self.ok("PUT", path, {"state": "Running"}, token=supervisor)
         own = await self.container_token(container_uuid)
-        log = await self.collection({"crunch-run.txt": container_uuid.encode()}, token=own, is_trashed=True)
+        log = await self.collection(
+            {"crunch-run.txt": container_uuid.encode()}, token=own, is_trashed=True
+        )
         output = await self.collection({"out.txt": b"output"}, token=own, is_trashed=True)
         final = {
             "state": "Complete",
@@ -256,8 +284,9 @@ async def world(
 ) -> AsyncIterator[World]:
     """A fresh world below an empty directory; `overrides` are configuration keys.
 
-    `postgresql` says where an empty PostgreSQL database is, to be used instead of SQLite; then events are relayed too.
-    Worlds on one database need different seeds. `database` is one that is open and prepared already.
+    `postgresql` says where an empty PostgreSQL database is, to be used instead of SQLite; then
+    events are relayed too. Worlds on one database need different seeds. `database` is one that is
+    open and prepared already.
     """
     settings = {
         "ClusterID": CLUSTER,
@@ -268,11 +297,25 @@ async def world(
         **overrides,
     }
     config = load(None, settings)
-    given, database = database, database or await _open(root, postgresql, make_seal(config.SystemRootToken))
-    clock, blocks, source = Clock(), MemoryBlocks(), random.Random(seed)  # a fake: seeded on purpose
+    given, database = (
+        database,
+        database or await _open(root, postgresql, make_seal(config.SystemRootToken)),
+    )
+    clock, blocks, source = (
+        Clock(),
+        MemoryBlocks(),
+        random.Random(seed),
+    )  # a fake: seeded on purpose
     try:
         await schema.prepare(database, now=format_time(START))
-        app = make_app(database, config, clock=clock, entropy=source.randbytes, blocks=blocks, live=root / "live")
+        app = make_app(
+            database,
+            config,
+            clock=clock,
+            entropy=source.randbytes,
+            blocks=blocks,
+            live=root / "live",
+        )
         first = FirstTokens(
             admin_uuid=f"{CLUSTER}-{ids.Infix.USER}-{'a' * 15}",
             admin_token_uuid=f"{CLUSTER}-{ids.Infix.TOKEN}-{'a' * 15}",
@@ -306,7 +349,13 @@ async def _open(root: Path, postgresql: Mapping[str, str | int] | None, seal: Se
 
 
 async def call_asgi(
-    app: Application, method: str, path: str, *, query: str = "", headers: Mapping[str, str], body: bytes = b""
+    app: Application,
+    method: str,
+    path: str,
+    *,
+    query: str = "",
+    headers: Mapping[str, str],
+    body: bytes = b"",
 ) -> Reply:
     """One HTTP exchange with an ASGI application."""
     scope = {
@@ -315,7 +364,9 @@ async def call_asgi(
         "path": path,
         "raw_path": path.encode(),
         "query_string": query.encode(),
-        "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()],
+        "headers": [
+            (name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()
+        ],
         "client": ("127.0.0.1", 1),
     }
     sent: list[Record] = []

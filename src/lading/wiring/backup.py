@@ -1,11 +1,12 @@
 """Backup of a data directory into one file, while it is served, and its restoration.
 
-The file is a tar archive, readable by its owner only, as it holds the secrets: `kept/` has the small files of the
-directory, `db.sqlite` one committed state of the records, `blocks/` the blocks, and `complete.json`, the last member,
-says how many there are and what the database hashes to: without it the file was cut off. The records are copied before
-the blocks: a block is stored before a record names it, and one that nothing names any more is not removed before its
-signatures have ended, so every block that the copied records name is still there. Containers that were under way are
-found dead after a restoration, and are run again or cancelled as after a power cut.
+The file is a tar archive, readable by its owner only, as it holds the secrets: `kept/` has the
+small files of the directory, `db.sqlite` one committed state of the records, `blocks/` the blocks,
+and `complete.json`, the last member, has the number of blocks and the hash of the database; without
+it the file is incomplete. The records are copied before the blocks: a block is stored before a
+record names it, and an unused block is not deleted before its signatures have expired, so every
+block that the copied records name still exists. Containers in progress count as dead after a
+restoration, and are run again or cancelled as after a power cut.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from typing import IO, Final
 
 import msgspec
 
-from lading.core import manifest
+from lading.core.data import manifest
 from lading.core.errors import Conflict, Corrupt, Full, Invalid, NotFound, Unavailable
-from lading.store.snapshot import check_database, copy_database, manifests
+from lading.store.databases.sqlite_snapshot import check_database, copy_database, manifests
 from lading.wiring.directory import DataDirectory
 from lading.wiring.process import private_files
 
@@ -41,9 +42,11 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a backup holds, as its last member says it: blocks, their bytes, and the database's SHA-256.
+    """Contents of a backup, from its last member: number of blocks, their bytes, and the database's
+    SHA-256.
 
-    `complete`: it holds all blocks that there were, or else none, as they are kept elsewhere.
+    `complete`: the backup holds all blocks; otherwise it holds none, since they are stored
+    elsewhere.
     """
 
     blocks: int
@@ -55,7 +58,9 @@ class Contents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """What came back: blocks and their bytes; hashes that were damaged, and that records name but nobody has."""
+    """Result of a restoration: blocks and bytes, hashes of damaged blocks, and hashes of missing
+    blocks.
+    """
 
     blocks: int
     size: int
@@ -63,12 +68,14 @@ class Restored:
     missing: tuple[str, ...]
 
 
-def backup(directory: DataDirectory, file: Path, *, progress: Progress, with_blocks: bool = True) -> Contents:
+def backup(
+    directory: DataDirectory, file: Path, *, progress: Progress, with_blocks: bool = True
+) -> Contents:
     """Write a backup to `file`, which must not be there; `progress(done, total)` counts bytes.
 
-    Raises Invalid when there is nothing to back up, the records are in PostgreSQL, or blocks are wanted that are on
-    volumes of the configuration; Corrupt when the records are damaged; Conflict when the file is there, Full or
-    Unavailable when it cannot be written.
+    Raises Invalid when there is nothing to back up, the records are in PostgreSQL, or blocks are
+    wanted that are on volumes of the configuration; Corrupt when the records are damaged; Conflict
+    when the file is there, Full or Unavailable when it cannot be written.
     """
     _check(directory, file, with_blocks=with_blocks)
     try:
@@ -96,13 +103,17 @@ def backup(directory: DataDirectory, file: Path, *, progress: Progress, with_blo
 
 
 def restore(file: Path, directory: DataDirectory, *, progress: Progress) -> Restored:
-    """Make the data directory of a backup anew; `directory` must be absent or empty. All that comes back is verified.
+    """Restore the data directory of a backup; `directory` must be absent or empty. All data is
+    verified.
 
-    Raises Invalid when the directory is in use or the file is no backup, Corrupt when records or secrets are damaged,
-    Full or Unavailable when it cannot be written. Blocks that are damaged are left out, and told.
+    Raises Invalid when the directory is in use or the file is no backup, Corrupt when records or
+    secrets are damaged, Full or Unavailable when it cannot be written. Damaged blocks are left out
+    and reported.
     """
     if directory.root.exists() and any(directory.root.iterdir()):
-        raise Invalid(f"{directory.root}: is not empty; restore into a directory that is not there yet")
+        raise Invalid(
+            f"{directory.root}: is not empty; restore into a directory that is not there yet"
+        )
     aside = directory.root.with_name(f".{directory.root.name}.restoring")
     shutil.rmtree(aside, ignore_errors=True)
     made = DataDirectory(aside)
@@ -131,15 +142,26 @@ def _check(directory: DataDirectory, file: Path, *, with_blocks: bool) -> None:
         raise Invalid(f"{directory.root}: no data here; name the directory with --data")
     config = directory.config(directory.secrets(), address="localhost:1")
     if config.PostgreSQL.Connection:
-        raise Invalid("the records are in PostgreSQL: back them up with pg_dump, and then the blocks with rsync")
+        raise Invalid(
+            "the records are in PostgreSQL: back them up with pg_dump, "
+            "and then the blocks with rsync"
+        )
     if config.Volumes and with_blocks:
-        raise Invalid("the blocks are on the Volumes of the configuration: copy those, then use --without-blocks here")
+        raise Invalid(
+            "the blocks are on the Volumes of the configuration: copy those, "
+            "then use --without-blocks here"
+        )
     if file.exists():
         raise Conflict(f"{file}: is there already; choose another name")
 
 
 def _fill(
-    tar: tarfile.TarFile, directory: DataDirectory, copy: Path, progress: Progress, *, with_blocks: bool
+    tar: tarfile.TarFile,
+    directory: DataDirectory,
+    copy: Path,
+    progress: Progress,
+    *,
+    with_blocks: bool,
 ) -> Contents:
     for name in _KEPT:
         with suppress(FileNotFoundError):
@@ -149,7 +171,8 @@ def _fill(
         check_database(copy)
     except Corrupt as error:
         raise Corrupt(
-            f"{directory.database}: is damaged ({error.message.partition('(')[2].rstrip(')')}); no backup was made. "
+            f"{directory.database}: is damaged ({error.message.partition('(')[2].rstrip(')')}); "
+            "no backup was made. "
             "Keep the earlier backups, stop 'lading up' and restore the last one"
         ) from error
     digest = _sha256(copy)
@@ -157,7 +180,7 @@ def _fill(
     found = sorted(_blocks(directory.blocks)) if with_blocks else []
     total, done, count = sum(size for _, size in found), 0, 0
     for path, size in found:
-        # One that was removed meanwhile had been waiting for that for weeks.
+        # A block that was deleted meanwhile had been in the bin for weeks.
         with suppress(FileNotFoundError):
             _add(tar, f"blocks/{path.parent.name}/{path.name}", path)
             count += 1
@@ -232,7 +255,7 @@ def _write_block(source: IO[bytes], path: Path, mtime: float) -> bool:
 
 
 def _copy(source: IO[bytes], path: Path) -> str:
-    """Write a file of its own (0600); the MD5 of what was written."""
+    """Write a new file (0600); return the MD5 of its bytes."""
     digest = hashlib.md5(usedforsecurity=False)
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as out:
@@ -243,9 +266,18 @@ def _copy(source: IO[bytes], path: Path) -> str:
 
 
 def _missing(made: DataDirectory, damaged: list[str]) -> tuple[str, ...]:
-    wanted = {text[:32] for one in manifests(made.database) for text in manifest.locators(one) if text[33:] != "0"}
+    wanted = {
+        text[:32]
+        for one in manifests(made.database)
+        for text in manifest.locators(one)
+        if text[33:] != "0"
+    }
     return tuple(
-        sorted(hash for hash in wanted if hash not in damaged and not (made.blocks / hash[:3] / hash).exists())
+        sorted(
+            hash
+            for hash in wanted
+            if hash not in damaged and not (made.blocks / hash[:3] / hash).exists()
+        )
     )
 
 

@@ -1,4 +1,4 @@
-"""The TLS certificate of a laptop: self-signed, elliptic curve, made once in milliseconds."""
+"""A self-signed TLS certificate with an elliptic-curve key, made at first start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIFE = timedelta(days=3650)
 
 
 def ensure_certificate(certificate: Path, key: Path, *, host: str, now: datetime) -> None:
-    """Make the certificate for `host`, localhost and the loopback addresses unless it is there."""
+    """Make the certificate for `host`, localhost and the loopback addresses unless it exists."""
     if certificate.exists() and key.exists():
         return
     private = ec.generate_private_key(ec.SECP256R1())

@@ -1,4 +1,6 @@
-"""`lading cloud test`: from a configuration to a trial of its cloud, with a key and a directory for the time of it."""
+"""`lading cloud test`: makes a trial of the configured cloud, with a temporary key and
+directory.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ import asyncssh
 
 from lading.config import Config, load
 from lading.core.errors import Invalid
-from lading.core.instances import InstanceType
-from lading.dispatch.cloud import settings as configuration
-from lading.dispatch.cloud.driver import DriverSite, find_driver
-from lading.dispatch.cloud.reach import Reach, SshReach
-from lading.dispatch.cloud.runner import Workshop
-from lading.dispatch.cloud.settings import CloudSettings
-from lading.dispatch.cloud.shell import keep_key, public_text, read_key
-from lading.dispatch.cloud.trial import Means, Step, Trial
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud import settings as configuration
+from lading.dispatch.fleets.cloud.cloud_selftest import Means, Step, Trial
+from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, find_driver
+from lading.dispatch.fleets.cloud.runner import Workshop
+from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
+from lading.dispatch.fleets.cloud.vm_bootstrap import Reach, SshReach
 from lading.wiring.trial_server import Trialled, serving
 
 ALL = "all"
@@ -32,10 +34,11 @@ ALL = "all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What to test. Without types the cheapest one; `set_id` "" is one of this machine.
+    """Options of the test. Without types the cheapest one is tested; `set_id` "" is derived from
+    this machine.
 
-    `listen` is the address of the server of the test, "" the one of this machine that faces the VM; `with_server` false
-    leaves the server out.
+    `listen` is the address of the test server, "" for the address of this machine on the route to
+    the VM. With `with_server` false no server is started.
     """
 
     config: Path
@@ -47,9 +50,10 @@ class Wish:
 
 
 def main(wish: Wish, *, tell: Callable[[Step], None], doing: Callable[[str], None]) -> bool:
-    """Test it; whether all was well. After INT or TERM what there is is removed, then CancelledError is raised.
+    """Run the test; return whether it succeeded. INT or TERM removes the VMs, then raises
+    CancelledError.
 
-    Raises Invalid for a configuration that cannot be.
+    Raises Invalid for an invalid configuration.
     """
     config = load(wish.config)
     set_id = wish.set_id or f"lading-test-{socket.gethostname()}"
@@ -63,12 +67,17 @@ def main(wish: Wish, *, tell: Callable[[Step], None], doing: Callable[[str], Non
 
 
 def choose(chosen: CloudSettings, names: Sequence[str]) -> list[InstanceType]:
-    """The types of these names; without any the cheapest one. Raises Invalid naming those that there are."""
+    """The types with these names; without names the cheapest one. Raises Invalid that lists the
+    types.
+    """
     if ALL in names:
         return list(chosen.types)
     for name in names:
         if name not in chosen.by_name:
-            raise Invalid(f"--type {name}: there is no such instance type; there are {', '.join(chosen.by_name)}")
+            raise Invalid(
+                f"--type {name}: there is no such instance type; "
+                f"there are {', '.join(chosen.by_name)}"
+            )
     if names:
         return [chosen.by_name[name] for name in names]
     return [min(chosen.types, key=lambda one: (one.price, one.name))]
@@ -134,7 +143,7 @@ def _reaching(
 
 
 def _end_once(doing: Callable[[str], None]) -> None:
-    """Have the first INT or TERM end the test; further ones must not stop the removal of VMs."""
+    """Let the first INT or TERM end the test; later ones do not stop the removal of VMs."""
     loop, task, heard = asyncio.get_running_loop(), asyncio.current_task(), list[bool]()
     assert task is not None
 

@@ -1,4 +1,4 @@
-"""From the configuration to the database of a server."""
+"""Opening of the configured database."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import os
 from lading.config import Config
 from lading.core.errors import Invalid
 from lading.store.database import Database
+from lading.store.databases.sqlite import SqliteDatabase
 from lading.store.seal import Seal
-from lading.store.sqlite import SqliteDatabase
 from lading.wiring.directory import DataDirectory
 
 
 async def open_database(config: Config, directory: DataDirectory) -> Database:
-    """PostgreSQL where the configuration names one, else the file."""
+    """PostgreSQL if configured, else the SQLite file."""
     seal, settings = Seal(config.SystemRootToken, entropy=os.urandom), config.PostgreSQL
     if not settings.Connection:
         if directory.another_socket is not None:
-            raise Invalid("a second server on a directory needs PostgreSQL.Connection in the configuration")
+            raise Invalid(
+                "a second server on a directory needs PostgreSQL.Connection in the configuration"
+            )
         return SqliteDatabase(directory.database, seal=seal)
-    from lading.store.postgres import PostgresDatabase
+    from lading.store.databases.postgres import PostgresDatabase
 
-    return await PostgresDatabase.open(settings.Connection, seal=seal, readers=settings.ConnectionPool)
+    return await PostgresDatabase.open(
+        settings.Connection, seal=seal, readers=settings.ConnectionPool
+    )

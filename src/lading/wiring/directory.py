@@ -1,7 +1,7 @@
-"""The data directory: what `lading up` keeps, and the secrets made at first start.
+"""The data directory of `lading up`, and the secrets made at first start.
 
-Everything below one directory (0700), readable by its owner only, whatever the umask. One that is open to others is
-closed when it is served; one of another user is refused:
+All data is below one directory (0700), readable by its owner only, whatever the umask. A directory
+with access for others is closed at the start; a directory of another user is refused:
 
     secrets.json   tokens and keys (0600), made once
     env            the address and token for clients, to be sourced (0600)
@@ -10,11 +10,11 @@ closed when it is served; one of another user is refused:
     db.sqlite      the records
     blocks/        the block store
     api.sock       the local way to the server (0600)
-    api.lend       where it lends blocks (0600)
-    run/           one directory for each container that is under way
+    api.lend       socket that passes files of blocks (0600)
+    run/           one directory for each container in progress
     cache/         materialised inputs and unpacked images; may be deleted while nothing runs
     live/          the growing logs of running containers
-    lock           held by the one `lading up` that serves this directory
+    lock           lock of the `lading up` that serves this directory
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pathlib import Path
 import msgspec
 
 from lading.client.allocation import spread_directories
-from lading.client.borrowing import lent_beside
+from lading.client.fd_receiving import lent_beside
 from lading.config import Config, load
 from lading.core import ids
 from lading.core.errors import Conflict, Invalid
@@ -42,7 +42,7 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """What is made at first start and never shown again but to its holder."""
+    """Secrets made at first start."""
 
     cluster_id: str
     system_root_token: str
@@ -56,22 +56,22 @@ class Secrets:
 
     @property
     def admin_token(self) -> str:
-        """The token that clients use, in its v2 form."""
+        """The token of clients, in v2 form."""
         return f"v2/{self.admin_token_uuid}/{self.admin_token_secret}"
 
     @property
     def dispatch_token(self) -> str:
-        """The dispatcher's token, in its v2 form."""
+        """The token of the dispatcher, in v2 form."""
         return f"v2/{self.dispatch_token_uuid}/{self.dispatch_token_secret}"
 
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """Where things are below one data directory."""
+    """Paths below a data directory."""
 
     root: Path
     another_socket: Path | None = None
-    """Where a server listens that is not the first one of the directory."""
+    """Socket of a further server of the directory, or None for the first one."""
 
     @property
     def socket(self) -> Path:
@@ -80,7 +80,7 @@ class DataDirectory:
 
     @property
     def lender(self) -> Path:
-        """The Unix socket at which the server lends blocks."""
+        """The Unix socket on which the server passes files of blocks."""
         return lent_beside(self.socket)
 
     @property
@@ -124,23 +124,29 @@ class DataDirectory:
         return self.root / "env"
 
     def prepare(self, *, say: Callable[[str], None] = lambda _: None) -> None:
-        """Make the directories that are missing, and close to others what they could read; `say` is told of that.
+        """Create missing directories and remove access for others; `say` gets a message about
+        removed access.
 
-        Raises Invalid when that is not possible, or the directory belongs to another user.
+        Raises Invalid on failure, or when the directory belongs to another user.
         """
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
             if closed := _close_to_others(self.root):
-                say(f"{self.root}: was open to other users ({closed}); only its owner can read it now")
+                say(
+                    f"{self.root}: was open to other users ({closed}); "
+                    "only its owner can read it now"
+                )
             for path in (self.blocks, self.run, self.cache, self.live):
                 path.mkdir(mode=0o700, exist_ok=True)
             for path in (self.run, self.live):
                 spread_directories(path)
         except OSError as error:
-            raise Invalid(f"{self.root}: cannot keep data there: {error.strerror}; choose another --data") from error
+            raise Invalid(
+                f"{self.root}: cannot keep data there: {error.strerror}; choose another --data"
+            ) from error
 
     def claim(self) -> int:
-        """Hold the directory for this process; the lock lives as long as the returned descriptor.
+        """Lock the directory for this process, as long as the returned descriptor is open.
 
         Raises Conflict when another `lading up` serves it.
         """
@@ -149,26 +155,30 @@ class DataDirectory:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(descriptor)
-            raise Conflict(f"{self.root}: another 'lading up' serves this directory; stop it first") from error
+            raise Conflict(
+                f"{self.root}: another 'lading up' serves this directory; stop it first"
+            ) from error
         return descriptor
 
     def secrets(self, *, entropy: bytes = b"") -> Secrets:
         """The secrets of this directory; made from `entropy` (at least 400 bytes) at first start.
 
-        Raises Invalid when the file cannot be read as what it should be.
+        Raises Invalid when the file cannot be parsed.
         """
         path = self.root / "secrets.json"
         if path.exists():
             try:
                 return msgspec.json.decode(path.read_bytes(), type=Secrets)
             except (msgspec.DecodeError, OSError) as error:
-                raise Invalid(f"{path}: cannot be read ({error}); restore it from a backup") from error
+                raise Invalid(
+                    f"{path}: cannot be read ({error}); restore it from a backup"
+                ) from error
         made = make_secrets(entropy)
         write_private(path, msgspec.json.format(msgspec.json.encode(made)))
         return made
 
     def config(self, secrets: Secrets, *, address: str) -> Config:
-        """The configuration: defaults, then `config.yml`, then what this start decided."""
+        """The configuration: defaults, then `config.yml`, then the options of this start."""
         path = self.root / "config.yml"
         return load(
             path if path.exists() else None,
@@ -192,7 +202,7 @@ class DataDirectory:
         write_private(self.env, "\n".join((*lines, "")).encode())
 
     def served_address(self) -> str:
-        """Where the server of this directory was last reached; empty when it never was."""
+        """Last address of the server of this directory; empty before the first start."""
         try:
             lines = self.env.read_text().splitlines()
         except OSError:
@@ -202,27 +212,37 @@ class DataDirectory:
 
 
 def _close_to_others(root: Path) -> str:
-    """Take the rights of others away from a data directory and what `lading up` keeps in it; what was found, or "".
+    """Remove access for others from a data directory and its files; return what was open, or "".
 
-    The files of containers and images below `run` and `cache` have modes of their own, behind directories that are
-    closed. Raises Invalid when the directory belongs to another user.
+    Files of containers and images below `run` and `cache` keep their modes, inside closed
+    directories. Raises Invalid when the directory belongs to another user.
     """
     found = root.stat()
     if found.st_uid != os.geteuid():
         raise Invalid(
-            f"{root}: belongs to user {found.st_uid}, and holds secrets; start this as that user, or choose another "
-            "--data"
+            f"{root}: belongs to user {found.st_uid}, and holds secrets; start this as that user, "
+            "or choose another --data"
         )
     mode = stat.S_IMODE(found.st_mode)
     wide = f"mode {mode:o}" if mode & _OTHERS else ""
     if wide:
         root.chmod(mode & ~_OTHERS)
-    inside = [one for folder in (root, root / "log", root / "live") if folder.is_dir() for one in os.scandir(folder)]
+    inside = [
+        one
+        for folder in (root, root / "log", root / "live")
+        if folder.is_dir()
+        for one in os.scandir(folder)
+    ]
     for entry in inside:
         with suppress(FileNotFoundError):
             facts = entry.stat(follow_symlinks=False)
             kept = stat.S_ISREG(facts.st_mode) or stat.S_ISDIR(facts.st_mode)
-            if kept and facts.st_uid == os.geteuid() and facts.st_mode & _OTHERS and entry.name != "config.yml":
+            if (
+                kept
+                and facts.st_uid == os.geteuid()
+                and facts.st_mode & _OTHERS
+                and entry.name != "config.yml"
+            ):
                 wide = wide or f"{entry.name}: mode {stat.S_IMODE(facts.st_mode):o}"
                 Path(entry.path).chmod(stat.S_IMODE(facts.st_mode) & ~_OTHERS)
     return wide
@@ -255,7 +275,7 @@ def make_secrets(entropy: bytes) -> Secrets:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write `path` (0600) so that it is there whole or not at all, and stays after a power cut."""
+    """Write `path` (0600) atomically and durably."""
     aside = path.with_name(f".{path.name}.new")
     descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -18,10 +18,10 @@ from lading.client.api import ApiClient
 from lading.client.events import events
 from lading.client.transport import HttpTransport
 from lading.config import Config
-from lading.core.container_network import read_networks
+from lading.core.containers.container_network import read_networks
 from lading.core.errors import LadingError
-from lading.dispatch.feed import KIND
-from lading.dispatch.fleets import Site, find_fleet, plans_disk
+from lading.dispatch.fleet_plugins import Site, find_fleet, plans_disk
+from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run
 from lading.dispatch.settings import API_TIMEOUT, Settings
 from lading.telemetry import configure
@@ -34,7 +34,8 @@ _PAUSE = 0.02
 
 
 def template(config: Config, *, address: str, insecure: bool) -> dict[str, object]:
-    """The fields of every assignment that come from the configuration; `address` is the server's, for containers.
+    """The configured fields of every assignment; `address` is the address of the server for
+    containers.
 
     Raises Invalid.
     """
@@ -45,7 +46,9 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
         "api_host_insecure": insecure,
         "api_addresses": [elsewhere] if elsewhere else [],
         "internet_with_api": containers.InternetWithAPI,
-        "refused_networks": read_networks(containers.RefusedNetworks, key="Containers.RefusedNetworks"),
+        "refused_networks": read_networks(
+            containers.RefusedNetworks, key="Containers.RefusedNetworks"
+        ),
         "engine": containers.RuntimeEngine,
         "gateway": containers.GatewayAddress,
         "docker_socket": containers.DockerSocket,
@@ -72,7 +75,7 @@ def template(config: Config, *, address: str, insecure: bool) -> dict[str, objec
 
 
 def settings(config: Config, fleet: str) -> Settings:
-    """How the dispatch loop behaves, from the configuration."""
+    """Settings of the dispatch loop from the configuration."""
     cloud = config.Containers.CloudVMs
     if fleet == "cloud":
         return Settings(
@@ -93,7 +96,7 @@ def settings(config: Config, fleet: str) -> Settings:
 
 
 def holder_of(directory: DataDirectory) -> str:
-    """Who works with a dispatcher's token: one process at a time can have the directory."""
+    """Holder name of the dispatcher's lease: one process at a time can lock the directory."""
     return f"{socket.gethostname()}:{directory.root.absolute()}"
 
 
@@ -112,7 +115,10 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         api_socket=str(directory.socket),
         certificate=directory.certificate.read_text(),
     )
-    async with HttpTransport(unix_socket=directory.socket) as transport, find_fleet(name)(site) as fleet:
+    async with (
+        HttpTransport(unix_socket=directory.socket) as transport,
+        find_fleet(name)(site) as fleet,
+    ):
         await until_listening(directory.socket)
         client = ApiClient(transport, secrets.dispatch_token, timeout=API_TIMEOUT)
         await run(
@@ -125,15 +131,17 @@ async def serve(directory: DataDirectory, listen: str, *, on_ready: Callable[[],
         )
 
 
-async def until_listening(path: Path, *, patience: float = _PATIENCE, pause: float = _PAUSE) -> None:
-    """Return when somebody listens on a Unix socket, or after `patience` seconds.
+async def until_listening(
+    path: Path, *, patience: float = _PATIENCE, pause: float = _PAUSE
+) -> None:
+    """Wait until a process listens on a Unix socket, at most `patience` seconds.
 
-    The server starts at the same time as the dispatcher. A client that tries again with growing pauses would miss the
-    moment by up to a second.
+    The server starts at the same time as the dispatcher. A client that tries again with growing
+    pauses would miss the moment by up to a second.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(patience):
-            while not await _listens(path):  # noqa: ASYNC110 - nobody tells when a socket is bound
+            while not await _listens(path):  # noqa: ASYNC110 - there is no event for a bound socket
                 await asyncio.sleep(pause)
 
 

@@ -1,4 +1,6 @@
-"""The arguments that `lading up` starts its children with. No secret is among them: they show in process lists."""
+"""Command-line arguments of the child processes of `lading up`; without secrets, since process
+lists show them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from lading.wiring.directory import DataDirectory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a child is told: its directory, the address of the server, its parent, where to say that it serves."""
+    """Options of a child: data directory, address of the server, parent process, descriptor for
+    readiness.
+    """
 
     directory: DataDirectory
     listen: str
@@ -21,13 +25,15 @@ class Options:
 
 
 def parse_options(name: str, arguments: Sequence[str] | None = None) -> Options:
-    """Read the command line of the child `name`; SystemExit when it is wrong."""
+    """Read the command line of the child `name`; raises SystemExit on errors."""
     parser = argparse.ArgumentParser(prog=name)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--listen", required=True)
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--ready-fd", type=int, required=True)
-    parser.add_argument("--socket", type=Path, help="for one more server on the directory: its own local socket")
+    parser.add_argument(
+        "--socket", type=Path, help="for one more server on the directory: its own local socket"
+    )
     found = parser.parse_args(arguments)
     return Options(
         directory=DataDirectory(found.data, found.socket),

@@ -1,4 +1,6 @@
-"""What the processes of `lading up` owe each other: a child ends with its parent, says when it serves or why not."""
+"""Duties of the child processes of `lading up`: end with the parent, report readiness or
+failure.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,16 @@ READY = b"ready\n"
 _PR_SET_PDEATHSIG = 1
 _GROUP = Path("/proc/self/autogroup")
 _SETTING_ATTRIBUTES = {"x86_64": 314, "aarch64": 274}
-"""The numbers of sched_setattr(2), for which most libraries have no function."""
+"""System call numbers of sched_setattr(2), which most C libraries do not wrap."""
 _ATTRIBUTES = "=IIQiIQQQ"
-"""Its structure: size, policy, flags, nice, priority, runtime (the turn, in nanoseconds), deadline, period."""
+"""Its structure: size, policy, flags, nice, priority, runtime (the turn, in nanoseconds), deadline,
+period.
+"""
 _TURN = 1_300_000
 
 
 def end_with_parent(parent: int) -> None:
-    """Have the kernel send TERM to this process when `parent` dies; leave at once if it already has.
+    """Let the kernel send TERM to this process when `parent` dies; exit at once if it is dead.
 
     Raises SystemExit when the parent is gone.
     """
@@ -36,12 +40,12 @@ def end_with_parent(parent: int) -> None:
 
 
 def come_before(priority: int) -> None:
-    """Come before the other processes of this machine: `priority` from -20, first of all, to 19, as nice(2) has it.
+    """Set the nice value of this process, from -20 (first) to 19, as in nice(2).
 
-    Where the kernel divides the processors between sessions before it does within one (sched(7), "The autogroup
-    feature"), a process that stays in the session of another gains nothing on those of every third: each has as much as
-    all of its own together. So this one gets a session of its own, of the same priority. What the machine does not
-    allow is left as it is. Threads that were started before are not meant.
+    With autogroups (sched(7), "The autogroup feature") the kernel first divides the CPU time
+    between sessions, so the nice value of a process counts within its session only. Therefore this
+    process gets its own session with the same nice value. Steps without permission are skipped.
+    Threads that run already keep their nice value.
     """
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, priority)
@@ -53,17 +57,19 @@ def come_before(priority: int) -> None:
 
 
 def open_many_files() -> None:
-    """Have as many files and connections open as the machine allows: of most shells it is 1,024 unless one asks."""
+    """Raise the limit of open files to the hard limit; most shells set a soft limit of 1,024."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _take_short_turns() -> None:
-    """Have a processor for a little less at a time than others have, and that at once when there is something to do.
+    """Have a processor for a little less at a time than others have, and that at once when there is
+    something to do.
 
-    Linux since 6.12 breaks a turn off only for whoever takes a shorter one ("EEVDF Scheduler" in its documentation);
-    everybody else waits for its end, which is noticed every 4 ms. Usual turns are 1.4 ms with two processors.
-    One that is over in the middle of a call may well be followed by those of all others.
+    Linux since 6.12 breaks a turn off only for whoever takes a shorter one ("EEVDF Scheduler" in
+    its documentation); everybody else waits for its end, which is noticed every 4 ms. Usual turns
+    are 1.4 ms with two processors. One that is over in the middle of a call may well be followed by
+    those of all others.
     """
     number = _SETTING_ATTRIBUTES.get(platform.machine())
     if number is None or os.sched_getscheduler(0) != os.SCHED_OTHER:
@@ -75,17 +81,19 @@ def _take_short_turns() -> None:
 
 
 class Start:
-    """What a child tells its parent, once, through the pipe that it was passed: that it serves, or why it does not."""
+    """The message of a child to its parent through an inherited pipe, sent once: ready, or the
+    reason of a failure.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def succeeded(self) -> None:
-        """It serves."""
+        """Report that the child serves."""
         self._tell(READY)
 
     def failed(self, message: str) -> None:
-        """It ends, whether it has served or not. The log is told too, which may be on a disk that is full."""
+        """Report a failure, to the parent and to the log, which may be on a full disk."""
         with contextlib.suppress(OSError):
             self._tell(f"{message}\n".encode())
         with contextlib.suppress(OSError):
@@ -101,13 +109,13 @@ class Start:
 
 
 def say(text: str) -> None:
-    """Tell whoever started this process one thing, on standard error."""
+    """Print a message for the starter of this process on standard error."""
     print(f"lading: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextlib.contextmanager
 def private_files() -> Iterator[None]:
-    """Have what is made meanwhile, also by processes that are started, readable by its owner only."""
+    """Make new files, also of child processes, readable by the owner only."""
     before = os.umask(0o077)
     try:
         yield
@@ -116,7 +124,7 @@ def private_files() -> Iterator[None]:
 
 
 async def ended(pid: int) -> None:
-    """Wait until a child of this process has ended; its status is left to be collected."""
+    """Wait until a child process has ended, without collecting its status."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,4 +1,5 @@
-"""The server process: the API and the block store as one ASGI application on HTTPS and on the local socket.
+"""The server process: the API and the block store as one ASGI application on HTTPS and on the local
+socket.
 
 python -m lading.wiring.server --data DIR --listen HOST:PORT --parent PID --ready-fd N
 """
@@ -25,30 +26,30 @@ import uvicorn
 
 from lading.api.app import OWNED_PATHS, Application, make_app
 from lading.api.bootstrap import FirstTokens
-from lading.api.sites import Sites, make_sites
+from lading.api.container_access.port_addresses import Sites, make_sites
 from lading.blobs.app import make_app as make_block_app
 from lading.blobs.app import owns
-from lading.blobs.lending import Lender
-from lading.blobs.mounts import Mounts
+from lading.blobs.fd_passing import Lender
+from lading.blobs.volume_set import Mounts
 from lading.client.transport import HttpTransport
 from lading.config import Config
-from lading.core import locator
-from lading.core.connections import ConnectionTable
+from lading.core.data import locator
+from lading.core.data.replication import Wish
 from lading.core.errors import LadingError, Unavailable
-from lading.core.placement import Wish
+from lading.core.protocols.connection_limits import ConnectionTable
 from lading.core.timestamps import format_time
-from lading.gateway import addresses
-from lading.gateway.app import make_app as make_gateway
 from lading.store.database import Database
 from lading.store.schema import prepare
 from lading.telemetry import configure
+from lading.webdav import addresses
+from lading.webdav.app import make_app as make_gateway
+from lading.wiring.collection_references import RecordedReferences
 from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, Secrets
-from lading.wiring.limited import LimitedServer, make_limits
+from lading.wiring.http_protocol import EventsProtocol, ReceivingProtocol
+from lading.wiring.limited_server import LimitedServer, make_limits
 from lading.wiring.options import Options, parse_options
 from lading.wiring.process import Start, come_before, end_with_parent, open_many_files
-from lading.wiring.reception import EventsProtocol, ReceivingProtocol
-from lading.wiring.references import RecordedReferences
 from lading.wiring.up import parse_listen
 from lading.wiring.upkeep import Storage, keep_up
 from lading.wiring.volumes import open_mounts
@@ -63,19 +64,21 @@ _PRIORITY = -20
 
 
 class VolumeBlocks:
-    """How the API reads and keeps blocks: in the volumes beside it."""
+    """Access of the API to blocks, in the volumes of the same process."""
 
     def __init__(self, mounts: Mounts, config: Config) -> None:
         self._mounts = mounts
         classes = tuple(name for name, one in config.StorageClasses.items() if one.get("Default"))
-        self._wish = Wish(copies=config.Collections.DefaultReplication, classes=classes or ("default",))
+        self._wish = Wish(
+            copies=config.Collections.DefaultReplication, classes=classes or ("default",)
+        )
 
     async def get(self, text: str, /) -> bytes:
         """The verified bytes of the block that a locator names. Raises NotFound or Corrupt."""
         return bytes(await self._mounts.get(locator.parse(text).hash))
 
     async def keep(self, data: bytes, /) -> str:
-        """Keep a small block; its locator. Raises Full, Unavailable."""
+        """Store a small block; return its locator. Raises Full, Unavailable."""
         name = hashlib.md5(data, usedforsecurity=False).hexdigest()
         places = await self._mounts.places(name, look=len(self._mounts.writable) > 1)
         await self._mounts.put(name, data, wish=self._wish, places=places)
@@ -83,7 +86,9 @@ class VolumeBlocks:
 
 
 def combine(api: App, blocks: App, files: App, sites: Sites) -> App:
-    """One application of all: blocks, files of collections, and the API, which also knows what there is not."""
+    """One application for blocks, files of collections and the API, which also answers unknown
+    paths.
+    """
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
@@ -96,11 +101,14 @@ def combine(api: App, blocks: App, files: App, sites: Sites) -> App:
     return app
 
 
-async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
-    """Serve until `stop` is set. Raises Unavailable when the address cannot be had.
+async def serve(
+    directory: DataDirectory, listen: str, *, stop: asyncio.Event, on_ready: Callable[[], None]
+) -> None:
+    """Serve until `stop` is set. Raises Unavailable when the address cannot be bound.
 
-    More servers may serve one directory when the configuration names a PostgreSQL database: each has an address and a
-    local socket of its own (`DataDirectory.another_socket`), and all hear of what any of them commits.
+    More servers may serve one directory when the configuration names a PostgreSQL database: each
+    has an address and a local socket of its own (`DataDirectory.another_socket`), and all get the
+    events of all.
     """
     secrets = directory.secrets()
     config = directory.config(secrets, address=listen)
@@ -113,7 +121,10 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
             await api.bootstrap(_first_tokens(secrets))
             blocks = make_block_app(mounts, config, clock=time.time, check_token=api.check_token)
             storage = Storage(
-                directory=directory, config=config, mounts=mounts, references=RecordedReferences(database, config)
+                directory=directory,
+                config=config,
+                mounts=mounts,
+                references=RecordedReferences(database, config),
             )
             lender = Lender(mounts, config, clock=time.time, check_token=api.check_token)
             tending = (
@@ -121,7 +132,8 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
                 functools.partial(keep_up, storage),
                 functools.partial(_lend, lender, directory.lender),
             )
-            # The gateway is a client as any other: it comes in by the local socket, with the tokens of its callers.
+            # The server of files is an ordinary client: it uses the local socket and the tokens of
+            # its callers.
             async with HttpTransport(unix_socket=directory.socket) as transport:
                 files = _make_gateway(transport, config, directory)
                 app = combine(api, blocks, files, sites)
@@ -131,7 +143,9 @@ async def serve(directory: DataDirectory, listen: str, *, stop: asyncio.Event, o
         await database.close()
 
 
-def _make_api(database: Database, mounts: Mounts, config: Config, directory: DataDirectory) -> Application:
+def _make_api(
+    database: Database, mounts: Mounts, config: Config, directory: DataDirectory
+) -> Application:
     return make_app(
         database,
         config,
@@ -187,12 +201,19 @@ async def _listen(
         "ws_max_size": 1 << 20,
         "timeout_keep_alive": limits.idle_seconds,
     }
-    # Gateways are reached at the address that a call came from: nobody else may say which that was.
-    forwarded: dict[str, Any] = {"proxy_headers": bool(proxies), "forwarded_allow_ips": list(proxies)}
+    # Container gateways are contacted at the source address of a call, so no header may override
+    # that address.
+    forwarded: dict[str, Any] = {
+        "proxy_headers": bool(proxies),
+        "forwarded_allow_ips": list(proxies),
+    }
     tls: dict[str, Any] = {"ssl_certfile": directory.certificate, "ssl_keyfile": str(directory.key)}
     public = LimitedServer(uvicorn.Config(app, **tls, **common, **forwarded), table)
     local = LimitedServer(uvicorn.Config(app, proxy_headers=False, **common), table)
-    with contextlib.ExitStack() as sockets, _unix_socket(directory.socket, socket.SOCK_STREAM) as unix:
+    with (
+        contextlib.ExitStack() as sockets,
+        _unix_socket(directory.socket, socket.SOCK_STREAM) as unix,
+    ):
         tcp = [sockets.enter_context(_tcp_socket(one)) for one in listen]
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(public.serve(tcp), name="https")
@@ -209,9 +230,9 @@ async def _listen(
 
 
 def _settle_memory() -> None:
-    """What was made at the start stays: the search for cycles of garbage leaves it out, and comes less often.
+    """Exclude the objects of the start from garbage collection, and collect less often.
 
-    A request makes thousands of objects and hardly a cycle; each search of them all made others wait.
+    A request makes thousands of objects and few cycles; a full collection delays other requests.
     """
     gc.collect()
     gc.freeze()
@@ -221,7 +242,9 @@ def _settle_memory() -> None:
 def _tcp_socket(listen: str) -> socket.socket:
     host, port = parse_listen(listen)
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM
+        )[0]
         with contextlib.ExitStack() as undo:
             made = undo.enter_context(socket.socket(family, kind, protocol))
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -230,7 +253,9 @@ def _tcp_socket(listen: str) -> socket.socket:
             undo.pop_all()
             return made
     except OSError as error:
-        raise Unavailable(f"cannot listen on {listen}: {error.strerror}; choose another --listen HOST:PORT") from error
+        raise Unavailable(
+            f"cannot listen on {listen}: {error.strerror}; choose another --listen HOST:PORT"
+        ) from error
 
 
 def _unix_socket(path: Path, kind: socket.SocketKind) -> socket.socket:
@@ -244,7 +269,9 @@ def _unix_socket(path: Path, kind: socket.SocketKind) -> socket.socket:
             undo.pop_all()
             return made
     except OSError as error:
-        raise Unavailable(f"cannot listen on {path}: {error}; choose a --data with a shorter path") from error
+        raise Unavailable(
+            f"cannot listen on {path}: {error}; choose a --data with a shorter path"
+        ) from error
 
 
 async def _lend(lender: Lender, path: Path) -> None:
@@ -255,9 +282,9 @@ async def _lend(lender: Lender, path: Path) -> None:
 def main(options: Options) -> int:
     """Run the server process; its exit code. A failure is one line on standard error."""
     end_with_parent(options.parent)
-    # The containers of this machine may use every processor, and a call takes little of one.
+    # Containers of this machine may use all processors; a call needs little CPU time.
     come_before(_PRIORITY)
-    # Each session, WebSocket and tunnel to a container is one.
+    # Each session, WebSocket and tunnel needs a file descriptor.
     open_many_files()
     configure()
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -1,7 +1,9 @@
-"""The server of `lading cloud test`: an installation for the time of a trial, whose dispatcher has one VM.
+"""The server of `lading cloud test`: an installation for the time of a trial, whose dispatcher has
+one VM.
 
-The server and its records live in a directory of the trial. The dispatcher is the real one, with the cloud fleet, and
-with a driver that lists this VM alone: so a request of the trial takes the way that every request takes.
+The server and its records live in a directory of the trial. The dispatcher is the real one, with
+the cloud fleet, and with a driver that lists this VM alone: so the request of the trial is handled
+like every request.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ from lading.client.events import events
 from lading.client.transport import HttpTransport
 from lading.config import Config
 from lading.core.errors import LadingError, Unavailable
-from lading.core.instances import InstanceType
-from lading.dispatch.cloud.driver import Driver, Instance, QuotaReached, Spec
-from lading.dispatch.cloud.fleet import CloudFleet
-from lading.dispatch.cloud.machine import Machine
-from lading.dispatch.cloud.reach import SshReach
-from lading.dispatch.cloud.runner import Workshop
-from lading.dispatch.cloud.settings import CloudSettings
-from lading.dispatch.cloud.shell import public_text
-from lading.dispatch.feed import KIND
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
+from lading.dispatch.fleets.cloud.drivers.driver import Driver, Instance, QuotaReached, Spec
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.runner import Workshop
+from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.ssh_connection import public_text
+from lading.dispatch.fleets.cloud.vm_bootstrap import SshReach
+from lading.dispatch.queue_sync import KIND
 from lading.dispatch.run import run as dispatch
 from lading.dispatch.settings import API_TIMEOUT
 from lading.wiring.certificate import ensure_certificate
@@ -46,7 +48,9 @@ PORT: Final = 8000
 PAGE: Final = "the page of the trial"
 _IMAGE: Final = "lading-cloud-test:1"
 _CONFIG: Final = "Containers: {Dispatcher: none}\n"
-_SCRIPT: Final = f"echo {PAGE} >/out/page; exec python3 -m http.server {PORT} --bind 127.0.0.1 --directory /out"
+_SCRIPT: Final = (
+    f"echo {PAGE} >/out/page; exec python3 -m http.server {PORT} --bind 127.0.0.1 --directory /out"
+)
 _TOO_LARGE: Final = "too large"
 _PAUSE: Final = 0.2
 _COMMAND_TIMEOUT: Final = 120.0
@@ -55,7 +59,7 @@ _PARTING: Final = 10.0
 
 
 class OneInstance:
-    """Implements `Driver`: one instance of another driver, which nobody makes or removes here."""
+    """Implements `Driver`: one instance of another driver, without creation and removal."""
 
     def __init__(self, driver: Driver, id: str) -> None:
         self._driver = driver
@@ -64,7 +68,9 @@ class OneInstance:
 
     async def create(self, spec: Spec) -> Instance:
         """Raise QuotaReached."""
-        raise QuotaReached(f"the trial has one instance at a time, and none of {spec.kind.name} beside it")
+        raise QuotaReached(
+            f"the trial has one instance at a time, and none of {spec.kind.name} beside it"
+        )
 
     async def list(self) -> list[Instance]:
         """The instance, while the cloud lists it."""
@@ -83,7 +89,9 @@ class OneInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trialled:
-    """What a server of a trial is made from. `listen` "" is the address of this machine that faces the VM."""
+    """Inputs of the server of a trial. `listen` "" is the address of this machine on the route to
+    the VM.
+    """
 
     config: Config
     settings: CloudSettings
@@ -145,12 +153,16 @@ class RunningServer:
         return "a session was opened through the server, and a command ran in the container"
 
     async def port(self) -> str:
-        """Fetch the page through the server; the program in the container may be about to listen."""
+        """Fetch the page through the server, repeatedly until the program in the container
+        listens.
+        """
         loop = asyncio.get_running_loop()
         until = loop.time() + _PORT_TIMEOUT
         while True:
             try:
-                answer = await self._client.raw("GET", f"/services/{self._uuid}-{PORT}/page", timeout=_PORT_TIMEOUT)
+                answer = await self._client.raw(
+                    "GET", f"/services/{self._uuid}-{PORT}/page", timeout=_PORT_TIMEOUT
+                )
                 break
             except LadingError:
                 if loop.time() >= until:
@@ -162,7 +174,7 @@ class RunningServer:
         return f"port {PORT} of the container answered through the server"
 
     async def end(self) -> None:
-        """Cancel the request; its container has a moment to end."""
+        """Cancel the request and wait a short time for the end of its container."""
         if not self._uuid:
             return
         with contextlib.suppress(LadingError, TimeoutError):
@@ -176,7 +188,9 @@ class RunningServer:
     async def _until_running(self) -> str:
         while True:
             if self._dispatcher.done():
-                raise Unavailable(f"the dispatcher of the test ended: {self._dispatcher.exception()!r}")
+                raise Unavailable(
+                    f"the dispatcher of the test ended: {self._dispatcher.exception()!r}"
+                )
             request = await self._client.get("container_requests", self._uuid)
             uuid = request["container_uuid"]
             container: Record = {"state": "Queued"}
@@ -185,7 +199,9 @@ class RunningServer:
             if container["state"] == "Running":
                 return str(uuid)
             if request["state"] == "Final" or container["state"] in ("Complete", "Cancelled"):
-                said = (container.get("runtime_status") or {}).get("error") or "nothing is said about why"
+                said = (container.get("runtime_status") or {}).get(
+                    "error"
+                ) or "nothing is said about why"
                 raise Unavailable(f"its container ended as {container['state']}: {said}")
             if container["state"] == "Queued":
                 for wait in (await self._why()).get("waits", ()):
@@ -194,11 +210,13 @@ class RunningServer:
             await asyncio.sleep(_PAUSE)
 
     async def _why(self) -> Record:
-        found: Record = await self._client.action("container_requests", self._uuid, "why", method="GET")
+        found: Record = await self._client.action(
+            "container_requests", self._uuid, "why", method="GET"
+        )
         return found
 
     async def _lading(self, *arguments: str) -> str:
-        """Run a command of `lading` as a user of the server does; what it prints. Raises Unavailable."""
+        """Run a `lading` command as a user of the server; return its output. Raises Unavailable."""
         variables = {
             "ARVADOS_API_HOST": self._address,
             "ARVADOS_API_TOKEN": self._client.token,
@@ -206,27 +224,33 @@ class RunningServer:
         }
         pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "lading", *arguments, env={**os.environ, **variables}, stdin=null, stdout=pipe,
-            stderr=pipe,
+            sys.executable, "-m", "lading", *arguments, env={**os.environ, **variables},
+            stdin=null, stdout=pipe, stderr=pipe,
         )  # fmt: skip
         try:
             async with asyncio.timeout(_COMMAND_TIMEOUT):
                 out, err = await process.communicate()
         except TimeoutError as error:
-            raise Unavailable(f"lading {arguments[0]}: no end after {_COMMAND_TIMEOUT:g} s") from error
+            raise Unavailable(
+                f"lading {arguments[0]}: no end after {_COMMAND_TIMEOUT:g} s"
+            ) from error
         finally:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            lines = err.decode(errors="replace").strip().splitlines() or [f"exit code {process.returncode}"]
+            lines = err.decode(errors="replace").strip().splitlines() or [
+                f"exit code {process.returncode}"
+            ]
             raise Unavailable(lines[-1].removeprefix("lading: "))
         return out.decode(errors="replace").strip()
 
 
 @asynccontextmanager
 async def serving(given: Trialled, machine: Machine) -> AsyncGenerator[RunningServer]:
-    """A server for one VM, and its dispatcher. Raises LadingError when one of them does not start."""
+    """A server for one VM, and its dispatcher. Raises LadingError when one of them does not
+    start.
+    """
     assert machine.instance is not None
     assert machine.kind is not None
     address = choose_port(given.listen or f"{facing(machine.instance.address)}:0")
@@ -261,7 +285,9 @@ async def serving(given: Trialled, machine: Machine) -> AsyncGenerator[RunningSe
 
 
 def facing(address: str) -> str:
-    """The address of this machine on the way to another one, in brackets for IPv6. Raises Unavailable."""
+    """The address of this machine on the route to another one, in brackets for IPv6. Raises
+    Unavailable.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -276,10 +302,12 @@ def facing(address: str) -> str:
 async def _dispatching(
     given: Trialled, machine: Machine, directory: DataDirectory, secrets: Secrets, address: str
 ) -> AsyncGenerator[asyncio.Task[None]]:
-    """The task of a dispatcher of this VM, until the end."""
+    """Run a dispatcher for this VM inside the context; yields its task."""
     assert machine.kind is not None
     fields = template(given.config, address=address, insecure=True)
-    told = replace(given.settings, types=(machine.kind,), template={**fields, "api_url": f"https://{address}"})
+    told = replace(
+        given.settings, types=(machine.kind,), template={**fields, "api_url": f"https://{address}"}
+    )
     reach = SshReach(
         key=given.key,
         directory=told.directory,
@@ -334,5 +362,7 @@ def _request(kind: InstanceType) -> dict[str, object]:
         "container_count_max": 1,
         "use_existing": False,
         "service": True,
-        "published_ports": {str(PORT): {"access": "private", "label": "page", "initial_path": "page"}},
+        "published_ports": {
+            str(PORT): {"access": "private", "label": "page", "initial_path": "page"}
+        },
     }

@@ -1,8 +1,8 @@
 """`lading up`: the whole system on this machine, by one command.
 
-One parent owns its children, a server (API and blocks) for each address and the dispatcher, and starts a child again
-when it dies by itself. Containers belong to their supervisors, not to any of these: whatever is killed here, they go
-on, and the next start picks them up.
+One parent owns its children, a server (API and blocks) for each address and the dispatcher, and
+starts a child again when it dies by itself. Containers belong to their supervisors: when these
+processes are killed, containers continue, and the next start adopts them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from lading.core.diskroom import Amount
+from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid, Unavailable
 from lading.telemetry import event
 from lading.wiring.certificate import ensure_certificate
+from lading.wiring.database_reserve import keep_room
 from lading.wiring.directory import DataDirectory, Secrets
 from lading.wiring.process import READY, ended, private_files, say
-from lading.wiring.records_room import keep_room
 
 DEFAULT_LISTEN = "127.0.0.1:9440"
 _START_TIMEOUT = 60.0
@@ -37,26 +37,31 @@ _LOG_LIMIT = 16 << 20
 _STEADY = 30.0
 _LONGEST = 4096
 _OF_CONTAINERS = 0o022
-"""umask for what containers find in their trees: programs in them that are not root must be able to read it."""
+"""umask for files in the trees of containers: programs in a container that are not root must be
+able to read them.
+"""
 _logger = logging.getLogger("lading.up")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """What is worth saying when everything serves."""
+    """Facts to print once everything serves."""
 
     address: str
     data: Path
     seconds: float
 
 
-def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callable[[Ready], None]) -> int:
-    """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further servers.
+def main(
+    data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callable[[Ready], None]
+) -> int:
+    """Serve until TERM or INT; the exit code of the command. `also` are the addresses of further
+    servers.
 
-    What is written is readable by its owner only.
+    Written files are readable by their owner only.
 
-    Raises Invalid for an address or directory that cannot be used, Conflict when the directory is served already,
-    Unavailable when a part does not start.
+    Raises Invalid for an address or directory that cannot be used, Conflict when the directory is
+    served already, Unavailable when a process does not start.
     """
     listen, *further = [choose_port(address) for address in (listen, *also)]
     directory = DataDirectory(data.absolute())
@@ -65,7 +70,9 @@ def main(data: Path, listen: str, *, also: Sequence[str] = (), on_ready: Callabl
         return _main(directory, (listen, *further), on_ready)
 
 
-def _main(directory: DataDirectory, addresses: Sequence[str], on_ready: Callable[[Ready], None]) -> int:
+def _main(
+    directory: DataDirectory, addresses: Sequence[str], on_ready: Callable[[Ready], None]
+) -> int:
     listen, lock = addresses[0], directory.claim()
     try:
         host = listen.rpartition(":")[0].strip("[]")
@@ -74,13 +81,17 @@ def _main(directory: DataDirectory, addresses: Sequence[str], on_ready: Callable
         kept = Amount(containers.DiskReserve, containers.DiskReserveFiles)
         ensure_certificate(directory.certificate, directory.key, host=host, now=datetime.now(UTC))
         with_dispatcher = containers.Dispatcher != "none"
-        return asyncio.run(_serve(directory, addresses, secrets, on_ready, with_dispatcher=with_dispatcher, kept=kept))
+        return asyncio.run(
+            _serve(
+                directory, addresses, secrets, on_ready, with_dispatcher=with_dispatcher, kept=kept
+            )
+        )
     finally:
         os.close(lock)
 
 
 def parse_listen(listen: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`; port 0 stands for any free one. Raises Invalid."""
+    """Host and port of `HOST:PORT`; port 0 means any free port. Raises Invalid."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise Invalid(f"--listen {listen}: not HOST:PORT; write for example {DEFAULT_LISTEN}")
@@ -88,7 +99,7 @@ def parse_listen(listen: str) -> tuple[str, int]:
 
 
 def choose_port(listen: str) -> str:
-    """The address with a port that is free now in place of 0. Raises Invalid."""
+    """The address with a free port in place of 0. Raises Invalid."""
     host, port = parse_listen(listen)
     if port:
         return listen
@@ -115,16 +126,22 @@ async def _serve(
     started, stop = loop.time(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    services = [make_server(directory, number, address) for number, address in enumerate(addresses, 1)]
+    services = [
+        make_server(directory, number, address) for number, address in enumerate(addresses, 1)
+    ]
     if with_dispatcher:
-        services.append(_service(directory, "dispatcher", "dispatcher", addresses[0], umask=_OF_CONTAINERS))
+        services.append(
+            _service(directory, "dispatcher", "dispatcher", addresses[0], umask=_OF_CONTAINERS)
+        )
     try:
         if not await start_all(services, stop):
             return 0
         directory.write_env(secrets, address=addresses[0])
         on_ready(Ready(address=addresses[0], data=directory.root, seconds=loop.time() - started))
         keepers = [asyncio.create_task(service.keep(), name=service.name) for service in services]
-        keepers.append(asyncio.create_task(keep_room(directory.database, kept), name="room for records"))
+        keepers.append(
+            asyncio.create_task(keep_room(directory.database, kept), name="room for records")
+        )
         await stop.wait()
         for keeper in keepers:
             keeper.cancel()
@@ -138,7 +155,9 @@ async def _serve(
 
 
 async def start_all(services: Sequence[Service], stop: asyncio.Event) -> bool:
-    """Start all; False when told to stop before they served. Raises Unavailable for one that cannot start."""
+    """Start all; return False when stopped before they served. Raises Unavailable for a failed
+    start.
+    """
 
     async def start() -> None:
         async with asyncio.TaskGroup() as starting:
@@ -163,24 +182,41 @@ def make_server(directory: DataDirectory, number: int, address: str) -> Service:
     if number == 1:
         return _service(directory, "server", "server", address)
     return _service(
-        directory, f"server-{number}", "server", address, "--socket", str(directory.root / f"api-{number}.sock")
+        directory,
+        f"server-{number}",
+        "server",
+        address,
+        "--socket",
+        str(directory.root / f"api-{number}.sock"),
     )
 
 
-def _service(directory: DataDirectory, name: str, module: str, address: str, *more: str, umask: int = -1) -> Service:
-    command = [sys.executable, "-m", f"lading.wiring.{module}", "--data", str(directory.root), "--listen", address]
-    return Service(name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log", umask=umask)
+def _service(
+    directory: DataDirectory, name: str, module: str, address: str, *more: str, umask: int = -1
+) -> Service:
+    command = [
+        sys.executable,
+        "-m",
+        f"lading.wiring.{module}",
+        "--data",
+        str(directory.root),
+        "--listen",
+        address,
+    ]
+    return Service(
+        name, [*command, "--parent", str(os.getpid()), *more], directory.root / "log", umask=umask
+    )
 
 
 class Killed(Unavailable):
-    """A child was ended by a signal before it said that it serves."""
+    """A child was killed by a signal before it was ready."""
 
 
 class Service:
-    """One child process: started, watched, started again, stopped."""
+    """A child process: starts, watches, restarts and stops it."""
 
     def __init__(self, name: str, command: list[str], logs: Path, *, umask: int = -1) -> None:
-        """`umask` is that of the process; -1: that of this one."""
+        """`umask` of the child; -1 inherits."""
         self.name = name
         self._umask = umask
         self._command = command
@@ -188,7 +224,7 @@ class Service:
         self._process: subprocess.Popen[bytes] | None = None
 
     async def start(self) -> None:
-        """Start it and wait until it says that it serves. Raises Unavailable with its last words."""
+        """Start the child and wait until it is ready. Raises Unavailable with its last message."""
         read, write = os.pipe()
         try:
             began = self._spawn(write)
@@ -207,12 +243,17 @@ class Service:
             code = await self._code()
             await self.stop()
             if not ready and code < 0:
-                raise Killed(f"the {self.name} was killed by signal {-code} while it started (log: {self._log})")
+                raise Killed(
+                    f"the {self.name} was killed by signal {-code} while it started "
+                    f"(log: {self._log})"
+                )
             said = ready.decode(errors="replace").strip() or self._last_words(began) or "no message"
             raise Unavailable(f"the {self.name} did not start: {said} (log: {self._log})")
 
     async def start_though_killed(self) -> None:
-        """As `start`, again and again while somebody kills it. Raises Unavailable for what it says itself."""
+        """Like `start`, repeated while signals kill the child. Raises Unavailable with a message of
+        the child.
+        """
         pause = 0.0
         while True:
             try:
@@ -223,7 +264,9 @@ class Service:
             pause = _longer(pause)
 
     async def _code(self) -> int:
-        """The exit code of a child that has closed its pipe, 0 while it lives; below 0 for a signal."""
+        """The exit code of a child that has closed its pipe; 0 while it lives, negative for a
+        signal.
+        """
         if self._process is None:
             return 0
         with suppress(TimeoutError):
@@ -231,7 +274,7 @@ class Service:
         return self._process.poll() or 0
 
     async def keep(self) -> None:
-        """Start it again whenever it ends, at once at first, then with a growing pause."""
+        """Restart the child whenever it ends, first at once, then with growing pauses."""
         loop, pause = asyncio.get_running_loop(), 0.0
         while True:
             began = loop.time()
@@ -248,7 +291,7 @@ class Service:
                 event(_logger, "service not started", service=self.name, error=error)
 
     async def stop(self) -> None:
-        """End it: TERM, and KILL when it does not listen."""
+        """Stop the child: TERM, then KILL after a time limit."""
         process, self._process = self._process, None
         if process is None or process.returncode is not None:
             return
@@ -260,7 +303,7 @@ class Service:
         process.wait()
 
     def _spawn(self, ready: int) -> int:
-        """Start the process; where its part of the log begins."""
+        """Start the process; return the offset of its part of the log."""
         with self._open_log() as log:
             began = log.tell()
             null = subprocess.DEVNULL
@@ -284,7 +327,7 @@ class Service:
 
 
 def _longer(pause: float) -> float:
-    """The pause after one of so many seconds."""
+    """The next pause after a pause in seconds."""
     return min(2.0, pause * 2 + 0.05)
 
 

@@ -1,7 +1,7 @@
-"""The upkeep of the block store that goes on beside a server: garbage collection and scrubbing, each at its period.
+"""Periodic maintenance of the block store beside a server: garbage collection and scrubbing.
 
-What they came to is kept in `storage.json` of the data directory: when each was last done, what it found, and how far
-a scrub has come, so that a restart goes on where it was. One process at a time does either (`storage.lock`).
+`storage.json` in the data directory stores the time and result of the last runs and the position of
+a scrub, so that a restart continues there. One process at a time does either (`storage.lock`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Final
 import msgspec
 
 from lading.blobs.collector import Collector, Look, Outcome
-from lading.blobs.mounts import Mounts
 from lading.blobs.references import References
 from lading.blobs.scrubber import Damage, Findings, Scrubber
+from lading.blobs.volume_set import Mounts
 from lading.config import Config
 from lading.core.errors import Conflict, Invalid, LadingError
 from lading.telemetry import event
+from lading.wiring.collection_references import RecordedReferences
 from lading.wiring.database import open_database
 from lading.wiring.directory import DataDirectory, write_private
-from lading.wiring.references import RecordedReferences
 from lading.wiring.volumes import open_mounts
 
 _SETTLE: Final = 300.0
@@ -40,7 +40,7 @@ _logger = logging.getLogger("lading.upkeep")
 
 @dataclass(slots=True, kw_only=True)
 class Balance:
-    """What the last garbage collection came to (times in Unix seconds)."""
+    """Result of the last garbage collection (times in Unix seconds)."""
 
     at: float = 0.0
     blocks: int = 0
@@ -55,7 +55,7 @@ class Balance:
 
 @dataclass(slots=True, kw_only=True)
 class Scrub:
-    """How far the present scrub has come, and what the last ones found."""
+    """Position of the present scrub, and findings of the last ones."""
 
     began: float = 0.0
     ended: float = 0.0
@@ -68,7 +68,7 @@ class Scrub:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """What is kept from one time to the next."""
+    """Contents of `storage.json`."""
 
     balance: Balance
     scrub: Scrub
@@ -76,7 +76,7 @@ class State:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """The volumes, and who asks the records about them."""
+    """The volumes and the queries on collections."""
 
     directory: DataDirectory
     config: Config
@@ -104,16 +104,23 @@ class Storage:
 
 @asynccontextmanager
 async def open_storage(directory: DataDirectory) -> AsyncGenerator[Storage]:
-    """The storage of a data directory, also while it is served. Raises Invalid when there is none."""
+    """The storage of a data directory, also while it is served. Raises Invalid when there is
+    none.
+    """
     if not (directory.root / "secrets.json").exists():
         raise Invalid(f"{directory.root}: no data here; name the directory with --data")
-    config = directory.config(directory.secrets(), address=directory.served_address() or "localhost:1")
+    config = directory.config(
+        directory.secrets(), address=directory.served_address() or "localhost:1"
+    )
     database = await open_database(config, directory)
     try:
         mounts = await open_mounts(config, directory)
         try:
             yield Storage(
-                directory=directory, config=config, mounts=mounts, references=RecordedReferences(database, config)
+                directory=directory,
+                config=config,
+                mounts=mounts,
+                references=RecordedReferences(database, config),
             )
         finally:
             await mounts.aclose()
@@ -124,18 +131,22 @@ async def open_storage(directory: DataDirectory) -> AsyncGenerator[Storage]:
 @contextmanager
 def alone(directory: DataDirectory, what: str) -> Iterator[None]:
     """Hold the lock of `what` in this directory. Raises Conflict when another process does."""
-    descriptor = os.open(directory.root / f"{what}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(
+        directory.root / f"{what}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600
+    )
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise Conflict(f"{directory.root}: another {what} is at work; try again when it is done") from error
+        raise Conflict(
+            f"{directory.root}: another {what} is at work; try again when it is done"
+        ) from error
     finally:
         os.close(descriptor)
 
 
 def read_state(directory: DataDirectory) -> State:
-    """What was kept; that nothing was ever done when it cannot be read."""
+    """The stored state; an empty one when the file cannot be read."""
     try:
         return msgspec.json.decode(_path(directory).read_bytes(), type=State)
     except (OSError, msgspec.DecodeError):
@@ -143,7 +154,7 @@ def read_state(directory: DataDirectory) -> State:
 
 
 def write_balance(directory: DataDirectory, look: Look, outcome: Outcome) -> None:
-    """Keep what a garbage collection came to."""
+    """Store the result of a garbage collection."""
     with _changing(directory):
         _keep_balance(directory, look, outcome)
 
@@ -165,9 +176,14 @@ def _keep_balance(directory: DataDirectory, look: Look, outcome: Outcome) -> Non
 
 
 def write_scrub(
-    directory: DataDirectory, findings: Findings, *, began: float, ended: float, before: Scrub | None = None
+    directory: DataDirectory,
+    findings: Findings,
+    *,
+    began: float,
+    ended: float,
+    before: Scrub | None = None,
 ) -> None:
-    """Keep how far a scrub has come; `before` is what was kept when it was taken up again."""
+    """Store the position of a scrub; `before` is the state at its continuation."""
     with _changing(directory):
         state, before = read_state(directory), before or Scrub()
         state.scrub = Scrub(
@@ -182,7 +198,9 @@ def write_scrub(
         _write(directory, state)
 
 
-async def keep_up(storage: Storage, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+async def keep_up(
+    storage: Storage, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> None:
     """Collect garbage and scrub at their periods, until cancelled."""
     async with asyncio.TaskGroup() as tasks:
         if storage.config.Collections.BalancePeriod > 0:
@@ -192,7 +210,7 @@ async def keep_up(storage: Storage, *, sleep: Callable[[float], Awaitable[None]]
 
 
 async def balance(storage: Storage) -> Outcome:
-    """One garbage collection. Raises Conflict, Unavailable, Invalid."""
+    """Run one garbage collection. Raises Conflict, Unavailable, Invalid."""
     with alone(storage.directory, "gc"):
         collector = storage.collector()
         look = await collector.look(progress=lambda *_: None)
@@ -202,7 +220,7 @@ async def balance(storage: Storage) -> Outcome:
 
 
 async def scrub(storage: Storage) -> Findings:
-    """One scrub, or the rest of one that was interrupted. Raises Conflict, Unavailable."""
+    """Run one scrub, or the rest of an interrupted one. Raises Conflict, Unavailable."""
     with alone(storage.directory, "scrub"):
         before = (await asyncio.to_thread(read_state, storage.directory)).scrub
         is_new = not before.position
@@ -211,7 +229,9 @@ async def scrub(storage: Storage) -> Findings:
         saved = time.monotonic()
 
         async def save(findings: Findings, ended: float) -> None:
-            await asyncio.to_thread(write_scrub, storage.directory, findings, began=began, ended=ended, before=before)
+            await asyncio.to_thread(
+                write_scrub, storage.directory, findings, began=began, ended=ended, before=before
+            )
 
         async def save_now_and_then(findings: Findings) -> None:
             nonlocal saved
@@ -251,7 +271,7 @@ async def _scrub_for_ever(storage: Storage, sleep: Callable[[float], Awaitable[N
 
 @contextmanager
 def _changing(directory: DataDirectory) -> Iterator[None]:
-    """One at a time reads the file, changes it and writes it: collection and scrub may end at the same moment."""
+    """Serialize changes of the file: collection and scrub may end at the same time."""
     with (directory.root / "storage.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -1,10 +1,11 @@
-"""From the configuration to the volumes of a server.
+"""Opening of the configured volumes of a server.
 
-Without `Volumes` there is one, the directory `blocks` of the data directory. It stands for as many copies as a client
-wishes for and for every storage class: one machine cannot make more of either, and Arvados' clients ask for two copies
-by default and fail without. With `Volumes` each one counts for what its configuration says. One that only other servers
-reach (`AccessViaHosts`) is reached through the first of them; who vouches for their certificates stands in
-`authorities.pem` of the data directory, if it is not an authority that the machine knows.
+Without `Volumes` there is one volume, the directory `blocks` of the data directory. It reports as
+many copies as a client requests, in every storage class: one machine cannot provide more, and
+Arvados' clients request two copies by default and fail with fewer. With `Volumes` each one counts
+as configured. A volume of other servers (`AccessViaHosts`) is used through the first of them;
+`authorities.pem` in the data directory holds authorities for their certificates beyond those of the
+machine.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from collections.abc import Callable
 from typing import Final
 
 from lading.blobs.directory import DirectoryVolume
-from lading.blobs.mounts import Mount, Mounts
 from lading.blobs.volume import Volume, open_volume
-from lading.client.diskspace import read_disk
+from lading.blobs.volume_set import Mount, Mounts
+from lading.client.disk_space import read_disk
 from lading.config import Config, VolumeSettings
-from lading.core import diskroom
-from lading.core.diskroom import Amount
+from lading.core.containers import disk_space
+from lading.core.containers.disk_space import Amount
 from lading.core.errors import Invalid
 from lading.wiring.directory import DataDirectory
 
@@ -30,15 +31,22 @@ _UUID: Final = re.compile(r"[a-z0-9]{5}-nyw5e-[a-z0-9]{15}")
 _ALONE: Final = "nyw5e-000000000000000"
 
 
-async def open_mounts(config: Config, directory: DataDirectory, *, clock: Callable[[], float] = time.time) -> Mounts:
-    """The volumes that this server reaches. Raises Invalid naming the key that is wrong."""
+async def open_mounts(
+    config: Config, directory: DataDirectory, *, clock: Callable[[], float] = time.time
+) -> Mounts:
+    """Open the volumes that this server reaches. Raises Invalid with the wrong key."""
     if not config.Volumes:
         kept = await asyncio.to_thread(_reserve, config, directory)
         own = await asyncio.to_thread(
-            functools.partial(DirectoryVolume, directory.blocks, reserve=kept.size, reserve_files=kept.files)
+            functools.partial(
+                DirectoryVolume, directory.blocks, reserve=kept.size, reserve_files=kept.files
+            )
         )
         alone = Mount(
-            uuid=f"{config.ClusterID}-{_ALONE}", volume=own, copies=None, classes=frozenset(config.StorageClasses)
+            uuid=f"{config.ClusterID}-{_ALONE}",
+            volume=own,
+            copies=None,
+            classes=frozenset(config.StorageClasses),
         )
         return Mounts([alone], clock=clock)
     found = [_mount(config, directory, uuid, one) for uuid, one in sorted(config.Volumes.items())]
@@ -46,18 +54,25 @@ async def open_mounts(config: Config, directory: DataDirectory, *, clock: Callab
 
 
 def _reserve(config: Config, directory: DataDirectory) -> Amount:
-    """What blocks leave of the disk of the data directory: half of what containers leave to records and blocks."""
+    """Bytes that blocks leave free on the disk of the data directory: half of the reserve kept from
+    containers.
+    """
     wanted = Amount(config.Containers.DiskReserve, config.Containers.DiskReserveFiles)
-    kept = diskroom.reserve(read_disk(directory.root).total, wanted)
+    kept = disk_space.reserve(read_disk(directory.root).total, wanted)
     return Amount(kept.size // 2, kept.files // 2)
 
 
 def _mount(config: Config, directory: DataDirectory, uuid: str, settings: VolumeSettings) -> Mount:
     if not _UUID.fullmatch(uuid):
-        raise Invalid(f"configuration: Volumes.{uuid}: write <cluster>-nyw5e-<15 letters or digits>")
+        raise Invalid(
+            f"configuration: Volumes.{uuid}: write <cluster>-nyw5e-<15 letters or digits>"
+        )
     unknown = sorted(settings.StorageClasses.keys() - config.StorageClasses.keys())
     if unknown:
-        raise Invalid(f"configuration: Volumes.{uuid}.StorageClasses: {unknown[0]} is not among StorageClasses")
+        raise Invalid(
+            f"configuration: Volumes.{uuid}.StorageClasses: "
+            f"{unknown[0]} is not among StorageClasses"
+        )
     if settings.Replication < 1:
         raise Invalid(f"configuration: Volumes.{uuid}.Replication: must be at least 1")
     classes = frozenset(name for name, serves in settings.StorageClasses.items() if serves)
@@ -71,19 +86,22 @@ def _mount(config: Config, directory: DataDirectory, uuid: str, settings: Volume
         else _remote(config, directory, uuid, next(iter(hosts))),
         driver=settings.Driver if is_here else "remote",
         copies=settings.Replication,
-        classes=classes or frozenset(name for name, one in config.StorageClasses.items() if one.get("Default")),
+        classes=classes
+        or frozenset(name for name, one in config.StorageClasses.items() if one.get("Default")),
         is_read_only=settings.ReadOnly or hosts.get(here, {}).get("ReadOnly", False),
     )
 
 
 def _remote(config: Config, directory: DataDirectory, uuid: str, address: str) -> Volume:
-    # Few servers need it, and the HTTP client is slow to import.
+    # Few servers need this, and the HTTP client is slow to import.
     from lading.blobs.remote import RemoteVolume
     from lading.client.transport import HttpTransport
 
     if not address.startswith(("https://", "http://127.0.0.1:", "http://localhost:")):
-        raise Invalid(f"configuration: Volumes.{uuid}.AccessViaHosts: {address}: write https://HOST:PORT")
-    # The root token goes there: never to a server whose certificate nobody vouches for.
+        raise Invalid(
+            f"configuration: Volumes.{uuid}.AccessViaHosts: {address}: write https://HOST:PORT"
+        )
+    # The root token is sent there, so the certificate must be verified.
     authorities = directory.root / "authorities.pem"
     transport = HttpTransport(address, verify=authorities if authorities.exists() else True)
     return RemoteVolume(uuid, transport, config.SystemRootToken)

@@ -6,11 +6,11 @@ import json
 
 from bench.api.sample import PROJECTS, Site, name, pdh, readable
 from bench.api.templates import bulks, container_uuid, request_uuid, usable
-from lading.core import recipe
-from lading.core.container import Container, State
-from lading.core.records import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
-from lading.core.request import ContainerRequest
-from lading.core.schema import Record, RecordType
+from lading.core.containers import recipe
+from lading.core.containers.container import Container, State
+from lading.core.containers.request import ContainerRequest
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LOGS, REQUESTS
+from lading.core.records.schema import Record, RecordType
 from lading.testing.sealing import make_seal
 
 SITE = Site("zzzzz")
@@ -20,14 +20,19 @@ async def tables(count: int) -> dict[str, list[Record]]:
     made = await bulks(SITE, make_seal(), count)
     found = {}
     for bulk in made:
-        found[bulk.kind.plural] = [decoded(bulk.kind, dict(zip(bulk.columns, row, strict=True))) for row in bulk.rows]
+        found[bulk.kind.plural] = [
+            decoded(bulk.kind, dict(zip(bulk.columns, row, strict=True))) for row in bulk.rows
+        ]
         assert len(found[bulk.kind.plural]) == bulk.count
     return found
 
 
 def decoded(kind: RecordType, row: Record) -> Record:
     nested = kind.by_name
-    return {key: json.loads(value) if nested[key].nested and value else value for key, value in row.items()}
+    return {
+        key: json.loads(value) if nested[key].nested and value else value
+        for key, value in row.items()
+    }
 
 
 async def test_containers_are_found_by_their_keys_and_their_results_are_there() -> None:
@@ -39,7 +44,12 @@ async def test_containers_are_found_by_their_keys_and_their_results_are_there() 
         assert (container.exit_code == 0) is usable(number)
         assert recipe.key(recipe.of_container(container)) == container.reuse_key
         assert recipe.broad_key(recipe.of_container(container)) == container.broad_key
-        assert {container.log, container.output, container.container_image, pdh("reads", number % 100)} <= hashes
+        assert {
+            container.log,
+            container.output,
+            container.container_image,
+            pdh("reads", number % 100),
+        } <= hashes
 
 
 async def test_requests_have_a_container_an_owner_and_a_name_each() -> None:
@@ -47,10 +57,15 @@ async def test_requests_have_a_container_an_owner_and_a_name_each() -> None:
     uuids = {row["uuid"] for row in made[CONTAINERS.plural]}
     for number, row in enumerate(made[REQUESTS.plural]):
         found = ContainerRequest.from_record(row)
-        assert (found.uuid, found.container_uuid) == (request_uuid(SITE, number), container_uuid(SITE, number))
+        assert (found.uuid, found.container_uuid) == (
+            request_uuid(SITE, number),
+            container_uuid(SITE, number),
+        )
         assert found.container_uuid in uuids
         assert found.name == f"align {name(number)}"
         assert row["owner_uuid"] == SITE.project(number % PROJECTS)
     assert made[LOGS.plural][-1]["object_uuid"] == request_uuid(SITE, 109)
-    assert len({(row["owner_uuid"], row["name"]) for row in made[COLLECTIONS.plural]}) == len(made[COLLECTIONS.plural])
+    assert len({(row["owner_uuid"], row["name"]) for row in made[COLLECTIONS.plural]}) == len(
+        made[COLLECTIONS.plural]
+    )
     assert sum(map(readable, range(PROJECTS))) == 120

@@ -25,7 +25,9 @@ def manifest_of(*stored: bytes, config: bytes, **changes: Any) -> bytes:
         "schemaVersion": 2,
         "mediaType": MANIFEST,
         "config": {"mediaType": _CONFIG, "digest": digest(config), "size": len(config)},
-        "layers": [{"mediaType": _LAYER, "digest": digest(blob), "size": len(blob)} for blob in stored],
+        "layers": [
+            {"mediaType": _LAYER, "digest": digest(blob), "size": len(blob)} for blob in stored
+        ],
     }
     return json.dumps({**document, **changes}).encode()
 
@@ -44,9 +46,9 @@ def index_of(manifests: Mapping[str, bytes]) -> bytes:
 class FakeRegistry:
     """Blobs and manifests by digest, and tags.
 
-    `login`: the `Authorization` without which nothing is given; `challenge` is what it then asks for, `token` what its
-    token service gives. `breaks`: bytes after which each answer of a layer breaks off, one after another. `elsewhere`:
-    where blobs are sent to.
+    `login`: the `Authorization` without which nothing is given; `challenge` is what it then asks
+    for, `token` what its token service gives. `breaks`: bytes after which each answer of a layer
+    breaks off, one after another. `elsewhere`: where blobs are sent to.
     """
 
     blobs: dict[str, bytes] = field(default_factory=dict)
@@ -62,7 +64,14 @@ class FakeRegistry:
     asked: list[tuple[str, str]] = field(default_factory=list)
     authorizations: list[str] = field(default_factory=list)
 
-    def push(self, repository: str, tag: str, *layers: bytes, stored: tuple[bytes, ...] = (), **changes: Any) -> bytes:
+    def push(
+        self,
+        repository: str,
+        tag: str,
+        *layers: bytes,
+        stored: tuple[bytes, ...] = (),
+        **changes: Any,
+    ) -> bytes:
         """Have an image; its manifest."""
         config = config_of(*layers, **changes)
         manifest = manifest_of(*(stored or layers), config=config)
@@ -89,15 +98,24 @@ class FakeRegistry:
             refused = authorization != self.token_login
             return Response(status_code=401) if refused else JSONResponse({"token": self.token})
         if self.login and authorization != self.login:
-            return Response(status_code=401, headers={"www-authenticate": self.challenge} if self.challenge else {})
+            return Response(
+                status_code=401,
+                headers={"www-authenticate": self.challenge} if self.challenge else {},
+            )
         if self.status:
             return Response(status_code=self.status)
         name, _, version = path.removeprefix("/v2/").rpartition("/")
         if name.endswith("/manifests"):
             found = self.manifests.get(f"{name.removesuffix('/manifests')}/{version}")
-            return Response(found, media_type=MANIFEST) if found is not None else Response(status_code=404)
+            return (
+                Response(found, media_type=MANIFEST)
+                if found is not None
+                else Response(status_code=404)
+            )
         if self.elsewhere:
-            return Response(status_code=307, headers={"location": f"{self.elsewhere}{path}?signed=1"})
+            return Response(
+                status_code=307, headers={"location": f"{self.elsewhere}{path}?signed=1"}
+            )
         blob = self.blobs.get(version)
         return self._blob(blob, request) if blob is not None else Response(status_code=404)
 

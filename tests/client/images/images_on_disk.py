@@ -36,15 +36,23 @@ def digest(data: bytes) -> str:
 def config_of(*layers: bytes, **changes: Any) -> bytes:
     """An image configuration for these layers."""
     rootfs = {"type": "layers", "diff_ids": [digest(layer) for layer in layers]}
-    return json.dumps({"architecture": "amd64", "os": "linux", "rootfs": rootfs, **changes}).encode()
+    return json.dumps(
+        {"architecture": "amd64", "os": "linux", "rootfs": rootfs, **changes}
+    ).encode()
 
 
-def saved_files(*layers: bytes, tags: list[str] | None = None, config: bytes = b"") -> dict[str, bytes | None]:
+def saved_files(
+    *layers: bytes, tags: list[str] | None = None, config: bytes = b""
+) -> dict[str, bytes | None]:
     """The files of a docker-save archive."""
     config = config or config_of(*layers, created="2026-01-02T03:04:05Z")
     names = [f"l{number}/layer.tar" for number, _ in enumerate(layers)]
     manifest = [{"Config": "c.json", "RepoTags": tags, "Layers": names}]
-    return {"c.json": config, **dict(zip(names, layers, strict=True)), "manifest.json": json.dumps(manifest).encode()}
+    return {
+        "c.json": config,
+        **dict(zip(names, layers, strict=True)),
+        "manifest.json": json.dumps(manifest).encode(),
+    }
 
 
 def oci_files(
@@ -54,7 +62,10 @@ def oci_files(
     config = config_of(*layers, architecture=architecture)
     stored = blobs or layers
     manifest = json.dumps(
-        {"config": {"digest": digest(config)}, "layers": [{"digest": digest(blob)} for blob in stored]}
+        {
+            "config": {"digest": digest(config)},
+            "layers": [{"digest": digest(blob)} for blob in stored],
+        }
     ).encode()
     described: dict[str, Any] = {"digest": digest(manifest)}
     if name:

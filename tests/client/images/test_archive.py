@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.images.archive import Layer, Parts, make_config, read_config, sha256_of, write_archive
+from lading.client.images.archive import (
+    Layer,
+    Parts,
+    make_config,
+    read_config,
+    sha256_of,
+    write_archive,
+)
 from lading.core.errors import Malformed
 from tests.client.images.images_on_disk import LAYERS, config_of, digest
 
@@ -17,12 +24,16 @@ def _layers(folder: Path) -> tuple[Layer, ...]:
     path = folder / "both"
     path.write_bytes(b"".join(LAYERS))
     first = Layer(path=path, size=len(LAYERS[0]), diff_id=digest(LAYERS[0]))
-    return first, Layer(path=path, offset=first.size, size=len(LAYERS[1]), diff_id=digest(LAYERS[1]))
+    return first, Layer(
+        path=path, offset=first.size, size=len(LAYERS[1]), diff_id=digest(LAYERS[1])
+    )
 
 
 def test_the_archive_has_the_layout_that_docker_loads(tmp_path: Path) -> None:
     config = config_of(*LAYERS, created="2026-01-02T03:04:05Z")
-    image = write_archive(Parts(config=config, layers=_layers(tmp_path), names=("a:1",)), tmp_path / "image.tar")
+    image = write_archive(
+        Parts(config=config, layers=_layers(tmp_path), names=("a:1",)), tmp_path / "image.tar"
+    )
     with tarfile.open(image.path) as tar:
         contents = {member.name: tar.extractfile(member).read() for member in tar}  # type: ignore[union-attr]
     (entry,) = json.loads(contents["manifest.json"])
@@ -48,7 +59,9 @@ def test_a_layer_that_is_listed_twice_is_stored_once(tmp_path: Path) -> None:
 
 def test_other_layers_than_the_configuration_lists_are_refused(tmp_path: Path) -> None:
     with pytest.raises(Malformed, match="lists 1 layers"):
-        write_archive(Parts(config=config_of(LAYERS[1]), layers=_layers(tmp_path)), tmp_path / "image.tar")
+        write_archive(
+            Parts(config=config_of(LAYERS[1]), layers=_layers(tmp_path)), tmp_path / "image.tar"
+        )
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"rootfs": {"diff_ids": [1]}}'])

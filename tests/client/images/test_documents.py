@@ -11,7 +11,15 @@ import pytest
 from lading.client.images.documents import read_oci, read_saved
 from lading.client.images.members import DirectoryMembers, TarMembers
 from lading.core.errors import Invalid, Malformed
-from tests.client.images.images_on_disk import LAYERS, config_of, digest, oci_files, saved_files, write_files, write_tar
+from tests.client.images.images_on_disk import (
+    LAYERS,
+    config_of,
+    digest,
+    oci_files,
+    saved_files,
+    write_files,
+    write_tar,
+)
 
 Files = dict[str, bytes | None]
 
@@ -22,7 +30,10 @@ def _directory(tmp_path: Path, files: Files) -> DirectoryMembers:
 
 def test_docker_save_as_tar_and_directory_are_the_same(tmp_path: Path) -> None:
     files = saved_files(*LAYERS, tags=["a:1", "a:2"])
-    for found in (TarMembers(write_tar(tmp_path / "x.tar", files), "x.tar"), _directory(tmp_path, files)):
+    for found in (
+        TarMembers(write_tar(tmp_path / "x.tar", files), "x.tar"),
+        _directory(tmp_path, files),
+    ):
         parts = read_saved(found, tmp_path)
         assert parts.config == files["c.json"]
         assert [layer.diff_id for layer in parts.layers] == [digest(layer) for layer in LAYERS]
@@ -45,7 +56,11 @@ def test_several_images_are_refused(tmp_path: Path) -> None:
 
 def test_an_oci_layout_with_compressed_layers(tmp_path: Path) -> None:
     blobs = tuple(gzip.compress(layer, mtime=0) for layer in LAYERS)
-    parts = read_oci(_directory(tmp_path, oci_files(*LAYERS, blobs=blobs, name="1.0")), tmp_path, architecture="amd64")
+    parts = read_oci(
+        _directory(tmp_path, oci_files(*LAYERS, blobs=blobs, name="1.0")),
+        tmp_path,
+        architecture="amd64",
+    )
     assert [layer.path.read_bytes() for layer in parts.layers] == list(LAYERS)
     assert (parts.config, parts.names) == (config_of(*LAYERS), ("1.0",))
 
@@ -61,7 +76,9 @@ def test_an_oci_index_within_an_index_by_architecture(tmp_path: Path) -> None:
     index = json.dumps({"manifests": inner}).encode()
     files[f"blobs/{digest(index).replace(':', '/')}"] = index
     annotations = {"io.containerd.image.name": "docker.io/library/a:1"}
-    files["index.json"] = json.dumps({"manifests": [{"digest": digest(index), "annotations": annotations}]}).encode()
+    files["index.json"] = json.dumps(
+        {"manifests": [{"digest": digest(index), "annotations": annotations}]}
+    ).encode()
     parts = read_oci(_directory(tmp_path, files), tmp_path, architecture="arm64")
     assert json.loads(parts.config)["architecture"] == "arm64"
     assert parts.names == ("docker.io/library/a:1",)
@@ -76,7 +93,9 @@ def test_an_oci_image_for_another_processor_is_refused(tmp_path: Path) -> None:
 
 def test_several_oci_images_are_refused(tmp_path: Path) -> None:
     one, two = oci_files(LAYERS[0]), oci_files(LAYERS[1])
-    manifests = [item for files in (one, two) for item in json.loads(files["index.json"] or b"")["manifests"]]
+    manifests = [
+        item for files in (one, two) for item in json.loads(files["index.json"] or b"")["manifests"]
+    ]
     files = {**one, **two, "index.json": json.dumps({"manifests": manifests}).encode()}
     with pytest.raises(Invalid, match="holds 2 images; copy one at a time"):
         read_oci(_directory(tmp_path, files), tmp_path, architecture="amd64")
@@ -104,6 +123,9 @@ def test_an_oci_index_that_holds_itself_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_oci_manifest_without_configuration_is_refused(tmp_path: Path) -> None:
-    files: Files = {"index.json": b'{"manifests": [{"digest": "sha256:12"}]}', "blobs/sha256/12": b"{}"}
+    files: Files = {
+        "index.json": b'{"manifests": [{"digest": "sha256:12"}]}',
+        "blobs/sha256/12": b"{}",
+    }
     with pytest.raises(Malformed, match="has no configuration"):
         read_oci(_directory(tmp_path, files), tmp_path, architecture="amd64")

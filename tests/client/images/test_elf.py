@@ -16,11 +16,15 @@ def _elf(*, wide: bool, interpreter: str = "/lib/ld.so", big: bool = False) -> b
     ident = b"\x7fELF" + bytes((2 if wide else 1, 2 if big else 1, 1)) + bytes(9)
     at = 64 + (56 if wide else 32) * 2
     if wide:
-        head = ident + struct.pack(order + "HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+        head = ident + struct.pack(
+            order + "HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0
+        )
         table = struct.pack(order + "IIQQQQQQ", 2, 4, 0, 0, 0, 0, 0, 8)
         table += struct.pack(order + "IIQQQQQQ", 3, 4, at, 0, 0, len(name), len(name), 1)
     else:
-        head = (ident + struct.pack(order + "HHIIIIIHHHHHH", 3, 3, 1, 0, 64, 0, 0, 52, 32, 2, 0, 0, 0)).ljust(64, b"\0")
+        head = (
+            ident + struct.pack(order + "HHIIIIIHHHHHH", 3, 3, 1, 0, 64, 0, 0, 52, 32, 2, 0, 0, 0)
+        ).ljust(64, b"\0")
         table = struct.pack(order + "IIIIIIII", 2, 0, 0, 0, 0, 0, 4, 4)
         table += struct.pack(order + "IIIIIIII", 3, at, 0, 0, len(name), len(name), 4, 1)
     return head + table + name

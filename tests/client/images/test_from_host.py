@@ -19,7 +19,8 @@ from lading.core.errors import Invalid
 from tests.client.images.test_elf import _elf
 
 _STATUS = "\n".join(
-    f"Package: {name}\nStatus: install ok installed\nSection: {section}\nEssential: {essential}\nDepends: {depends}\n"
+    f"Package: {name}\nStatus: install ok installed\n"
+    f"Section: {section}\nEssential: {essential}\nDepends: {depends}\n"
     for name, section, essential, depends in (
         ("dash", "shells", "yes", ""),
         ("aligner", "science", "no", "perl"),
@@ -32,7 +33,13 @@ _STATUS = "\n".join(
 )
 _PACKAGES = {
     "dash": ["/bin/sh"],
-    "aligner": ["/.", "/usr/bin/align", "/usr/bin/align-core", "/usr/share/doc/aligner/README", "/etc/align.key"],
+    "aligner": [
+        "/.",
+        "/usr/bin/align",
+        "/usr/bin/align-core",
+        "/usr/share/doc/aligner/README",
+        "/etc/align.key",
+    ],
     "plain": ["/usr/bin/plain", "/usr/bin/plain.pl", "/usr/bin/plain.py"],
     "libplain1": ["/usr/lib/libplain.so.1", "/usr/share/libplain/data"],
     "perl": ["/usr/bin/perldoc"],
@@ -50,7 +57,9 @@ _TEXTS = {
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    """A machine with these packages, merged /usr, and a linker that gives one library to ELF files."""
+    """A machine with these packages, merged /usr, and a linker that gives one library to ELF
+    files.
+    """
     root = tmp_path / "machine"
     info = root / "var/lib/dpkg/info"
     info.mkdir(parents=True)
@@ -60,13 +69,25 @@ def host(tmp_path: Path) -> Host:
     for name, paths in _PACKAGES.items():
         (info / f"{name}.list").write_text("\n".join(paths) + "\n")
     files = [path for paths in _PACKAGES.values() for path in paths if path != "/."]
-    for path in (*files, *_TEXTS, "/usr/bin/env", "/lib/ld.so", "/usr/lib/libc.so.6", "/usr/lib/libgcc_s.so.1"):
+    for path in (
+        *files,
+        *_TEXTS,
+        "/usr/bin/env",
+        "/lib/ld.so",
+        "/usr/lib/libc.so.6",
+        "/usr/lib/libgcc_s.so.1",
+    ):
         file = root / path.lstrip("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(_TEXTS[path].encode() if path in _TEXTS else _elf(wide=True))
         file.chmod(0o600 if path.endswith(".key") else 0o755)
     linked = Linkage(libraries=("/usr/lib/libc.so.6",), directories=("/opt/lib",))
-    return Host(root=root, search=("relative", "/usr/bin"), linker=lambda _loader, _path: linked, architecture="amd64")
+    return Host(
+        root=root,
+        search=("relative", "/usr/bin"),
+        linker=lambda _loader, _path: linked,
+        architecture="amd64",
+    )
 
 
 def _names(parts: Parts) -> set[str]:
@@ -77,7 +98,12 @@ def _names(parts: Parts) -> set[str]:
 def test_a_script_brings_its_language_with_its_modules(host: Host, tmp_path: Path) -> None:
     parts = from_host(["align"], tmp_path, host=host)
     names = _names(parts)
-    assert {"/usr/bin/align", "/usr/bin/align-core", "/usr/bin/perl", "/usr/lib/perl/List.pm"} <= names
+    assert {
+        "/usr/bin/align",
+        "/usr/bin/align-core",
+        "/usr/bin/perl",
+        "/usr/lib/perl/List.pm",
+    } <= names
     assert not names & {
         "/usr/share/doc/aligner/README",
         "/etc/align.key",
@@ -92,7 +118,9 @@ def test_a_binary_brings_libraries_one_by_one(host: Host, tmp_path: Path) -> Non
     assert {"/usr/bin/plain", "/lib/ld.so", "/usr/lib/libc.so.6", "/usr/lib/libgcc_s.so.1"} <= names
     assert "/usr/share/libplain/data" not in names
     assert "/usr/bin/perl" in names, "an essential interpreter of its scripts"
-    assert "/usr/lib/perl/List.pm" not in names, "but not the modules of a language that it does not depend on"
+    assert "/usr/lib/perl/List.pm" not in names, (
+        "but not the modules of a language that it does not depend on"
+    )
 
 
 def test_every_image_can_be_lived_in(host: Host, tmp_path: Path) -> None:
@@ -112,7 +140,10 @@ def test_relative_paths_begin_in_the_working_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert this_host({}).path("./own.sh") == f"{tmp_path}/own.sh"
-    parts = [from_host([name], tmp_path, host=replace(host, directory="/opt")) for name in ("./own.sh", "/opt/own.sh")]
+    parts = [
+        from_host([name], tmp_path, host=replace(host, directory="/opt"))
+        for name in ("./own.sh", "/opt/own.sh")
+    ]
     assert parts[0].config == parts[1].config
     assert "/opt/own.sh" in _names(parts[0])
 
@@ -144,13 +175,24 @@ def test_nothing_named(host: Host, tmp_path: Path) -> None:
 
 
 def test_a_library_that_is_not_there(host: Host, tmp_path: Path) -> None:
-    lacking = replace(host, linker=lambda _loader, path: Linkage(missing=("libx.so",) if path.name == "plain" else ()))
-    with pytest.raises(Invalid, match=r"/usr/bin/plain: this machine lacks a library it needs: libx\.so"):
+    lacking = replace(
+        host,
+        linker=lambda _loader, path: Linkage(missing=("libx.so",) if path.name == "plain" else ()),
+    )
+    with pytest.raises(
+        Invalid, match=r"/usr/bin/plain: this machine lacks a library it needs: libx\.so"
+    ):
         from_host(["plain"], tmp_path, host=lacking)
     core = replace(
-        host, linker=lambda _loader, path: Linkage(missing=("libx.so",) if path.name == "align-core" else ())
+        host,
+        linker=lambda _loader, path: Linkage(
+            missing=("libx.so",) if path.name == "align-core" else ()
+        ),
     )
-    assert "align-core: cannot run, its library libx.so" in from_host(["align"], tmp_path, host=core).notes[1]
+    assert (
+        "align-core: cannot run, its library libx.so"
+        in from_host(["align"], tmp_path, host=core).notes[1]
+    )
 
 
 def test_scripts_of_version_managers_come_last(host: Host, tmp_path: Path) -> None:
@@ -169,19 +211,31 @@ def test_a_virtual_environment_comes_with_its_packages(host: Host, tmp_path: Pat
         (home / path).write_bytes(_elf(wide=True))
         (home / path).chmod(0o755)
     venv = host.root / "opt/venv"
-    for path, text in (("bin/tool", "#!/opt/venv/bin/python3\n"), ("pyvenv.cfg", ""), ("lib/site/tool.py", "")):
+    for path, text in (
+        ("bin/tool", "#!/opt/venv/bin/python3\n"),
+        ("pyvenv.cfg", ""),
+        ("lib/site/tool.py", ""),
+    ):
         (venv / path).parent.mkdir(parents=True, exist_ok=True)
         (venv / path).write_text(text)
         (venv / path).chmod(0o755)
     (venv / "bin/python3").symlink_to("../../python/bin/python3.11")
     names = _names(from_host(["/opt/venv/bin/tool"], tmp_path, host=host))
-    assert {"/opt/venv/pyvenv.cfg", "/opt/venv/lib/site/tool.py", "/opt/python/lib/python3.11/os.py"} <= names
+    assert {
+        "/opt/venv/pyvenv.cfg",
+        "/opt/venv/lib/site/tool.py",
+        "/opt/python/lib/python3.11/os.py",
+    } <= names
     assert "/opt/python/lib/python3.11/__pycache__/os.pyc" not in names
 
 
 def test_modules_of_an_environment_come_compiled(host: Host, tmp_path: Path) -> None:
     venv = host.root / "opt/venv"
-    for path, text in (("bin/tool", "#!/opt/venv/bin/python\n"), ("pyvenv.cfg", ""), ("lib/tool.py", "")):
+    for path, text in (
+        ("bin/tool", "#!/opt/venv/bin/python\n"),
+        ("pyvenv.cfg", ""),
+        ("lib/tool.py", ""),
+    ):
         (venv / path).parent.mkdir(parents=True, exist_ok=True)
         (venv / path).write_text(text)
         (venv / path).chmod(0o755)
@@ -191,7 +245,11 @@ def test_modules_of_an_environment_come_compiled(host: Host, tmp_path: Path) -> 
         assert interpreter == venv / "bin/python"
         folder.mkdir(parents=True)
         (folder / "tool.pyc").write_text("compiled")
-        return [("/opt/venv/lib/__pycache__/tool.pyc", folder / "tool.pyc")] if "/opt/venv/lib/tool.py" in files else []
+        return (
+            [("/opt/venv/lib/__pycache__/tool.pyc", folder / "tool.pyc")]
+            if "/opt/venv/lib/tool.py" in files
+            else []
+        )
 
     parts = from_host(["/opt/venv/bin/tool"], tmp_path, host=replace(host, compiler=compiler))
     assert {"/opt/venv/lib/tool.py", "/opt/venv/lib/__pycache__/tool.pyc"} <= _names(parts)
@@ -207,7 +265,9 @@ def test_a_program_named_by_its_path_can_be_called_by_its_name(host: Host, tmp_p
 def test_libraries_beside_their_program_have_plain_paths(host: Host, tmp_path: Path) -> None:
     (host.root / "opt/lib").mkdir(parents=True)
     (host.root / "opt/lib/libnear.so").write_bytes(_elf(wide=True))
-    linked = replace(host, linker=lambda _loader, _path: Linkage(libraries=("/opt/bin/../lib/libnear.so",)))
+    linked = replace(
+        host, linker=lambda _loader, _path: Linkage(libraries=("/opt/bin/../lib/libnear.so",))
+    )
     names = _names(from_host(["plain"], tmp_path, host=linked))
     assert "/opt/lib/libnear.so" in names
     assert not any(".." in name for name in names)

@@ -54,7 +54,9 @@ def test_programs_are_named_by_relative_paths(host: Host, tmp_path: Path) -> Non
     build_hpc(["./heat", "../ring"], tmp_path, host=here, daemon=b"")
     with tarfile.open(tmp_path / "layer.tar") as layer:
         assert {"home/me/work/heat", "home/me/ring"} <= set(layer.getnames())
-        links = {name: layer.getmember(f"usr/local/bin/{name}").linkname for name in ("heat", "ring")}
+        links = {
+            name: layer.getmember(f"usr/local/bin/{name}").linkname for name in ("heat", "ring")
+        }
     assert links == {"heat": "/home/me/work/heat", "ring": "/home/me/ring"}
     with pytest.raises(Invalid, match="/home/me/work/sum: is no program on this machine"):
         build_hpc(["./sum"], tmp_path, host=here, daemon=b"")

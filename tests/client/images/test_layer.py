@@ -36,7 +36,9 @@ def test_entries_are_sorted_and_anonymous(tmp_path: Path) -> None:
 def test_a_file_with_two_names_is_stored_once(tmp_path: Path) -> None:
     (tmp_path / "one").write_bytes(b"x" * 2000)
     os.link(tmp_path / "one", tmp_path / "two")
-    entries = [Entry(path=f"/{name}", mode=_FILE, source=tmp_path / name) for name in ("one", "two")]
+    entries = [
+        Entry(path=f"/{name}", mode=_FILE, source=tmp_path / name) for name in ("one", "two")
+    ]
     one, two = _members(write_layer(entries, tmp_path / "layer.tar").path)
     assert (one.size, two.islnk(), two.linkname) == (2000, True, "one")
 

@@ -1,4 +1,6 @@
-"""Names of images; registration itself is tested with the commands that do it (tests/cli/test_images.py)."""
+"""Names of images; registration itself is tested with the commands that do it
+(tests/cli/test_images.py).
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.images.links import full_name, list_images, register
 from lading.client.images.sources import normalise
-from lading.core import filetree
+from lading.core.data import filetree
 from lading.core.errors import Invalid
-from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.images.image_references import IMAGE_HASH, REPO_TAG
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
 from tests.client.images.images_on_disk import LAYERS, saved_files, write_tar
@@ -31,12 +33,16 @@ class _Blocks(BlockClient):
         return self._place.signed(self._place.blocks.put(bytes(data)), self._place.admin)
 
 
-@pytest.mark.parametrize(("text", "name"), [("tools", "tools:latest"), ("a/b:1.0", "a/b:1.0"), ("h:5/a:1", "h:5/a:1")])
+@pytest.mark.parametrize(
+    ("text", "name"), [("tools", "tools:latest"), ("a/b:1.0", "a/b:1.0"), ("h:5/a:1", "h:5/a:1")]
+)
 def test_names(text: str, name: str) -> None:
     assert full_name(text) == name
 
 
-@pytest.mark.parametrize("text", ["", "a b", ":1", "a:", "sha256:" + "0" * 64, "0" * 32 + "+12", "ä"])
+@pytest.mark.parametrize(
+    "text", ["", "a b", ":1", "a:", "sha256:" + "0" * 64, "0" * 32 + "+12", "ä"]
+)
 def test_what_is_no_name(text: str) -> None:
     with pytest.raises(Invalid, match="not a name for an image"):
         full_name(text)
@@ -49,10 +55,17 @@ async def test_the_records_are_those_that_keepdocker_makes(tmp_path: Path) -> No
     async with world(tmp_path) as place:
         api = ApiClient(AsgiTransport(place.app), place.admin)
         done = await register(
-            api, _Blocks(place), image, names=["tools"], now=_NOW, progress=lambda *both: seen.append(both)
+            api,
+            _Blocks(place),
+            image,
+            names=["tools"],
+            now=_NOW,
+            progress=lambda *both: seen.append(both),
         )
         collection = await api.get("collections", done.image.collection_uuid)
-        links = await api.list("links", filters=[["link_class", "!=", "permission"]], order=["link_class asc"])
+        links = await api.list(
+            "links", filters=[["link_class", "!=", "permission"]], order=["link_class asc"]
+        )
         listed = await list_images(api)
     assert seen[-1] == (image.size, image.size)
     assert collection["properties"] == {"docker-image-repo-tag": "tools:latest"}

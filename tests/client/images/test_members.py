@@ -15,7 +15,14 @@ from types import SimpleNamespace
 import pytest
 
 from lading.client.images import members
-from lading.client.images.members import DirectoryMembers, Slice, TarMembers, plain_layer, read_document, read_layers
+from lading.client.images.members import (
+    DirectoryMembers,
+    Slice,
+    TarMembers,
+    plain_layer,
+    read_document,
+    read_layers,
+)
 from lading.core.errors import Full, Invalid, Malformed
 from tests.client.images.images_on_disk import LAYERS, digest, write_files, write_tar
 
@@ -31,7 +38,9 @@ def _linked_tar(path: Path, name: str, kind: bytes, target: str) -> TarMembers:
     return TarMembers(path, "x.tar")
 
 
-@pytest.mark.parametrize(("kind", "target"), [(tarfile.SYMTYPE, "../d/file"), (tarfile.LNKTYPE, "d/file")])
+@pytest.mark.parametrize(
+    ("kind", "target"), [(tarfile.SYMTYPE, "../d/file"), (tarfile.LNKTYPE, "d/file")]
+)
 def test_links_inside_a_tar_are_followed(tmp_path: Path, kind: bytes, target: str) -> None:
     found = _linked_tar(tmp_path / "x.tar", "e/link", kind, target)
     assert read_document(found, "e/link") == b"text"
@@ -40,9 +49,15 @@ def test_links_inside_a_tar_are_followed(tmp_path: Path, kind: bytes, target: st
 
 @pytest.mark.parametrize(
     ("name", "kind", "target"),
-    [("l", tarfile.SYMTYPE, "/etc/passwd"), ("l", tarfile.SYMTYPE, "l"), ("l", tarfile.FIFOTYPE, "")],
+    [
+        ("l", tarfile.SYMTYPE, "/etc/passwd"),
+        ("l", tarfile.SYMTYPE, "l"),
+        ("l", tarfile.FIFOTYPE, ""),
+    ],
 )
-def test_links_that_lead_out_or_nowhere_find_nothing(tmp_path: Path, name: str, kind: bytes, target: str) -> None:
+def test_links_that_lead_out_or_nowhere_find_nothing(
+    tmp_path: Path, name: str, kind: bytes, target: str
+) -> None:
     assert _linked_tar(tmp_path / "x.tar", name, kind, target).find(name) is None
 
 
@@ -73,7 +88,9 @@ def test_documents_are_there_and_small(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress, bytes])
-def test_layers_are_uncompressed_and_checked(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+def test_layers_are_uncompressed_and_checked(
+    tmp_path: Path, compress: Callable[[bytes], bytes]
+) -> None:
     found = DirectoryMembers(write_files(tmp_path / "i", {"l": compress(LAYERS[0])}), "i")
     (layer,) = read_layers(found, ["l"], [digest(LAYERS[0])], tmp_path)
     assert layer.path.read_bytes() == LAYERS[0]
@@ -120,5 +137,7 @@ def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "x.zst"
     path.write_bytes(b"\x28\xb5\x2f\xfd0000")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Invalid, match="compressed with zstd, which this machine lacks; run 'apt install zstd'"):
+    with pytest.raises(
+        Invalid, match="compressed with zstd, which this machine lacks; run 'apt install zstd'"
+    ):
         plain_layer(Slice(path, 0, 8), tmp_path / "out", "x.zst")

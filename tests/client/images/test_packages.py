@@ -89,7 +89,12 @@ def test_what_a_package_requires(root: Path) -> None:
 
 def test_plain_libraries_are_left_out(root: Path) -> None:
     packages = DebianPackages(root)
-    assert closure(packages, "tool", lambda _: False) == ["tool", "python3", "mawk", "python3-minimal"]
+    assert closure(packages, "tool", lambda _: False) == [
+        "tool",
+        "python3",
+        "mawk",
+        "python3-minimal",
+    ]
 
 
 def test_below_scripts_everything_is_taken(root: Path) -> None:

@@ -14,7 +14,9 @@ from lading.client.images.selection import Selection
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A machine with an interpreter that has a package of its own, and a virtual environment on top."""
+    """A machine with an interpreter that has a package of its own, and a virtual environment on
+    top.
+    """
     for path in (
         "opt/python/bin/python3.11",
         "opt/python/lib/python3.11/os.py",
@@ -36,10 +38,16 @@ def _files(selection: Selection) -> set[str]:
 
 def test_an_environment_without_its_interpreters_own_packages(root: Path) -> None:
     selection = Selection(root, without=re.compile(".*/data/"))
-    trees = add_environment(selection, "/opt/venv/bin/python", "/opt/python/bin/python3.11", is_packaged=False)
+    trees = add_environment(
+        selection, "/opt/venv/bin/python", "/opt/python/bin/python3.11", is_packaged=False
+    )
     assert trees == ["/opt/venv/lib", "/opt/python/lib/python3.11"]
     packages = "venv/lib/python3.11/site-packages"
-    assert _files(selection) == {"venv/pyvenv.cfg", f"{packages}/tool.py", "python/lib/python3.11/os.py"}
+    assert _files(selection) == {
+        "venv/pyvenv.cfg",
+        f"{packages}/tool.py",
+        "python/lib/python3.11/os.py",
+    }
 
 
 @pytest.mark.parametrize("path", ["/opt/venv/bin/python", "/opt/python/bin/python3.11"])
@@ -53,7 +61,9 @@ def test_an_interpreters_own_packages_when_they_are_seen(root: Path, path: str) 
 
 def test_a_library_that_a_package_brings_is_left_to_it(root: Path) -> None:
     selection = Selection(root)
-    trees = add_environment(selection, "/opt/venv/bin/python", "/opt/python/bin/python3.11", is_packaged=True)
+    trees = add_environment(
+        selection, "/opt/venv/bin/python", "/opt/python/bin/python3.11", is_packaged=True
+    )
     assert "/opt/python/lib/python3.11" in trees
     assert not any(path.startswith("python/") for path in _files(selection))
 
@@ -64,8 +74,14 @@ def test_modules_are_compiled_the_same_each_time(tmp_path: Path) -> None:
     module.write_text("SET = {'a', 'b', 'c'}\ndef f(x): return x in {'a', 'b', 'c', 'd'}\n")
     wrong.write_text("print 'another language'\n")
     found = [
-        {path: file.read_bytes() for path, file in compile_modules(Path(sys.executable), paths, tmp_path / folder)}
-        for folder, paths in (("first", [str(module), str(wrong)]), ("again", [str(module), str(wrong)]))
+        {
+            path: file.read_bytes()
+            for path, file in compile_modules(Path(sys.executable), paths, tmp_path / folder)
+        }
+        for folder, paths in (
+            ("first", [str(module), str(wrong)]),
+            ("again", [str(module), str(wrong)]),
+        )
     ]
     name = f"{tmp_path}/lib/__pycache__/one.{sys.implementation.cache_tag}.pyc"
     assert list(found[0]) == [name]
@@ -75,7 +91,12 @@ def test_modules_are_compiled_the_same_each_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "answer"),
-    [("/usr/bin/python3", True), ("/opt/v/bin/python", True), ("/usr/bin/python3.12", True), ("/bin/pythonx", False)],
+    [
+        ("/usr/bin/python3", True),
+        ("/opt/v/bin/python", True),
+        ("/usr/bin/python3.12", True),
+        ("/bin/pythonx", False),
+    ],
 )
 def test_interpreters_are_known_by_name(path: str, answer: bool) -> None:
     assert is_python(path) is answer

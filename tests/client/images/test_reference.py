@@ -21,7 +21,12 @@ _HEX = "sha256:" + "0a" * 32
 )
 def test_references(text: str, host: str, repository: str, version: str, name: str) -> None:
     found = parse_reference(text)
-    assert (found.host, found.repository, found.version, found.name) == (host, repository, version, name)
+    assert (found.host, found.repository, found.version, found.name) == (
+        host,
+        repository,
+        version,
+        name,
+    )
 
 
 def test_a_digest_names_content_for_ever() -> None:
@@ -34,7 +39,9 @@ def test_the_registry_has_to_be_named(text: str) -> None:
         parse_reference(text)
 
 
-@pytest.mark.parametrize("text", ["", "h:5/", "h:5/A", "h:5/a:", "h:5/a@sha256:1", "h:5/../a", "h:5/a b", "-h:5/a"])
+@pytest.mark.parametrize(
+    "text", ["", "h:5/", "h:5/A", "h:5/a:", "h:5/a@sha256:1", "h:5/../a", "h:5/a b", "-h:5/a"]
+)
 def test_what_is_no_reference(text: str) -> None:
     with pytest.raises(Invalid, match="is no image of a registry: write HOST"):
         parse_reference(text)

@@ -36,7 +36,9 @@ def test_passwords_are_not_shown() -> None:
     assert "secret" not in repr(Login("ann", "secret"))
 
 
-@pytest.mark.parametrize("text", ["{", '{"auths": {"h": {"auth": "?"}}}', '{"auths": {"h": {"auth": "/w=="}}}'])
+@pytest.mark.parametrize(
+    "text", ["{", '{"auths": {"h": {"auth": "?"}}}', '{"auths": {"h": {"auth": "/w=="}}}']
+)
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "auth.json").write_text(text)
     with pytest.raises(Invalid, match=r"auth\.json: damaged: .*docker login h"):
@@ -48,13 +50,17 @@ def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
 def test_challenges() -> None:
     found = parse_challenge('Bearer realm="https://t/x",service="s",scope="repository:a:pull"')
     assert found.scheme == "bearer"
-    assert found.token_address("https://h", "b") == "https://t/x?scope=repository%3Aa%3Apull&service=s"
+    assert (
+        found.token_address("https://h", "b") == "https://t/x?scope=repository%3Aa%3Apull&service=s"
+    )
     bare = parse_challenge('Bearer realm="http://t?x=1"')
     assert bare.token_address("http://h", "a/b") == "http://t?x=1&scope=repository%3Aa%2Fb%3Apull"
     assert parse_challenge("Basic").scheme == "basic"
 
 
-@pytest.mark.parametrize(("realm", "fault"), [("http://t/x", "in the clear"), ("file:///x", "which is no address")])
+@pytest.mark.parametrize(
+    ("realm", "fault"), [("http://t/x", "in the clear"), ("file:///x", "which is no address")]
+)
 def test_logins_are_given_to_nobody_else(realm: str, fault: str) -> None:
     with pytest.raises(Invalid, match=fault):
         parse_challenge(f'Bearer realm="{realm}"').token_address("https://h", "a")

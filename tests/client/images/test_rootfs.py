@@ -34,7 +34,11 @@ def test_a_directory_keeps_modes_times_and_links(tmp_path: Path) -> None:
     with tarfile.open(parts.layers[0].path) as tar:
         found = {member.name: member for member in tar}
     assert sorted(found) == ["bin", "bin/sh", "pipe", "sbin"]
-    assert (found["bin/sh"].mode, found["bin/sh"].mtime, found["sbin"].linkname) == (0o750, 1234, "bin")
+    assert (found["bin/sh"].mode, found["bin/sh"].mtime, found["sbin"].linkname) == (
+        0o750,
+        1234,
+        "bin",
+    )
 
 
 def test_a_directory_that_vanishes_is_named(tmp_path: Path) -> None:

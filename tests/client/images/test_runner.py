@@ -1,4 +1,6 @@
-"""The image of submitted workflows, with programs of our own in place of apt, pip and mmdebstrap."""
+"""The image of submitted workflows, with programs of our own in place of apt, pip and
+mmdebstrap.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ http://mirror.test/debian/|trixie|main
 http://mirror.test/others/|trixie|stable
 http://mirror.test/unknown/|cloud-trixie|main
 """
-LINES = "deb http://mirror.test/debian/ trixie main\ndeb http://mirror.test/debian/ trixie-updates main\n"
+LINES = (
+    "deb http://mirror.test/debian/ trixie main\n"
+    "deb http://mirror.test/debian/ trixie-updates main\n"
+)
 
 
 @pytest.fixture
@@ -56,7 +61,9 @@ class Programs:
         self.given = self.pins = ""
         self.environ: Mapping[str, str] = {}
 
-    def __call__(self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
+    def __call__(
+        self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]
+    ) -> str:
         if command[0] == "apt-get":
             return self.targets
         if command[0] == sys.executable:
@@ -70,24 +77,32 @@ class Programs:
         return ""
 
 
-def build(host: BuildHost, tmp_path: Path, run: Programs, version: str = DEFAULT_VERSION) -> NormalImage:
+def build(
+    host: BuildHost, tmp_path: Path, run: Programs, version: str = DEFAULT_VERSION
+) -> NormalImage:
     folder = tmp_path / f"build-{len(list(tmp_path.iterdir()))}"
     folder.mkdir()
     return build_runner(folder, version=version, cache=tmp_path / "cache", host=host, run=run)
 
 
 def test_an_image_of_a_root_and_an_environment(host: BuildHost, tmp_path: Path) -> None:
-    run = Programs(settings="global.index-url='http://index.test'\n:env:.cert='/a.pem'\nglobal.quiet='1'\n")
+    run = Programs(
+        settings="global.index-url='http://index.test'\n:env:.cert='/a.pem'\nglobal.quiet='1'\n"
+    )
     image = build(host, tmp_path, run)
     assert run.given == LINES
     assert "arvados-cwl-runner==3.2.1" in run.pins
     (command,) = run.made
     assert any(one.startswith("--include=bash,bsdextrautils,") for one in command)
     assert "--customize-hook=upload /a.pem /tmp/certificates.pem" in command
-    given = {name: value for name, value in run.environ.items() if name.startswith(("PIP", "HTTP", "PYTHON"))}
+    given = {
+        name: value
+        for name, value in run.environ.items()
+        if name.startswith(("PIP", "HTTP", "PYTHON"))
+    }
     assert given == {
-        "PIP_INDEX_URL": "http://index.test", "PIP_CERT": "/tmp/certificates.pem", "PIP_REQUIRE_HASHES": "1",
-        "HTTP_PROXY": "http://proxy.test",
+        "PIP_INDEX_URL": "http://index.test", "PIP_CERT": "/tmp/certificates.pem",
+        "PIP_REQUIRE_HASHES": "1", "HTTP_PROXY": "http://proxy.test",
     }  # fmt: skip
     with tarfile.open(image.path) as archive:
         config = archive.extractfile(f"{image.digest.removeprefix('sha256:')}.json")
@@ -115,7 +130,9 @@ def test_an_image_is_kept_until_what_it_is_made_of_changes(host: BuildHost, tmp_
 
 def test_one_that_was_not_made_is_made_anew(host: BuildHost, tmp_path: Path) -> None:
     class Failing(Programs):
-        def __call__(self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
+        def __call__(
+            self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]
+        ) -> str:
             super().__call__(command, given=given, environ=environ)
             if self.made:
                 raise Unavailable("no packages")
@@ -127,12 +144,16 @@ def test_one_that_was_not_made_is_made_anew(host: BuildHost, tmp_path: Path) -> 
 
 
 def test_a_machine_that_cannot_make_it(host: BuildHost, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match=r"--version \.\./x: not a version; write for example 3\.2\.1"):
+    with pytest.raises(
+        Invalid, match=r"--version \.\./x: not a version; write for example 3\.2\.1"
+    ):
         build(host, tmp_path, Programs(), "../x")
     with pytest.raises(Invalid, match="mmdebstrap is not on PATH, .* apt install mmdebstrap"):
         build(replace(host, environ={"PATH": "/nowhere"}), tmp_path, Programs())
     (tmp_path / "programs/apt-get").unlink()
-    with pytest.raises(Invalid, match="apt-get is not on PATH; the image is made on Debian or Ubuntu"):
+    with pytest.raises(
+        Invalid, match="apt-get is not on PATH; the image is made on Debian or Ubuntu"
+    ):
         build(host, tmp_path, Programs())
 
 
@@ -140,7 +161,9 @@ def test_the_sources_are_those_of_the_distribution(host: BuildHost) -> None:
     keyring = host.root / "usr/share/keyrings/debian-archive-keyring.gpg"
     keyring.parent.mkdir(parents=True)
     keyring.touch()
-    assert package_sources(host, Programs()).startswith(f"deb [signed-by={keyring}] http://mirror.test/debian/ trixie")
+    assert package_sources(host, Programs()).startswith(
+        f"deb [signed-by={keyring}] http://mirror.test/debian/ trixie"
+    )
     with pytest.raises(Invalid, match="no source of packages of this machine"):
         package_sources(host, Programs(targets="http://mirror.test/others/|stable|main\n"))
     (host.root / "etc/os-release").unlink()
@@ -153,11 +176,15 @@ def test_a_program_tells_of_its_progress_and_why_it_fails() -> None:
     run = make_run(told.append)
     environ = {"WORD": "seen"}
     script = (
-        "import os, sys; print(input() + os.environ['WORD']); print('I: half way\\nI: using /tmp/x', file=sys.stderr)"
+        "import os, sys; print(input() + os.environ['WORD']); "
+        "print('I: half way\\nI: using /tmp/x', file=sys.stderr)"
     )
     assert run([sys.executable, "-c", script], given="line\n", environ=environ) == "lineseen\n"
     assert told == ["half way"]
-    for said, shown in (("E: no such package\nlater", "E: no such package"), ("first\nlast\n", "last")):
+    for said, shown in (
+        ("E: no such package\nlater", "E: no such package"),
+        ("first\nlast\n", "last"),
+    ):
         with pytest.raises(Unavailable, match=f"was not made: {shown}; try again"):
             run([sys.executable, "-c", f"import sys; sys.exit({said!r})"], environ={})
     with pytest.raises(Unavailable, match="exit code 3"):

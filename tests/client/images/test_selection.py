@@ -32,8 +32,18 @@ def test_links_on_the_way_and_their_targets_come_along(root: Path) -> None:
     assert selection.add("/bin/awk") == "/usr/bin/mawk"
     entries = {entry.path: entry for entry in selection.entries()}
     links = {"/bin", "/usr/bin/awk", "/etc/alternatives/awk"}
-    assert set(entries) == {"/etc", "/etc/alternatives", "/usr", "/usr/bin", "/usr/bin/mawk", *links}
-    assert (entries["/bin"].target, entries["/usr/bin/awk"].target) == ("usr/bin", "/etc/alternatives/awk")
+    assert set(entries) == {
+        "/etc",
+        "/etc/alternatives",
+        "/usr",
+        "/usr/bin",
+        "/usr/bin/mawk",
+        *links,
+    }
+    assert (entries["/bin"].target, entries["/usr/bin/awk"].target) == (
+        "usr/bin",
+        "/etc/alternatives/awk",
+    )
     assert entries["/usr/bin/mawk"].mode == stat.S_IFREG | 0o755, "no set-user-id bits in images"
 
 
@@ -43,7 +53,9 @@ def test_what_is_not_there_is_not_selected(root: Path) -> None:
     selection = Selection(root)
     for path in ("/absent", "/absent/deeper", "/loop", "/loop/x", "/file/x"):
         assert selection.add(path) is None
-    assert [entry.path for entry in selection.entries() if entry.path not in ("/loop", "/file")] == []
+    assert [
+        entry.path for entry in selection.entries() if entry.path not in ("/loop", "/file")
+    ] == []
 
 
 def test_sockets_and_devices_are_not_selected(root: Path) -> None:

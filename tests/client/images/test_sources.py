@@ -31,7 +31,9 @@ _ROOT: dict[str, bytes | None] = {"bin/sh": b"#!", "etc/motd": b"hi"}
 @pytest.mark.parametrize("files", [saved_files(*LAYERS), oci_files(*LAYERS), _ROOT])
 @pytest.mark.parametrize("write", [write_files, write_tar])
 def test_content_tells_what_it_is(
-    tmp_path: Path, files: dict[str, bytes | None], write: Callable[[Path, dict[str, bytes | None]], Path]
+    tmp_path: Path,
+    files: dict[str, bytes | None],
+    write: Callable[[Path, dict[str, bytes | None]], Path],
 ) -> None:
     parts = read(write(tmp_path / "x", files), tmp_path, architecture="amd64")
     assert len(parts.layers) == (1 if files is _ROOT else 2)
@@ -44,14 +46,18 @@ def test_a_compressed_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("write", [write_files, write_tar])
-def test_what_is_no_image_is_said_so(tmp_path: Path, write: Callable[[Path, dict[str, bytes | None]], Path]) -> None:
+def test_what_is_no_image_is_said_so(
+    tmp_path: Path, write: Callable[[Path, dict[str, bytes | None]], Path]
+) -> None:
     with pytest.raises(Invalid, match="neither an image nor a root file system"):
         read(write(tmp_path / "x", {"a": b"b"}), tmp_path, architecture="amd64")
 
 
 async def test_a_path_becomes_the_normal_form(tmp_path: Path) -> None:
     config = config_of(*LAYERS)
-    image = await normalise(str(write_tar(tmp_path / "x", saved_files(*LAYERS, config=config))), tmp_path)
+    image = await normalise(
+        str(write_tar(tmp_path / "x", saved_files(*LAYERS, config=config))), tmp_path
+    )
     assert image.digest == digest(config)
     (tmp_path / "y").write_text("y")
     with pytest.raises(Malformed, match="neither an image nor a tar archive"):
@@ -59,7 +65,11 @@ async def test_a_path_becomes_the_normal_form(tmp_path: Path) -> None:
 
 
 async def test_programs_become_the_normal_form(tmp_path: Path) -> None:
-    host = Host(search=(), linker=lambda _loader, _path: pytest.fail("nothing to link"), architecture="amd64")
+    host = Host(
+        search=(),
+        linker=lambda _loader, _path: pytest.fail("nothing to link"),
+        architecture="amd64",
+    )
     with pytest.raises(Invalid, match="is not on PATH"):
         await normalise_programs(["true"], tmp_path, host=host)
 
@@ -83,7 +93,10 @@ async def test_an_image_of_the_local_docker(tmp_path: Path) -> None:
     socket = tmp_path / "docker.sock"
     async with serving(docker, uds=str(socket)):  # type: ignore[arg-type]
         image = await normalise("tools", tmp_path, socket=socket)
-        with pytest.raises(NotFound, match="other:1: no such file or directory, and Docker has no image of that name"):
+        with pytest.raises(
+            NotFound,
+            match="other:1: no such file or directory, and Docker has no image of that name",
+        ):
             await normalise("other:1", tmp_path, socket=socket)
     assert image.names == ("tools:latest",)
     assert "tools:latest/get" in asked
@@ -100,4 +113,7 @@ async def test_no_docker(tmp_path: Path) -> None:
 def test_where_docker_listens() -> None:
     assert str(docker_socket({})) == "/var/run/docker.sock"
     assert str(docker_socket({"DOCKER_HOST": "tcp://h:1"})) == "/var/run/docker.sock"
-    assert str(docker_socket({"DOCKER_HOST": "unix:///run/user/1/docker.sock"})) == "/run/user/1/docker.sock"
+    assert (
+        str(docker_socket({"DOCKER_HOST": "unix:///run/user/1/docker.sock"}))
+        == "/run/user/1/docker.sock"
+    )

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from lading.client.api import ApiClient
+from lading.client.mount.collection_cache import Library
 from lading.client.mount.layout import Layout
-from lading.client.mount.library import Library
 from lading.client.mount.places import Directory, Place, find
 from lading.client.retry import NO_RETRY
-from lading.core.schema import JSON
+from lading.core.records.schema import JSON
 from lading.testing.asgi import AsgiTransport
 from lading.testing.world import World, world
 

@@ -1,4 +1,6 @@
-"""A mount in this process: the kernel, libfuse and the binding, over a tree and blocks made up here."""
+"""A mount in this process: the kernel, libfuse and the binding, over a tree and blocks made up
+here.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.blockfiles import BlockFiles
+from lading.client.block_cache import BlockFiles
 from lading.client.mount import points
 from lading.client.mount.layout import Fixed
 from lading.client.mount.operations import Operations
 from lading.client.mount.places import Text
 from lading.client.mount.reading import Bridge, OpenBlocks
-from lading.core.filetree import File, Segment, Tree
+from lading.core.data.filetree import File, Segment, Tree
 from tests.reality import need
 
 BIG = bytes(range(256)) * 8000
@@ -39,13 +41,18 @@ async def mounted(tmp_path: Path) -> AsyncGenerator[Path]:
 
     big = File((Segment(f"{DIGEST}+{len(BIG)}", 0, len(BIG)),))
     many = Tree({f"file {number}": big for number in range(FILES)})
-    root = Fixed({"README": Text(b"read me\n"), "tree": Tree({"big": big, "empty": File(), "many": many})}, 7.25)
+    root = Fixed(
+        {"README": Text(b"read me\n"), "tree": Tree({"big": big, "empty": File(), "many": many})},
+        7.25,
+    )
     bridge = Bridge(asyncio.get_running_loop(), 10.0)
     blocks = OpenBlocks(BlockFiles(tmp_path / "blocks", 1 << 30, fetch=_fetch), bridge)
     there, gone, place = threading.Event(), threading.Event(), tmp_path / "mount"
     place.mkdir()
     settings = FuseSettings(mountpoint=str(place))
-    thread = FuseThread(Operations(root, blocks, bridge), settings, on_mounted=there.set, on_end=gone.set)
+    thread = FuseThread(
+        Operations(root, blocks, bridge), settings, on_mounted=there.set, on_end=gone.set
+    )
     thread.start()
     assert await asyncio.to_thread(there.wait, 10)
     yield place
@@ -92,7 +99,12 @@ async def test_the_kernel_reads_what_is_there(mounted: Path) -> None:
 
 
 async def test_the_kernel_is_told_what_is_not(mounted: Path) -> None:
-    assert await asyncio.to_thread(_fail, mounted) == [errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EROFS]
+    assert await asyncio.to_thread(_fail, mounted) == [
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.EROFS,
+        errno.EROFS,
+    ]
 
 
 async def test_several_read_at_a_time(mounted: Path) -> None:
@@ -100,4 +112,9 @@ async def test_several_read_at_a_time(mounted: Path) -> None:
     loop = asyncio.get_running_loop()
     with ThreadPoolExecutor(8) as readers:
         paths = [mounted / "tree" / "many" / f"file {number}" for number in range(8)]
-        assert await asyncio.gather(*(loop.run_in_executor(readers, path.read_bytes) for path in paths)) == [BIG] * 8
+        assert (
+            await asyncio.gather(
+                *(loop.run_in_executor(readers, path.read_bytes) for path in paths)
+            )
+            == [BIG] * 8
+        )

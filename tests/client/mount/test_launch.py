@@ -10,17 +10,24 @@ from lading.client.mount import launch
 from lading.client.mount.service import MountSettings
 from lading.core.errors import Unavailable
 
-READY = "import sys; sys.stdin.readline(); print('{\"mounted\": true}', flush=True); sys.stdin.read()"
+READY = (
+    "import sys; sys.stdin.readline(); print('{\"mounted\": true}', flush=True); sys.stdin.read()"
+)
 COUNTED = f'{READY}; print(\'{{"statistics": {{"bytes_read": 3}}}}\')'
 REFUSES = 'import sys; sys.stdin.readline(); print(\'{"error": "no such thing"}\')'
 ENDS = "raise SystemExit"
 ODD = "import sys; sys.stdin.readline(); print([1], flush=True)"
 SILENT = "import time; time.sleep(60)"
-DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {READY}; import time; time.sleep(60)"
+DEAF = (
+    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    f"{READY}; import time; time.sleep(60)"
+)
 
 
 def _settings(tmp_path: Path, *, tied: bool = True) -> MountSettings:
-    return MountSettings(mountpoint=str(tmp_path), token="t", cache_directory=str(tmp_path), tied=tied)
+    return MountSettings(
+        mountpoint=str(tmp_path), token="t", cache_directory=str(tmp_path), tied=tied
+    )
 
 
 def _use(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
@@ -49,9 +56,12 @@ def test_its_statistics_come_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("program", "message"), [(REFUSES, "no such thing"), (ENDS, "ended at once"), (ODD, "ended at once")]
+    ("program", "message"),
+    [(REFUSES, "no such thing"), (ENDS, "ended at once"), (ODD, "ended at once")],
 )
-def test_why_it_could_not_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, message: str) -> None:
+def test_why_it_could_not_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, message: str
+) -> None:
     _use(monkeypatch, program)
     with pytest.raises(Unavailable, match=message):
         launch.launch(_settings(tmp_path), log=subprocess.DEVNULL)

@@ -4,17 +4,19 @@ import pytest
 
 from lading.client.api import ApiClient
 from lading.client.events import Event
+from lading.client.mount.collection_cache import Library
 from lading.client.mount.layout import README, Layout, View
-from lading.client.mount.library import Library
 from lading.client.mount.places import Text, Unknown, peek
 from lading.client.retry import NO_RETRY
+from lading.core.data.filetree import File
 from lading.core.errors import Invalid, NotFound
-from lading.core.filetree import File
 from tests.client.mount.conftest import Scene
 
 
 async def _project(scene: Scene, name: str, **more: object) -> str:
-    record = await scene.world.ok("POST", "groups", {"group": {"name": name, "group_class": "project", **more}})
+    record = await scene.world.ok(
+        "POST", "groups", {"group": {"name": name, "group_class": "project", **more}}
+    )
     return str(record["uuid"])
 
 
@@ -36,7 +38,12 @@ async def test_by_id_finds_collections_and_projects(scene: Scene) -> None:
         assert isinstance(place.node, File)
         assert peek(top, ["by_id", id, "a.txt"]) == place
     assert await scene.place(top, f"by_id/{project}") is not None
-    assert await scene.names(top, "by_id") == {"README", record["uuid"], record["portable_data_hash"], project}
+    assert await scene.names(top, "by_id") == {
+        "README",
+        record["uuid"],
+        record["portable_data_hash"],
+        project,
+    }
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,9 @@ async def test_a_new_collection_shows_with_its_event(scene: Scene) -> None:
     before = await scene.names(top, "home")
     record = await scene.world.collection({"a.txt": b"x"}, name="fresh")
     assert await scene.names(top, "home") == before
-    change = Event(event_type="create", object_uuid=record["uuid"], object_owner_uuid=record["owner_uuid"])
+    change = Event(
+        event_type="create", object_uuid=record["uuid"], object_owner_uuid=record["owner_uuid"]
+    )
     scene.layout.change(change)
     assert await scene.names(top, "home") == before | {"fresh"}
     await scene.world.collection({"a.txt": b"x"}, name="unheard")
@@ -102,7 +111,9 @@ async def test_what_moves_is_missed_where_it_was(scene: Scene) -> None:
     await scene.names(top, "home/there")
     await scene.world.ok("PUT", f"collections/{uuid}", {"owner_uuid": there})
     old = {"old_attributes": {"owner_uuid": here}}
-    scene.layout.change(Event(event_type="update", object_uuid=uuid, object_owner_uuid=there, properties=old))
+    scene.layout.change(
+        Event(event_type="update", object_uuid=uuid, object_owner_uuid=there, properties=old)
+    )
     assert "one" not in await scene.names(top, "home/here")
     assert "one" in await scene.names(top, "home/there")
 
@@ -134,7 +145,12 @@ async def test_shared_shows_owners_and_projects(scene: Scene) -> None:
     tokens = [await scene.world.user(name) for name in ("ann", "bob")]
     ann, bob = [await scene.world.ok("GET", "users/current", token=token) for token in tokens]
     project = await _project(scene, "hers", owner_uuid=ann["uuid"])
-    link = {"link_class": "permission", "name": "can_read", "tail_uuid": bob["uuid"], "head_uuid": project}
+    link = {
+        "link_class": "permission",
+        "name": "can_read",
+        "tail_uuid": bob["uuid"],
+        "head_uuid": project,
+    }
     await scene.world.ok("POST", "links", {"link": link})
     api = ApiClient(scene.api.transport, tokens[1], retry=NO_RETRY)
     top = await Layout(Library(api)).top(View.ALL)

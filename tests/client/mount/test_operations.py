@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.blockfiles import BlockFiles
+from lading.client.block_cache import BlockFiles
 from lading.client.mount import operations as module
 from lading.client.mount.layout import Fixed
 from lading.client.mount.operations import Operations
 from lading.client.mount.places import Node, Text
 from lading.client.mount.reading import Bridge, OpenBlocks
+from lading.core.data.filetree import File, Segment, Tree
 from lading.core.errors import Forbidden, LadingError, NotFound, Unavailable
-from lading.core.filetree import File, Segment, Tree
 
 DATA = b"hello"
 DIGEST = hashlib.md5(DATA, usedforsecurity=False).hexdigest()
@@ -127,14 +127,18 @@ async def test_a_path_that_leads_to_another_file_is_read_anew(operations: Operat
 
 
 @pytest.mark.parametrize("error", [Unavailable("no answer"), NotFound("deleted")])
-async def test_what_is_being_read_goes_on_being_read(operations: Operations, error: LadingError) -> None:
+async def test_what_is_being_read_goes_on_being_read(
+    operations: Operations, error: LadingError
+) -> None:
     assert await _read(operations, "/tree/hello", 2) == b"he"
     operations._root = Fixed({"tree": Asking(error)}, 3.0)
     assert await _read(operations, "/tree/hello", 3, 2) == b"llo"
     assert await _failure(_read(operations, "/tree/other")) in (errno.EIO, errno.ENOENT)
 
 
-async def test_few_files_are_remembered(operations: Operations, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_files_are_remembered(
+    operations: Operations, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_READERS", 2)
     operations._root = Fixed({"tree": Tree({str(number): HELLO for number in range(5)})}, 3.0)
     for number in (0, 1, 2, 0, 3):
@@ -164,14 +168,23 @@ async def test_files_that_cannot_be_read(
         assert operations.counts.failed == 1
 
 
-async def test_a_lost_block_is_named_in_the_log(operations: Operations, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_lost_block_is_named_in_the_log(
+    operations: Operations, caplog: pytest.LogCaptureFixture
+) -> None:
     assert await _failure(_read(operations, "/tree/gone")) == errno.EIO
     assert f"{'0' * 32}+5: no such block" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("path", "number"),
-    [("/README", errno.ENOTDIR), ("/nothing", errno.ENOENT), ("/silent", errno.EIO), ("/forbidden", errno.EACCES)],
+    [
+        ("/README", errno.ENOTDIR),
+        ("/nothing", errno.ENOENT),
+        ("/silent", errno.EIO),
+        ("/forbidden", errno.EACCES),
+    ],
 )
-async def test_directories_that_cannot_be_listed(operations: Operations, path: str, number: int) -> None:
+async def test_directories_that_cannot_be_listed(
+    operations: Operations, path: str, number: int
+) -> None:
     assert await _failure(_names(operations, path)) == number

@@ -27,7 +27,9 @@ def test_what_is_no_directory_is_not(tmp_path: Path) -> None:
 
 def test_a_dead_mount_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "stat", _raise(OSError(errno.ENOTCONN, "not connected")))
-    with pytest.raises(Conflict, match="whose process is gone; take it away: lading mount --unmount"):
+    with pytest.raises(
+        Conflict, match="whose process is gone; take it away: lading mount --unmount"
+    ):
         points.check_point(tmp_path)
 
 
@@ -99,7 +101,9 @@ def _raise(error: BaseException) -> Callable[..., None]:
     return call
 
 
-def test_the_kernel_is_told_how_far_to_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_is_told_how_far_to_read_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = points._find(Path("/proc"))[1]
     assert device.partition(":")[0].isdigit()
     monkeypatch.setattr(points, "_BACKING", tmp_path)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lading.client.blockfiles import BlockFiles
+from lading.client.block_cache import BlockFiles
 from lading.client.mount.reading import Bridge, OpenBlocks, Reader
+from lading.core.data.filetree import File, Segment
 from lading.core.errors import Corrupt, NotFound, Unauthenticated, Unavailable
-from lading.core.filetree import File, Segment
 
 
 class Store:
@@ -80,11 +80,15 @@ async def test_an_empty_file(blocks: OpenBlocks) -> None:
     assert await _read(Reader(_file()), blocks, 0, 10) == b""
 
 
-async def test_blocks_beyond_the_number_kept_are_opened_again(store: Store, blocks: OpenBlocks) -> None:
+async def test_blocks_beyond_the_number_kept_are_opened_again(
+    store: Store, blocks: OpenBlocks
+) -> None:
     locators = [store.put(bytes([number]) * 10) for number in range(6)]
     for _ in range(2):
         for number, locator in enumerate(locators):
-            assert await _read(Reader(_file((locator, 0, 10))), blocks, 0, 10) == bytes([number]) * 10
+            assert (
+                await _read(Reader(_file((locator, 0, 10))), blocks, 0, 10) == bytes([number]) * 10
+            )
     assert len(blocks._open) <= 3
     assert len(store.asked) == 6
 
@@ -101,7 +105,9 @@ async def test_who_reads_on_gets_the_next_blocks_early(store: Store, blocks: Ope
         assert sorted(store.asked) == sorted(locators[:known])
 
 
-async def test_who_jumps_about_gets_what_he_asks_for_alone(store: Store, blocks: OpenBlocks) -> None:
+async def test_who_jumps_about_gets_what_he_asks_for_alone(
+    store: Store, blocks: OpenBlocks
+) -> None:
     locators = [store.put(bytes([number]) * 3_000_000) for number in range(5)]
     reader = Reader(_file(*((one, 0, 3_000_000) for one in locators)))
     for number in (3, 1, 4):
@@ -151,7 +157,9 @@ async def test_a_file_that_reaches_beyond_its_block(store: Store, blocks: OpenBl
 async def test_readers_of_one_block_wait_for_one_fetch(store: Store, blocks: OpenBlocks) -> None:
     locator = store.put(b"data")
     store.gate.clear()
-    readers = [asyncio.create_task(_read(Reader(_file((locator, 0, 4))), blocks, 0, 4)) for _ in range(4)]
+    readers = [
+        asyncio.create_task(_read(Reader(_file((locator, 0, 4))), blocks, 0, 4)) for _ in range(4)
+    ]
     while not store.asked:
         await asyncio.sleep(0)
     store.gate.set()
@@ -202,14 +210,19 @@ class Lender:
         return os.open(self.root / locator[:32], os.O_RDONLY)
 
 
-async def test_a_lent_file_that_changes_under_a_reader_is_never_given_as_it_is(tmp_path: Path, store: Store) -> None:
+async def test_a_lent_file_that_changes_under_a_reader_is_never_given_as_it_is(
+    tmp_path: Path, store: Store
+) -> None:
     lender, locator = Lender(tmp_path), store.put(b"data")
     path = tmp_path / locator[:32]
     path.write_bytes(b"data")
     files = BlockFiles(tmp_path / "blocks", 1 << 30, fetch=store, borrow=lender)
     blocks = OpenBlocks(files, Bridge(asyncio.get_running_loop(), 60.0))
     reader = Reader(_file((locator, 0, 4)))
-    assert [await _read(reader, blocks, 0, 4), await _read(reader, blocks, 1, 2)] == [b"data", b"at"]
+    assert [await _read(reader, blocks, 0, 4), await _read(reader, blocks, 1, 2)] == [
+        b"data",
+        b"at",
+    ]
     assert (lender.lent, store.asked) == (1, [])
     path.write_bytes(b"dbta")
     os.utime(path, (1, 1))
@@ -242,5 +255,7 @@ async def test_a_disk_that_cannot_be_read_names_the_block(
     locator = store.put(b"data")
     await blocks.load(locator, None)
     monkeypatch.setattr(os, "preadv", fail)
-    with pytest.raises(Unavailable, match=f"{locator[:32]}: its file cannot be read: Input/output error"):
+    with pytest.raises(
+        Unavailable, match=f"{locator[:32]}: its file cannot be read: Input/output error"
+    ):
         await _read(Reader(_file((locator, 0, 4))), blocks, 0, 4)

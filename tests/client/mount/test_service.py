@@ -22,7 +22,12 @@ def _settings(root: Path, it: World, view: View = View.ALL, id: str = "") -> Mou
     place = root / "mount"
     place.mkdir(exist_ok=True)
     return MountSettings(
-        mountpoint=str(place), token=it.admin, cache_directory=str(root / "cache"), view=view, timeout=10.0, id=id
+        mountpoint=str(place),
+        token=it.admin,
+        cache_directory=str(root / "cache"),
+        view=view,
+        timeout=10.0,
+        id=id,
     )
 
 
@@ -60,9 +65,12 @@ async def test_somebody_else_may_unmount(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("view", "id", "error"), [(View.COLLECTION, "what", Invalid), (View.COLLECTION, f"{'0' * 32}+10", NotFound)]
+    ("view", "id", "error"),
+    [(View.COLLECTION, "what", Invalid), (View.COLLECTION, f"{'0' * 32}+10", NotFound)],
 )
-async def test_what_is_not_there_is_not_mounted(tmp_path: Path, view: View, id: str, error: type[LadingError]) -> None:
+async def test_what_is_not_there_is_not_mounted(
+    tmp_path: Path, view: View, id: str, error: type[LadingError]
+) -> None:
     need(os.access("/dev/fuse", os.R_OK | os.W_OK), "/dev/fuse")
     async with world(tmp_path) as it:
         settings = _settings(tmp_path, it, view, id=id)

@@ -4,11 +4,11 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from lading.core.imagelayout import Account, Process
+from lading.core.images.image_layout import Account, Process
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.bundle import MASKED, Bundle, make_config
 from lading.supervisor.engines.seccomp import make_profile
-from lading.supervisor.idmapping import IdRange
+from lading.supervisor.id_mapping import IdRange
 
 BUNDLE = Bundle(
     rootfs="/root",
@@ -38,7 +38,10 @@ def test_devices_are_like_those_of_the_host(tmp_path: Path) -> None:
     (tmp_path / "card").touch(mode=0o640)
     os.chown(tmp_path / "card", -1, os.getgid())
     made = make_config(
-        replace(BUNDLE, devices=(Device("/dev/null", "/dev/nvidia0"), Device(f"{tmp_path}/card", "/dev/c")))
+        replace(
+            BUNDLE,
+            devices=(Device("/dev/null", "/dev/nvidia0"), Device(f"{tmp_path}/card", "/dev/c")),
+        )
     )
     null, card = made["linux"]["devices"]
     assert (null["path"], null["type"], null["major"], null["minor"], null["fileMode"]) == (

@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from lading.core.errors import ExecutionError, Failure
-from lading.supervisor.cgroup import LEAST_RAM
 from lading.supervisor.engines import Bind, Device, EngineSettings, Spec
 from lading.supervisor.engines.docker import DockerEngine, _start_failure, make_config
+from lading.supervisor.limits.cgroup import LEAST_RAM
 from lading.testing.images import ArchiveImage, make_archive, make_layer
 
 
@@ -20,17 +20,30 @@ from lading.testing.images import ArchiveImage, make_archive, make_layer
 def engine(tmp_path: Path) -> DockerEngine:
     socket = str(tmp_path / "none.sock")
     return DockerEngine(
-        EngineSettings(container_uuid="u", run_directory="/r", cache_directory="/c", docker_socket=socket)
+        EngineSettings(
+            container_uuid="u", run_directory="/r", cache_directory="/c", docker_socket=socket
+        )
     )
 
 
 def test_what_the_daemon_is_told() -> None:
     spec = Spec(
-        command=("a",), environment=(("N", "v"),), cwd="/w", binds=(Bind("/s", "/t", True),), ram=1, vcpus=2, stdin=0
+        command=("a",),
+        environment=(("N", "v"),),
+        cwd="/w",
+        binds=(Bind("/s", "/t", True),),
+        ram=1,
+        vcpus=2,
+        stdin=0,
     )
     config = make_config(spec, image="sha256:0")
     host = config["HostConfig"]
-    assert (config["Cmd"], config["Env"], config["WorkingDir"], config["OpenStdin"]) == (["a"], ["N=v"], "/w", True)
+    assert (config["Cmd"], config["Env"], config["WorkingDir"], config["OpenStdin"]) == (
+        ["a"],
+        ["N=v"],
+        "/w",
+        True,
+    )
     assert host["Mounts"] == [{"Type": "bind", "Source": "/s", "Target": "/t", "ReadOnly": True}]
     assert (host["Memory"], host["MemorySwap"], host["CpuQuota"]) == (LEAST_RAM, LEAST_RAM, 200_000)
     assert (host["NetworkMode"], host["CapDrop"], host["PidsLimit"]) == ("none", ["ALL"], -1)
@@ -62,7 +75,11 @@ def test_gpus_of_nvidia_go_by_number_where_the_daemon_knows_them_and_else_as_dev
     for one, nvidia in ((spec, False), (replace(spec, cuda=()), True)):
         host = make_config(one, image="i", nvidia=nvidia)["HostConfig"]
         assert host["Devices"] == [
-            {"PathOnHost": "/dev/null", "PathInContainer": "/dev/nvidia1", "CgroupPermissions": "rwm"}
+            {
+                "PathOnHost": "/dev/null",
+                "PathInContainer": "/dev/nvidia1",
+                "CgroupPermissions": "rwm",
+            }
         ]
         assert (host["GroupAdd"], "DeviceRequests" in host) == ([], False)
 
@@ -83,7 +100,10 @@ async def test_a_daemon_that_is_not_there(engine: DockerEngine) -> None:
 
 @pytest.mark.parametrize(
     ("said", "failure"),
-    [('exec: "x": executable file not found in $PATH', Failure.USER), ("no space left on device", Failure.NODE)],
+    [
+        ('exec: "x": executable file not found in $PATH', Failure.USER),
+        ("no space left on device", Failure.NODE),
+    ],
 )
 def test_whose_fault_a_failed_start_is(said: str, failure: Failure) -> None:
     assert _start_failure(said).failure is failure
@@ -98,10 +118,17 @@ class Images:
         self.loaded: list[bytes] = []
         self.says = b'{"stream":"Loaded image ID"}\n'
         self.id = ""
+        self.ping: dict[str, str] = {}
+        self.asked = 0
+
+    async def _ping(self, _: web.Request) -> web.Response:
+        return web.Response(headers=self.ping)
 
     async def _inspect(self, request: web.Request) -> web.Response:
         found = request.match_info["name"] in self.there
-        return web.json_response({"Id": "x"} if found else {"message": "no such image"}, status=200 if found else 404)
+        return web.json_response(
+            {"Id": "x"} if found else {"message": "no such image"}, status=200 if found else 404
+        )
 
     async def _load(self, request: web.Request) -> web.Response:
         self.loaded.append(await request.read())
@@ -109,6 +136,7 @@ class Images:
         return web.Response(body=self.says, content_type="application/json")
 
     async def _version(self, _: web.Request) -> web.Response:
+        self.asked += 1
         return web.json_response({"ApiVersion": "1.41", "Version": "20"})
 
     @asynccontextmanager
@@ -116,6 +144,7 @@ class Images:
         app = web.Application()
         app.router.add_get("/{version:v[0-9.]+}/version", self._version)
         app.router.add_get("/version", self._version)
+        app.router.add_get("/_ping", self._ping)
         app.router.add_get("/{version:v[0-9.]+}/images/{name}/json", self._inspect)
         app.router.add_post("/{version:v[0-9.]+}/images/load", self._load)
         runner = web.AppRunner(app)
@@ -136,7 +165,10 @@ async def images(tmp_path: Path) -> AsyncIterator[Images]:
 
 async def _prepare(images: Images, image: ArchiveImage, cache: Path) -> None:
     settings = EngineSettings(
-        container_uuid="u", run_directory="/r", cache_directory=str(cache), docker_socket=images.socket
+        container_uuid="u",
+        run_directory="/r",
+        cache_directory=str(cache),
+        docker_socket=images.socket,
     )
     engine = DockerEngine(settings)
     try:
@@ -146,7 +178,9 @@ async def _prepare(images: Images, image: ArchiveImage, cache: Path) -> None:
         await engine._docker.close()
 
 
-async def test_an_image_is_seen_to_be_in_its_collection_once(images: Images, tmp_path: Path) -> None:
+async def test_an_image_is_seen_to_be_in_its_collection_once(
+    images: Images, tmp_path: Path
+) -> None:
     name, archive = make_archive([make_layer({"a": b"a"})], {"Labels": {"x": "y"}})
     images.id = name
     image = ArchiveImage(name, archive)
@@ -161,11 +195,28 @@ async def test_an_image_is_seen_to_be_in_its_collection_once(images: Images, tmp
     assert sorted(one.suffix for one in (tmp_path / "images").iterdir()) == [".proven", ".proven"]
 
 
-async def test_an_image_that_is_there_is_given_to_nobody_who_does_not_have_it(images: Images, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("ping", "asked"), [({"Api-Version": "1.41"}, 0), ({}, 1), ({"Api-Version": "new"}, 1)]
+)
+async def test_a_daemon_that_names_its_version_in_a_ping_is_not_asked_for_it(
+    images: Images, tmp_path: Path, ping: dict[str, str], asked: int
+) -> None:
+    name, archive = make_archive([make_layer({"a": b"a"})])
+    images.id, images.ping = name, ping
+    await _prepare(images, ArchiveImage(name, archive), tmp_path)
+    assert images.asked == asked
+
+
+async def test_an_image_that_is_there_is_given_to_nobody_who_does_not_have_it(
+    images: Images, tmp_path: Path
+) -> None:
     layer = make_layer({"a": b"a"})
     name, archive = make_archive([layer])
     images.there.add(name)
-    for bad in (make_archive([make_layer({"b": b"b"})])[1], archive.replace(layer[:600], bytes(600))):
+    for bad in (
+        make_archive([make_layer({"b": b"b"})])[1],
+        archive.replace(layer[:600], bytes(600)),
+    ):
         with pytest.raises(ExecutionError, match="sha256") as caught:
             await _prepare(images, ArchiveImage(name, bad), tmp_path)
         assert caught.value.failure is Failure.IMAGE

@@ -1,4 +1,6 @@
-"""Commands by a daemon's exec calls, where it fails; what they do is in tests/contracts/engine_suite.py."""
+"""Commands by a daemon's exec calls, where it fails; what they do is in
+tests/contracts/engine_suite.py.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from aiodocker.exceptions import DockerError
 
 from lading.core.errors import ExecutionError
-from lading.core.hpc_gang import FailurePolicy, Launcher
+from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
 from lading.supervisor.engines import Bind, Exit, Spec, docker_gang
 from lading.supervisor.engines.docker_gang import LABEL, NO_ADDRESS, DockerGang, each, remove_gang
@@ -20,8 +20,9 @@ from lading.supervisor.engines.gang import GangFiles
 from lading.testing.hpc import until
 
 SPEC = Spec(
-    command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),), ram=400, vcpus=4,
-    processes=64, nodes=2, launcher=Launcher.MPIRUN, rank_failure=FailurePolicy.ANY, output_path="/out",
+    command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),),
+    ram=400, vcpus=4, processes=64, nodes=2, launcher=Launcher.MPIRUN,
+    rank_failure=FailurePolicy.ANY, output_path="/out",
 )  # fmt: skip
 
 
@@ -53,7 +54,11 @@ async def test_the_conductor_gets_its_plan_and_waits_at_the_gate(
     spec = replace(SPEC, binds=(Bind(str(tmp_path / "out"), "/out", False),))
     await gang.create(spec, {"Image": "i", "Cmd": [], "HostConfig": {}})
     plan = read_plan(GangFiles(tmp_path).plan)
-    assert plan.docker == {"socket": "/docker.sock", "config": {"Image": "i", "HostConfig": {}}, "enter": False}
+    assert plan.docker == {
+        "socket": "/docker.sock",
+        "config": {"Image": "i", "HostConfig": {}},
+        "enter": False,
+    }
     assert (plan.cwd, len(plan.bundles)) == ("/", 2)
     hidden = DockerGang("u", tmp_path, "/docker.sock", hidden=True)
     assert (hidden._enter, hidden._options) == (True, NO_ADDRESS)
@@ -71,7 +76,9 @@ async def test_the_conductor_gets_its_plan_and_waits_at_the_gate(
 
 
 async def test_who_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _acted(monkeypatch, f"trap '' TERM; touch {tmp_path}/deaf; read go; read never < {tmp_path}/pipe")
+    _acted(
+        monkeypatch, f"trap '' TERM; touch {tmp_path}/deaf; read go; read never < {tmp_path}/pipe"
+    )
     os.mkfifo(tmp_path / "pipe")
     gang = DockerGang("u", tmp_path, "/docker.sock")
     (tmp_path / "out").mkdir()
@@ -84,7 +91,9 @@ async def test_who_does_not_stop_is_killed(tmp_path: Path, monkeypatch: pytest.M
 
 async def test_the_order_of_calls_is_checked(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="no conductor"):
-        await DockerGang("u", tmp_path, "/docker.sock").run(stop=asyncio.Event(), stop_grace=1, end=_nothing)
+        await DockerGang("u", tmp_path, "/docker.sock").run(
+            stop=asyncio.Event(), stop_grace=1, end=_nothing
+        )
 
 
 class _Daemon:

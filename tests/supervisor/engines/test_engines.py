@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -18,14 +20,30 @@ def test_engines_are_found_by_entry_point() -> None:
     engines.preload()
 
 
+def test_the_engine_that_is_named_is_imported() -> None:
+    code = (
+        "import sys; from lading.supervisor.engines import find_engines; "
+        "find_engines().preload(sys.argv[1]);"
+        "sys.exit('aiodocker' in sys.modules)"
+    )
+    for name, imports in (("native", 0), ("docker", 1), ("podman", 1), ("lxc", 0)):
+        assert subprocess.run([sys.executable, "-c", code, name], check=False).returncode == imports
+
+
 def test_an_unknown_engine_is_named_with_those_there_are() -> None:
-    with pytest.raises(ExecutionError, match="'lxc' is not installed; there are: docker, native") as caught:
+    with pytest.raises(
+        ExecutionError, match="'lxc' is not installed; there are: docker, native"
+    ) as caught:
         find_engines().make("lxc", SETTINGS)
     assert caught.value.failure is Failure.NODE
 
 
-@pytest.mark.parametrize(("uid", "program", "chosen"), [(0, "/x", "native"), (0, None, "docker"), (5, "/x", "docker")])
-def test_what_auto_means(monkeypatch: pytest.MonkeyPatch, uid: int, program: str | None, chosen: str) -> None:
+@pytest.mark.parametrize(
+    ("uid", "program", "chosen"), [(0, "/x", "native"), (0, None, "docker"), (5, "/x", "docker")]
+)
+def test_what_auto_means(
+    monkeypatch: pytest.MonkeyPatch, uid: int, program: str | None, chosen: str
+) -> None:
     monkeypatch.setattr("os.geteuid", lambda: uid)
     monkeypatch.setattr(shutil, "which", lambda name: program)
     assert choose_engine() == chosen

@@ -1,4 +1,6 @@
-"""Commands beside the container's own as child processes; what they do is in tests/contracts/engine_suite.py."""
+"""Commands beside the container's own as child processes; what they do is in
+tests/contracts/engine_suite.py.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ async def test_a_runtime_that_makes_no_terminal_says_why(tmp_path: Path) -> None
     console = Console(tmp_path, Size())
     with pytest.raises(ExecutionError, match="no such user") as caught:
         await spawn(
-            ["sh", "-c", "echo no such user >&2; exit 1"], environment=PLAIN, target=lambda: None, console=console
+            ["sh", "-c", "echo no such user >&2; exit 1"],
+            environment=PLAIN,
+            target=lambda: None,
+            console=console,
         )
     console.close()
     assert caught.value.failure is Failure.USER

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError
-from lading.core.hpc_gang import FailurePolicy, Launcher
+from lading.core.hpc.gang import FailurePolicy, Launcher
 from lading.hpc.plan import read_plan
 from lading.supervisor.engines import Bind, Exit, Spec
 from lading.supervisor.engines.gang import COULD_NOT, GangFiles
-from lading.supervisor.gang_output import GangOutput
+from lading.supervisor.gang.gang_output import GangOutput
 
 SPEC = Spec(
-    command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),), vcpus=8, nodes=4,
-    launcher="mpirun", rank_failure="any", output_path="/out", notices=9,
+    command=("ring",), environment=(("A", "b"),), binds=(Bind("/host/out", "/out", False),),
+    vcpus=8, nodes=4, launcher="mpirun", rank_failure="any", output_path="/out", notices=9,
 )  # fmt: skip
 
 
@@ -31,7 +31,12 @@ def test_the_conductor_reads_what_is_written(files: GangFiles) -> None:
     assert merging == GangOutput(files.spool, "/host/out", 4)
     assert files.spool.stat().st_mode & 0o777 == 0o700
     plan = read_plan(files.plan)
-    assert (plan.name, plan.command, plan.environment, plan.cwd) == ("u", ("ring",), (("A", "b"),), "/out")
+    assert (plan.name, plan.command, plan.environment, plan.cwd) == (
+        "u",
+        ("ring",),
+        (("A", "b"),),
+        "/out",
+    )
     assert (plan.slots, plan.spool, plan.launcher, plan.policy) == (
         2,
         str(files.spool),

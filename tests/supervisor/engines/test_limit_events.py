@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lading.supervisor.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
+from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.machine import mount_table
 from tests.reality import need, need_root
 
@@ -37,7 +37,9 @@ async def events_of(script: str, group: Cgroup) -> LimitEvents:
 
 
 async def test_kills_for_lack_of_memory_are_counted(group: Cgroup) -> None:
-    assert await events_of("exec dd if=/dev/zero of=/dev/null bs=64M count=1", group) == LimitEvents(kills=1)
+    assert await events_of(
+        "exec dd if=/dev/zero of=/dev/null bs=64M count=1", group
+    ) == LimitEvents(kills=1)
 
 
 async def test_an_end_of_another_kind_counts_none(group: Cgroup) -> None:

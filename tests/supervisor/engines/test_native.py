@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from lading.core.errors import ExecutionError, Failure
-from lading.core.imagelayout import Account
+from lading.core.errors import ExecutionError
+from lading.core.images.image_layout import Account
 from lading.supervisor import linux
-from lading.supervisor.cgroup import Cgroup
 from lading.supervisor.engines import EngineSettings, Spec
 from lading.supervisor.engines.gang import GangFiles
-from lading.supervisor.engines.native import NativeEngine, _account, _start_failure
+from lading.supervisor.engines.native import NativeEngine, _account
+from lading.supervisor.limits.cgroup import Cgroup
 from lading.testing.images import ArchiveImage, tiny_image
 
 
@@ -36,7 +36,9 @@ async def test_the_order_of_calls_is_checked(engine: NativeEngine) -> None:
     await engine.remove()
 
 
-async def test_it_does_not_mount_where_others_would_see(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_does_not_mount_where_others_would_see(
+    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(linux, "has_own_mounts", lambda: False)
     await engine.prepare(ArchiveImage(*tiny_image(programs=())))
     with pytest.raises(ExecutionError, match="namespace of its own"):
@@ -44,7 +46,9 @@ async def test_it_does_not_mount_where_others_would_see(engine: NativeEngine, mo
     await engine.remove()
 
 
-async def test_of_a_gang_rank_0_is_entered_and_none_is_kept(engine: NativeEngine, tmp_path: Path) -> None:
+async def test_of_a_gang_rank_0_is_entered_and_none_is_kept(
+    engine: NativeEngine, tmp_path: Path
+) -> None:
     assert engine._entered == ("zzzzz-dz642-nativeunittest0", tmp_path / "run/bundle")
     engine._gang = GangFiles(tmp_path / "run")
     assert engine._entered == ("zzzzz-dz642-nativeunittest0-0", tmp_path / "run/bundle/0")
@@ -52,7 +56,9 @@ async def test_of_a_gang_rank_0_is_entered_and_none_is_kept(engine: NativeEngine
         await engine.hold()
 
 
-async def test_it_needs_root_and_crun(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_needs_root_and_crun(
+    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/none")
     with pytest.raises(ExecutionError, match="install the package crun"):
         await engine.check()
@@ -61,23 +67,13 @@ async def test_it_needs_root_and_crun(engine: NativeEngine, monkeypatch: pytest.
         await engine.check()
 
 
-async def test_processes_that_do_not_die_are_told(engine: NativeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_processes_that_do_not_die_are_told(
+    engine: NativeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Cgroup, "remove_empty", lambda self: False)
     monkeypatch.setattr(Cgroup, "remove", lambda self: [7])
     with pytest.raises(ExecutionError, match=r"\[7\] do not die"):
         await engine.remove()
-
-
-@pytest.mark.parametrize(
-    ("said", "failure"),
-    [
-        ("executable file `x` not found in $PATH: No such file or directory", Failure.USER),
-        ("exec container process `/x`: Exec format error", Failure.USER),
-        ("mount `/a` to `b`: Permission denied", Failure.NODE),
-    ],
-)
-def test_whose_fault_a_failed_start_is(said: str, failure: Failure) -> None:
-    assert _start_failure(said).failure is failure
 
 
 def test_users_are_looked_up_in_the_image(tmp_path: Path) -> None:

@@ -16,8 +16,9 @@ def config(root: Path) -> dict[str, Any]:
     (root / "etc").mkdir(exist_ok=True)
     (root / "etc/passwd").write_text("me:x:5:6::/:/bin/sh\n")
     process = {
-        "args": ["own"], "env": ["A=1", "TERM=old"], "user": {"uid": 0, "gid": 0}, "terminal": False,
-        "capabilities": {"bounding": ["CAP_KILL"]}, "noNewPrivileges": True, "cwd": "/out",
+        "args": ["own"], "env": ["A=1", "TERM=old"], "user": {"uid": 0, "gid": 0},
+        "terminal": False, "capabilities": {"bounding": ["CAP_KILL"]},
+        "noNewPrivileges": True, "cwd": "/out",
     }  # fmt: skip
     return {"process": process, "root": {"path": str(root)}}
 
@@ -25,8 +26,16 @@ def config(root: Path) -> dict[str, Any]:
 def test_it_may_do_what_the_command_may(tmp_path: Path) -> None:
     order = Exec(command=("x", "y"), environment=(("TERM", "vt100"),), terminal=Size())
     made = make_process(order, config(tmp_path))
-    assert (made["args"], made["env"], made["terminal"]) == (["x", "y"], ["A=1", "TERM=vt100"], True)
-    assert (made["capabilities"], made["noNewPrivileges"], made["cwd"]) == ({"bounding": ["CAP_KILL"]}, True, "/out")
+    assert (made["args"], made["env"], made["terminal"]) == (
+        ["x", "y"],
+        ["A=1", "TERM=vt100"],
+        True,
+    )
+    assert (made["capabilities"], made["noNewPrivileges"], made["cwd"]) == (
+        {"bounding": ["CAP_KILL"]},
+        True,
+        "/out",
+    )
     assert made["user"] == {"uid": 0, "gid": 0}
 
 

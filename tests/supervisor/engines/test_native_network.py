@@ -25,8 +25,10 @@ async def test_the_container_that_crun_tells_of_is_connected(tmp_path: Path) -> 
     network = NativeNetwork(REACH, tmp_path)
     assert len(network.binds()) == 2
     with other_network() as pid:
-        crun = await runtime(f"printf '{{\\n\"id\": \"x\",' > {network.notice}; sleep 0.1;"
-                             f"echo '\"pid\": {pid}}}' > {network.notice}; exec sleep 60")  # fmt: skip
+        crun = await runtime(
+            f'printf \'{{\\n"id": "x",\' > {network.notice}; sleep 0.1;'
+            f"echo '\"pid\": {pid}}}' > {network.notice}; exec sleep 60"
+        )
         await network.connect(crun.pid)
         assert "0100007F:0007" in Path(f"/proc/{pid}/net/tcp").read_text()
         with other_network() as another:
@@ -48,7 +50,9 @@ async def test_a_runtime_that_ends_at_once_says_why_elsewhere(tmp_path: Path) ->
     await network.close()
 
 
-async def test_a_runtime_that_hangs_or_says_nonsense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_runtime_that_hangs_or_says_nonsense(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     network = NativeNetwork(REACH, tmp_path)
     crun = await runtime("exec sleep 60")
     monkeypatch.setattr(native_network, "_TIMEOUT", 0.1)

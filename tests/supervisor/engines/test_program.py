@@ -53,13 +53,17 @@ def test_one_that_was_replaced_is_not_run_again(program: SealedProgram, script: 
     assert program.descriptor == -1
 
 
-def test_without_the_program_there_is_no_copy(program: SealedProgram, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_program_there_is_no_copy(
+    program: SealedProgram, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     program.seal()
     assert program.descriptor == -1
 
 
-def test_without_memory_there_is_no_copy(program: SealedProgram, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_memory_there_is_no_copy(
+    program: SealedProgram, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object) -> int:
         raise OSError(28, "No space left on device")
 

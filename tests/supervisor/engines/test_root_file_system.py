@@ -7,7 +7,7 @@ import pytest
 from lading.supervisor import linux
 from lading.supervisor.engines.root_file_system import IN_MEMORY, mount_root
 from lading.supervisor.engines.user_namespace import UserNamespace
-from lading.supervisor.idmapping import fault_of
+from lading.supervisor.id_mapping import fault_of
 from tests.reality import need, need_root
 
 
@@ -40,11 +40,18 @@ def test_it_belongs_to_the_root_of_a_user_namespace(layers: list[Path], tmp_path
     linux.unmount_below(tmp_path / "bundle")
 
 
-def test_changes_are_in_memory_where_the_disk_takes_none(layers: list[Path], tmp_path: Path) -> None:
+def test_changes_are_in_memory_where_the_disk_takes_none(
+    layers: list[Path], tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     for name in ("data", "upper", "work"):
         (tmp_path / name).mkdir()
-    linux.mount_overlay(str(data), lower=[str(layers[0])], upper=str(tmp_path / "upper"), work=str(tmp_path / "work"))
+    linux.mount_overlay(
+        str(data),
+        lower=[str(layers[0])],
+        upper=str(tmp_path / "upper"),
+        work=str(tmp_path / "work"),
+    )
     _, note = mount_root(layers, data / "bundle")
     assert note == IN_MEMORY
     linux.unmount_below(data / "bundle")

@@ -5,14 +5,16 @@ from errno import EAFNOSUPPORT, ENOSYS, EPERM
 import pytest
 
 from lading.supervisor.engines.seccomp import NEW_NAMESPACES, SOCKET_FAMILIES, make_profile
-from lading.supervisor.projectquota import SET_ATTRIBUTES
+from lading.supervisor.limits.project_quota import SET_ATTRIBUTES
 
 
 def answer(name: str, *arguments: int, machine: str = "x86_64") -> int:
     """The error number that a call gets; 0: it is carried out."""
     for rule in make_profile(machine)["syscalls"]:
         tests = rule.get("args", ())
-        if name in rule["names"] and all(_matches(test, arguments[test["index"]]) for test in tests):
+        if name in rule["names"] and all(
+            _matches(test, arguments[test["index"]]) for test in tests
+        ):
             return int(rule["errnoRet"])
     return 0
 
@@ -26,19 +28,25 @@ def _matches(test: dict[str, object], given: int) -> bool:
     }[str(test["op"])]
 
 
-@pytest.mark.parametrize("name", ["mount", "unshare", "setns", "bpf", "keyctl", "pidfd_getfd", "clock_settime64"])
+@pytest.mark.parametrize(
+    "name", ["mount", "unshare", "setns", "bpf", "keyctl", "pidfd_getfd", "clock_settime64"]
+)
 def test_calls_that_are_refused(name: str) -> None:
     assert answer(name) == EPERM
 
 
-@pytest.mark.parametrize("number", [SET_ATTRIBUTES, 0x40086602, 0x40046602, SET_ATTRIBUTES | 1 << 40])
+@pytest.mark.parametrize(
+    "number", [SET_ATTRIBUTES, 0x40086602, 0x40046602, SET_ATTRIBUTES | 1 << 40]
+)
 def test_files_stay_in_their_project(number: int) -> None:
     assert answer("ioctl", 3, number) == EPERM
     assert answer("file_setattr") == EPERM
     assert answer("ioctl", 3, 0x5401) == 0
 
 
-@pytest.mark.parametrize("name", ["ptrace", "personality", "modify_ldt", "landlock_restrict_self", "seccomp", "fork"])
+@pytest.mark.parametrize(
+    "name", ["ptrace", "personality", "modify_ldt", "landlock_restrict_self", "seccomp", "fork"]
+)
 def test_calls_that_programs_need(name: str) -> None:
     assert answer(name) == 0
 
@@ -57,7 +65,9 @@ def test_what_a_filter_cannot_look_into_is_not_there() -> None:
 @pytest.mark.parametrize("name", ["socket", "socketpair"])
 def test_families_of_sockets(name: str) -> None:
     assert {one for one in range(200) if answer(name, one) == 0} == set(SOCKET_FAMILIES.values())
-    assert answer(name, 40) == answer(name, 1 << 32 | 3) == answer(name, (1 << 64) - 1) == EAFNOSUPPORT
+    assert (
+        answer(name, 40) == answer(name, 1 << 32 | 3) == answer(name, (1 << 64) - 1) == EAFNOSUPPORT
+    )
 
 
 def test_each_entry_of_the_kernel_is_covered() -> None:

@@ -24,7 +24,10 @@ def test_a_file_that_is_read_is_guarded_and_others_are_passed_on(tmp_path: Path)
     need_root()
     (tmp_path / "input").write_text("data")
     reading, writing = os.pipe()
-    with (tmp_path / "input").open("rb") as file, guarded((file.fileno(), writing, -1), None) as used:
+    with (
+        (tmp_path / "input").open("rb") as file,
+        guarded((file.fileno(), writing, -1), None) as used,
+    ):
         assert used[0] != file.fileno()
         assert used[1:] == (writing, null())
         with pytest.raises(OSError, match="Read-only"):
@@ -35,7 +38,9 @@ def test_a_file_that_is_read_is_guarded_and_others_are_passed_on(tmp_path: Path)
     os.close(writing)
 
 
-def test_an_old_kernel_passes_files_as_they_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_old_kernel_passes_files_as_they_are(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def refuse(descriptor: int, **more: int) -> int:
         raise OSError(38, "Function not implemented")
 
@@ -43,5 +48,8 @@ def test_an_old_kernel_passes_files_as_they_are(monkeypatch: pytest.MonkeyPatch,
     null.cache_clear()
     os.close(null())
     null.cache_clear()
-    with (tmp_path / "input").open("wb") as file, guarded((file.fileno(), file.fileno(), file.fileno()), None) as used:
+    with (
+        (tmp_path / "input").open("wb") as file,
+        guarded((file.fileno(), file.fileno(), file.fileno()), None) as used,
+    ):
         assert used == (file.fileno(),) * 3

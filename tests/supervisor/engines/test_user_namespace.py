@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from lading.core.errors import ExecutionError, Failure
-from lading.core.imagelayout import Account
+from lading.core.images.image_layout import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device
 from lading.supervisor.engines.user_namespace import Policy, UserNamespace, refuse
-from lading.supervisor.idmapping import SIZE, fault_of
+from lading.supervisor.id_mapping import SIZE, fault_of
 from tests.reality import need, need_root
 
 
@@ -80,9 +80,22 @@ def test_a_user_beyond_the_range(namespace: UserNamespace) -> None:
 
 def test_another_object_takes_away_what_was_left(namespace: UserNamespace, tmp_path: Path) -> None:
     namespace.binds((Bind(str(tmp_path), "/a", False),))
+    # One mount over the other.
+    namespace.open()
     UserNamespace(tmp_path / "run", tmp_path / "machine").close()
     assert not namespace.directory.exists()
     UserNamespace(tmp_path / "run", tmp_path / "machine").close()
+
+
+def test_nothing_of_a_directory_that_is_not_empty_is_removed(tmp_path: Path) -> None:
+    made = UserNamespace(tmp_path / "run", tmp_path / "machine")
+    made.directory.mkdir(parents=True)
+    (made.directory / "kept").touch()
+    with pytest.raises(OSError, match="not empty"):
+        made.close()
+    (made.directory / "kept").unlink()
+    made.close()
+    assert not made.directory.exists()
 
 
 def test_what_cannot_be_mapped_is_told(namespace: UserNamespace) -> None:
@@ -106,7 +119,9 @@ def test_what_does_unmapped_is_shown_as_it_is(namespace: UserNamespace) -> None:
 def test_auto_goes_on_and_always_does_not() -> None:
     error = OSError(22, "Invalid argument", "/data")
     assert refuse(Policy.AUTO, error).endswith("its root is the machine's: Invalid argument: /data")
-    with pytest.raises(ExecutionError, match="UserNamespaces is always: Invalid argument: /data") as caught:
+    with pytest.raises(
+        ExecutionError, match="UserNamespaces is always: Invalid argument: /data"
+    ) as caught:
         refuse(Policy.ALWAYS, error)
     assert caught.value.failure is Failure.NODE
     assert refuse(Policy.AUTO, OSError(1, "no reason")).endswith(": no reason")

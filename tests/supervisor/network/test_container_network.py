@@ -61,7 +61,9 @@ async def test_the_internet_ends_with_the_network(tmp_path: Path, more: list[str
     need_root()
     for program in ("nft", "slirp4netns"):
         need_program(program)
-    network = ContainerNetwork(Reach(internet=True, api=("192.0.2.77:5", "[fd77::1]:5")), tmp_path, hostname="lading")
+    network = ContainerNetwork(
+        Reach(internet=True, api=("192.0.2.77:5", "[fd77::1]:5")), tmp_path, hostname="lading"
+    )
     network.binds()
     with other_network(*more) as pid:
         await network.open(pid)
@@ -76,7 +78,9 @@ async def test_the_internet_ends_with_the_network(tmp_path: Path, more: list[str
         assert uplink.returncode is not None
 
 
-async def test_a_new_address_of_the_machine_is_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_address_of_the_machine_is_refused_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need_root()
     for program in ("nft", "slirp4netns"):
         need_program(program)
@@ -112,7 +116,9 @@ async def test_the_network_of_the_machine_is_never_taken_for_the_containers(tmp_
         await network.open(4_194_305)
 
 
-@pytest.mark.parametrize(("name", "package"), [("FILTER_PROGRAM", "nftables"), ("UPLINK_PROGRAM", "slirp4netns")])
+@pytest.mark.parametrize(
+    ("name", "package"), [("FILTER_PROGRAM", "nftables"), ("UPLINK_PROGRAM", "slirp4netns")]
+)
 async def test_a_program_that_is_missing_is_told_and_nothing_is_connected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, package: str
 ) -> None:
@@ -122,13 +128,17 @@ async def test_a_program_that_is_missing_is_told_and_nothing_is_connected(
     monkeypatch.setattr(container_network, name, "no-such-program")
     network = ContainerNetwork(Reach(internet=True), tmp_path, hostname="lading")
     with other_network() as pid:
-        with pytest.raises(ExecutionError, match="no-such-program, which is not installed") as caught:
+        with pytest.raises(
+            ExecutionError, match="no-such-program, which is not installed"
+        ) as caught:
             await network.open(pid)
         assert caught.value.failure is Failure.NODE
         assert network._uplink is None
 
 
-@pytest.mark.parametrize(("name", "said"), [("FILTER_PROGRAM", "refuses"), ("UPLINK_PROGRAM", "cannot join")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("FILTER_PROGRAM", "refuses"), ("UPLINK_PROGRAM", "cannot join")]
+)
 async def test_a_program_that_fails_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, said: str
 ) -> None:
@@ -148,12 +158,16 @@ async def test_what_is_no_address_is_refused(tmp_path: Path) -> None:
 
 async def test_two_services_at_one_place_are_told_and_nothing_stays_open(tmp_path: Path) -> None:
     need_root()
-    network = ContainerNetwork(Reach(internet=True, api=("127.0.0.53:53",)), tmp_path, hostname="lading")
+    network = ContainerNetwork(
+        Reach(internet=True, api=("127.0.0.53:53",)), tmp_path, hostname="lading"
+    )
     with other_network() as pid, pytest.raises(ExecutionError, match="Address already in use"):
         await network.open(pid)
 
 
-async def test_a_program_that_hangs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_hangs_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     need_root()
     need_program("nft")
     program = tmp_path / "hangs"

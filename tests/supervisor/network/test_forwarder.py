@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from lading.core.container_network import Endpoint
+from lading.core.containers.container_network import Endpoint
 from lading.supervisor.network import forwarder
 from lading.supervisor.network.forwarder import Forwarder
 

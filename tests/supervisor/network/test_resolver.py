@@ -11,7 +11,9 @@ from lading.supervisor.network.resolver import Resolver, machine_resolvers
 
 
 class Upstream(asyncio.DatagramProtocol):
-    """Answers each question with its own bytes, backwards; says nothing to one that begins with 0."""
+    """Answers each question with its own bytes, backwards; says nothing to one that begins with
+    0.
+    """
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
@@ -46,11 +48,15 @@ async def test_questions_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolver, "_ANSWER_TIME", 0.2)
     server = await asyncio.start_server(by_tcp, "127.0.0.1", 0)
     there = server.sockets[0].getsockname()[1]
-    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(Upstream, local_addr=("127.0.0.1", there))
+    transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+        Upstream, local_addr=("127.0.0.1", there)
+    )
     with socket.create_server(("127.0.0.1", 0)) as silent:
         dead = int(silent.getsockname()[1])
         datagrams, listening, port = sockets()
-        one = Resolver(datagrams, listening, find=lambda: (("127.0.0.1", there), ("127.0.0.1", dead)))
+        one = Resolver(
+            datagrams, listening, find=lambda: (("127.0.0.1", there), ("127.0.0.1", dead))
+        )
         await one.start()
         assert await ask(port, b"abc") == b"cba"
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -67,7 +73,9 @@ async def test_questions_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     await server.wait_closed()
 
 
-async def test_the_next_resolver_is_asked_where_the_first_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_next_resolver_is_asked_where_the_first_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(resolver, "_ANSWER_TIME", 0.1)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.create_datagram_endpoint(Upstream, local_addr=("127.0.0.1", 0))

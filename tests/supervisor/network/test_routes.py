@@ -25,8 +25,8 @@ def test_addresses_and_inner_bridges_of_a_network() -> None:
     need_program("ip")
     lines = (
         "link add br0 type bridge", "addr add 172.30.0.1/16 dev br0", "link set br0 up",
-        "link add v0 type veth peer name v1", "addr add 192.0.2.9/24 dev v0", "link set v0 up", "link set v1 up",
-        "route add 203.0.113.0/24 via 192.0.2.1",
+        "link add v0 type veth peer name v1", "addr add 192.0.2.9/24 dev v0", "link set v0 up",
+        "link set v1 up", "route add 203.0.113.0/24 via 192.0.2.1",
     )  # fmt: skip
 
     def make() -> None:
@@ -39,7 +39,8 @@ def test_addresses_and_inner_bridges_of_a_network() -> None:
         found = subprocess.run(
             ["nsenter", f"--net=/proc/{pid}/ns/net", "unshare", "--mount", "sh", "-c",
              'mount -t sysfs sysfs /sys && exec "$0" -c '
-             '"from lading.supervisor.network.routes import own_networks; print(*own_networks())"', sys.executable],
+             '"from lading.supervisor.network.routes import own_networks; print(*own_networks())"',
+             sys.executable],
             capture_output=True, text=True, check=True,
         ).stdout.split()  # fmt: skip
         os.close(descriptor)
@@ -61,7 +62,9 @@ def test_a_loopback_and_an_address_of_ones_own() -> None:
     with other_network() as pid:
         descriptor = open_namespace(pid)
         with inside(descriptor, make) as listening:
-            inside(descriptor, lambda: socket.create_connection(("192.0.2.200", 7), timeout=5)).close()
+            inside(
+                descriptor, lambda: socket.create_connection(("192.0.2.200", 7), timeout=5)
+            ).close()
             listening.accept()[0].close()
         os.close(descriptor)
 

@@ -1,4 +1,6 @@
-"""Checks of a container request from end to end, as a workflow engine does it: submit, follow, read the results."""
+"""Checks of a container request from end to end, as a workflow engine does it: submit, follow, read
+the results.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,10 @@ def check_run_a_request(site: Site) -> None:
     heard = Heard()
     client = arvados.events.subscribe(site.api, [["event_type", "in", ["create", "update"]]], heard)
     try:
-        made = site.made("container_requests", _spec(site, "echo result >/out/r.txt; echo said", use_existing=False))
+        made = site.made(
+            "container_requests",
+            _spec(site, "echo result >/out/r.txt; echo said", use_existing=False),
+        )
         committed = dict(made, state="Committed")
         site.api.container_requests().update(uuid=made["uuid"], body=committed).execute()
         heard.wait(lambda one: _became(one, made["uuid"], "Final"), 60)
@@ -47,18 +52,31 @@ def check_run_a_request(site: Site) -> None:
     with log.open(f"log for container {container['uuid']}/stdout.txt", "r") as file:
         assert file.read().endswith("said\n")
     page = site.api.container_requests().list(
-        filters=[["container.exit_code", "=", 0], ["uuid", "=", made["uuid"]]], include=["container_uuid"]
+        filters=[["container.exit_code", "=", 0], ["uuid", "=", made["uuid"]]],
+        include=["container_uuid"],
     ).execute()  # fmt: skip
     equal([one["uuid"] for one in page["included"]], [container["uuid"]])
-    marked = site.api.container_requests().update(uuid=made["uuid"], body={"properties": {"seen": True}}).execute()
+    marked = (
+        site.api.container_requests()
+        .update(uuid=made["uuid"], body={"properties": {"seen": True}})
+        .execute()
+    )
     equal(marked["properties"], {"seen": True})
 
 
 def check_cancel_with_priority_as_text(site: Site) -> None:
-    made = site.made("container_requests", _spec(site, "sleep 60", state="Committed", use_existing=False))
-    _wait(lambda: site.api.containers().get(uuid=made["container_uuid"]).execute()["state"] == "Running")
+    made = site.made(
+        "container_requests", _spec(site, "sleep 60", state="Committed", use_existing=False)
+    )
+    _wait(
+        lambda: (
+            site.api.containers().get(uuid=made["container_uuid"]).execute()["state"] == "Running"
+        )
+    )
     site.api.container_requests().update(uuid=made["uuid"], body={"priority": "0"}).execute()
-    _wait(lambda: site.api.container_requests().get(uuid=made["uuid"]).execute()["state"] == "Final")
+    _wait(
+        lambda: site.api.container_requests().get(uuid=made["uuid"]).execute()["state"] == "Final"
+    )
     equal(site.api.containers().get(uuid=made["container_uuid"]).execute()["state"], "Cancelled")
 
 

@@ -1,4 +1,5 @@
-"""Runs every check against the server of the environment: `python -m tests.system.arvados_client.drive`.
+"""Runs every check against the server of the environment: `python -m
+tests.system.arvados_client.drive`.
 
 Prints one JSON object: for each check "" or what went wrong.
 """
@@ -8,7 +9,15 @@ from __future__ import annotations
 import json
 import traceback
 
-from tests.system.arvados_client import containers, errors, events, files, filters, records, resources
+from tests.system.arvados_client import (
+    containers,
+    errors,
+    events,
+    files,
+    filters,
+    records,
+    resources,
+)
 from tests.system.arvados_client.site import connect
 
 MODULES = (records, filters, errors, events, files, resources, containers)

@@ -1,6 +1,7 @@
 """The environment of the Arvados client: made once for each machine, beside nothing of ours.
 
-It is kept in the user's cache directory, named by what is in it, so that only the first run asks the package index.
+It is kept in the user's cache directory, named by what is in it, so that only the first run asks
+the package index.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ def client_environment() -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (place / "complete").exists():
             _run(sys.executable, "-m", "venv", "--clear", str(place))
-            pip = (str(place / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check")
+            pip = (
+                str(place / "bin" / "python"),
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--disable-pip-version-check",
+            )
             _run(*pip, "--require-hashes", "-r", str(REQUIREMENTS))
             (place / "complete").touch()
     return place / "bin"

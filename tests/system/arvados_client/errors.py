@@ -1,4 +1,6 @@
-"""Checks of refusals: the exception that the client documents, its status, and words that name the fault."""
+"""Checks of refusals: the exception that the client documents, its status, and words that name the
+fault.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,11 @@ def check_400_bad_vocabulary(site: Site) -> None:
 def check_401_bad_token(site: Site) -> None:
     for token in ("v2/zzzzz-gj3su-000000000000000/secret", "secret"):
         stranger = client(os.environ["ARVADOS_API_HOST"], token)
-        refused(lambda stranger=stranger: stranger.users().current().execute(), 401, "Not logged in")  # type: ignore[misc]
+        refused(
+            lambda stranger=stranger: stranger.users().current().execute(),  # type: ignore[misc]
+            401,
+            "Not logged in",
+        )
 
 
 def check_401_expired_token(site: Site) -> None:
@@ -60,13 +66,25 @@ def check_401_expired_token(site: Site) -> None:
 def check_403_of_others(site: Site) -> None:
     refused(lambda: site.user.users().create(body={"email": "x@example.org"}).execute(), 403)
     project = site.made("groups", {"name": site.name("shown"), "group_class": "project"})
-    link = {"link_class": "permission", "name": "can_read", "tail_uuid": site.user_uuid, "head_uuid": project["uuid"]}
+    link = {
+        "link_class": "permission",
+        "name": "can_read",
+        "tail_uuid": site.user_uuid,
+        "head_uuid": project["uuid"],
+    }
     site.made("links", link)
-    mine = site.made("collections", {"owner_uuid": project["uuid"], "manifest_text": "", "name": site.name()})
+    mine = site.made(
+        "collections", {"owner_uuid": project["uuid"], "manifest_text": "", "name": site.name()}
+    )
     site.user.collections().get(uuid=mine["uuid"]).execute()
     body = {"owner_uuid": project["uuid"], "manifest_text": "", "name": site.name()}
     refused(lambda: site.user.collections().create(body=body).execute(), 403)
-    refused(lambda: site.user.collections().update(uuid=mine["uuid"], body={"name": "theirs"}).execute(), 403)
+    refused(
+        lambda: (
+            site.user.collections().update(uuid=mine["uuid"], body={"name": "theirs"}).execute()
+        ),
+        403,
+    )
 
 
 def check_403_scope(site: Site) -> None:
@@ -85,10 +103,16 @@ def check_403_unsigned_locators(site: Site) -> None:
 
 def check_404_absent_or_unreadable(site: Site) -> None:
     refused(lambda: site.api.collections().get(uuid=NOBODY).execute(), 404)
-    refused(lambda: site.api.collections().get(uuid="acbd18db4cc2f85cedef654fccc4a4d8+999").execute(), 404)
+    refused(
+        lambda: site.api.collections().get(uuid="acbd18db4cc2f85cedef654fccc4a4d8+999").execute(),
+        404,
+    )
     hidden = site.collection()
     refused(lambda: site.user.collections().get(uuid=hidden["uuid"]).execute(), 404)
-    refused(lambda: site.user.collections().update(uuid=hidden["uuid"], body={"name": "x"}).execute(), 404)
+    refused(
+        lambda: site.user.collections().update(uuid=hidden["uuid"], body={"name": "x"}).execute(),
+        404,
+    )
     refused(lambda: site.api.containers().current().execute(), 404)
 
 
@@ -104,11 +128,18 @@ def check_422_attributes(site: Site) -> None:
         ({"name": name}, "duplicate key value"),
         ({"manifest_text": text}, "manifest_text"),
         ({"manifest_text": "x"}, "manifest_text"),
-        ({"portable_data_hash": "acbd18db4cc2f85cedef654fccc4a4d8+3"}, "does not match computed hash"),
+        (
+            {"portable_data_hash": "acbd18db4cc2f85cedef654fccc4a4d8+3"},
+            "does not match computed hash",
+        ),
         ({"storage_classes_desired": ["nowhere"]}, "storage_classes_desired"),
         ({"trash_at": "soon"}, "trash_at"),
     ):
-        refused(lambda body=body: site.made("collections", {"manifest_text": "", **body}), 422, words)  # type: ignore[misc]
+        refused(
+            lambda body=body: site.made("collections", {"manifest_text": "", **body}),  # type: ignore[misc]
+            422,
+            words,
+        )
 
 
 def check_422_lists(site: Site) -> None:
@@ -125,7 +156,8 @@ def check_422_lists(site: Site) -> None:
 def check_422_requests(site: Site) -> None:
     ready = {
         "command": ["true"], "container_image": site.image, "output_path": "/out", "cwd": "/out",
-        "mounts": {"/out": {"kind": "tmp", "capacity": 1000}}, "runtime_constraints": {"vcpus": 1, "ram": 1 << 28},
+        "mounts": {"/out": {"kind": "tmp", "capacity": 1000}},
+        "runtime_constraints": {"vcpus": 1, "ram": 1 << 28},
     }  # fmt: skip
     for change, words in (
         ({"state": "Committed", "priority": None}, "riority"),
@@ -136,7 +168,11 @@ def check_422_requests(site: Site) -> None:
         ({"state": "Committed", "priority": 1, "mounts": {}}, "ount"),
         ({"state": "Committed", "priority": 1, "runtime_constraints": {"ram": 1}}, "vcpus"),
     ):
-        refused(lambda change=change: site.made("container_requests", {**ready, **change}), 422, words)  # type: ignore[misc]
+        refused(
+            lambda change=change: site.made("container_requests", {**ready, **change}),  # type: ignore[misc]
+            422,
+            words,
+        )
 
 
 def check_the_request_id_is_told(site: Site) -> None:

@@ -8,22 +8,36 @@ import arvados.events  # isort: skip
 
 
 def _is_about(made: Record, event_type: str) -> object:
-    return lambda one: one.get("object_uuid") == made["uuid"] and one.get("event_type") == event_type
+    return lambda one: (
+        one.get("object_uuid") == made["uuid"] and one.get("event_type") == event_type
+    )
 
 
 def check_subscribe(site: Site) -> None:
     heard = Heard()
-    client = arvados.events.subscribe(site.api, [["event_type", "in", ["create", "update", "delete"]]], heard)
+    client = arvados.events.subscribe(
+        site.api, [["event_type", "in", ["create", "update", "delete"]]], heard
+    )
     try:
         assert isinstance(client, arvados.events.EventClient), type(client)
         heard.wait(lambda one: one.get("status") == 200)
         made = site.collection(name=site.name("heard"))
         event = heard.wait(_is_about(made, "create"))  # type: ignore[arg-type]
-        for key in ("msgID", "id", "uuid", "object_owner_uuid", "object_kind", "event_at", "properties"):
+        for key in (
+            "msgID",
+            "id",
+            "uuid",
+            "object_owner_uuid",
+            "object_kind",
+            "event_at",
+            "properties",
+        ):
             assert key in event, key
         equal(event["object_kind"], "arvados#collection")
         equal(event["properties"]["new_attributes"]["name"], made["name"])
-        site.api.collections().update(uuid=made["uuid"], body={"name": site.name("renamed")}).execute()
+        site.api.collections().update(
+            uuid=made["uuid"], body={"name": site.name("renamed")}
+        ).execute()
         event = heard.wait(_is_about(made, "update"))  # type: ignore[arg-type]
         equal(event["properties"]["old_attributes"]["name"], made["name"])
         link = site.made("links", {"link_class": "tag", "name": "gone soon"})
@@ -95,12 +109,15 @@ def check_others_are_not_heard(site: Site) -> None:
 
 def check_polling(site: Site) -> None:
     heard = Heard()
-    client = arvados.events.PollClient(site.api, [["event_type", "=", "create"]], heard, poll_time=0.1)
+    client = arvados.events.PollClient(
+        site.api, [["event_type", "=", "create"]], heard, poll_time=0.1
+    )
     client.start()
     try:
         heard.wait(lambda one: one.get("status") == 200)
         made: list[Record] = []
-        # The client remembers the newest row when it first asks; what was made before that is not told.
+        # The client remembers the newest row when it first asks; what was made before that is not
+        # told.
         while not any("object_uuid" in one for one in heard.events) and len(made) < 100:
             made.append(site.collection())
             heard._changed.acquire()

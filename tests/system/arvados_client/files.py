@@ -1,4 +1,6 @@
-"""Checks of collections and blocks, through the client's own Collection and KeepClient and the real block store."""
+"""Checks of collections and blocks, through the client's own Collection and KeepClient and the real
+block store.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,13 @@ def check_keep_put_and_get(site: Site) -> None:
 
 
 def check_keep_refusals(site: Site) -> None:
-    keep = arvados.keep.KeepClient(api_client=site.api, num_retries=0, block_cache=arvados.keep.KeepBlockCache())
+    keep = arvados.keep.KeepClient(
+        api_client=site.api, num_retries=0, block_cache=arvados.keep.KeepBlockCache()
+    )
     signed = keep.put(b"signed for one")
-    stranger = arvados.keep.KeepClient(api_client=site.user, num_retries=0, block_cache=arvados.keep.KeepBlockCache())
+    stranger = arvados.keep.KeepClient(
+        api_client=site.user, num_retries=0, block_cache=arvados.keep.KeepBlockCache()
+    )
     for ask, locator in ((keep, "acbd18db4cc2f85cedef654fccc4a4d9+3"), (stranger, signed)):
         try:
             ask.get(locator)
@@ -65,10 +71,14 @@ def check_keep_with_every_form_of_a_token(site: Site) -> None:
     bare = client(host, token.split("/")[2])
     locators = {}
     for name, api in (("v2", site.api), ("bare", bare)):
-        keep = arvados.keep.KeepClient(api_client=api, num_retries=0, block_cache=arvados.keep.KeepBlockCache())
+        keep = arvados.keep.KeepClient(
+            api_client=api, num_retries=0, block_cache=arvados.keep.KeepBlockCache()
+        )
         locators[name] = keep.put(b"one token, two forms")
         equal(keep.get(locators[name]), b"one token, two forms")
-    keep = arvados.keep.KeepClient(api_client=bare, num_retries=0, block_cache=arvados.keep.KeepBlockCache())
+    keep = arvados.keep.KeepClient(
+        api_client=bare, num_retries=0, block_cache=arvados.keep.KeepBlockCache()
+    )
     try:
         keep.get(locators["v2"])
     except arvados.errors.KeepReadError:
@@ -134,7 +144,9 @@ def check_files_larger_than_a_block(site: Site) -> None:
         for _ in range(BIG >> 20):
             file.write(piece)
     made.save_new(name=site.name("big"))
-    with arvados.collection.CollectionReader(made.manifest_locator(), api_client=site.api).open("big", "rb") as file:
+    with arvados.collection.CollectionReader(made.manifest_locator(), api_client=site.api).open(
+        "big", "rb"
+    ) as file:
         file.seek((64 << 20) - 10)
         equal(file.read(20), piece[-10:] + piece[:10])
         equal(file.size(), BIG)
@@ -180,8 +192,13 @@ def check_copy_of_a_signed_manifest(site: Site) -> None:
         order="created_at desc", limit=1, select=["uuid", "manifest_text", "portable_data_hash"],
     ).execute()["items"][0]  # fmt: skip
     assert "+A" in found["manifest_text"]
-    body = {"manifest_text": found["manifest_text"], "portable_data_hash": found["portable_data_hash"]}
-    copy = site.user.collections().create(body={"collection": body}, ensure_unique_name=True).execute()
+    body = {
+        "manifest_text": found["manifest_text"],
+        "portable_data_hash": found["portable_data_hash"],
+    }
+    copy = (
+        site.user.collections().create(body={"collection": body}, ensure_unique_name=True).execute()
+    )
     equal(copy["portable_data_hash"], made.portable_data_hash())
 
 
@@ -189,8 +206,15 @@ def check_trash_times(site: Site) -> None:
     made = Collection(api_client=site.api)
     made.save_new(name=site.name("short-lived"), trash_at=None)
     uuid = made.manifest_locator()
-    record = site.api.collections().update(uuid=uuid, body={"trash_at": "2050-01-01T00:00:00Z"}).execute()
+    record = (
+        site.api.collections()
+        .update(uuid=uuid, body={"trash_at": "2050-01-01T00:00:00Z"})
+        .execute()
+    )
     equal(record["trash_at"], "2050-01-01T00:00:00.000000000Z")
     assert record["delete_at"] > record["trash_at"]
     equal(Collection(uuid, api_client=site.api).get_trash_at().year, 2050)
-    equal(site.api.collections().update(uuid=uuid, body={"trash_at": None}).execute()["delete_at"], None)
+    equal(
+        site.api.collections().update(uuid=uuid, body={"trash_at": None}).execute()["delete_at"],
+        None,
+    )

@@ -1,4 +1,6 @@
-"""Checks of the filter language: every operator, on every kind of attribute, as the client sends them."""
+"""Checks of the filter language: every operator, on every kind of attribute, as the client sends
+them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,26 @@ from tests.system.arvados_client.site import Record, Site, equal
 ROWS: dict[str, Record] = {
     "Alpha": {
         "description": "first one",
-        "properties": {"n": 1, "s": "red", "l": ["x", "y"], "o": {"k": 1}, "http://a.example/k?v": "v", "b": True},
+        "properties": {
+            "n": 1,
+            "s": "red",
+            "l": ["x", "y"],
+            "o": {"k": 1},
+            "http://a.example/k?v": "v",
+            "b": True,
+        },
         "replication_desired": 1,
     },
-    "beta": {"description": None, "properties": {"n": 2, "s": "green", "l": ["y"]}, "replication_desired": 2},
-    "gamma_3": {"description": "third", "properties": {"n": 10, "s": "Red", "z": None}, "replication_desired": None},
+    "beta": {
+        "description": None,
+        "properties": {"n": 2, "s": "green", "l": ["y"]},
+        "replication_desired": 2,
+    },
+    "gamma_3": {
+        "description": "third",
+        "properties": {"n": 10, "s": "Red", "z": None},
+        "replication_desired": None,
+    },
     "100%": {"description": "", "properties": {}, "replication_desired": 4},
 }
 EVERY = tuple(ROWS)
@@ -104,7 +121,12 @@ def check_two_columns_compared(site: Site) -> None:
     ):
         found = site.api.collections().list(filters=[*where, text]).execute()
         equal(found["items_available"], there, text)
-    equal(site.api.collections().list(filters=[*where, ["(uuid = name)", "=", True]]).execute()["items"], [])
+    equal(
+        site.api.collections()
+        .list(filters=[*where, ["(uuid = name)", "=", True]])
+        .execute()["items"],
+        [],
+    )
 
 
 def check_attributes_of_the_container(site: Site) -> None:
@@ -115,12 +137,19 @@ def check_attributes_of_the_container(site: Site) -> None:
 def check_ids_of_logs_as_text(site: Site) -> None:
     newest = site.api.logs().list(order="id desc", limit=1).execute()["items"][0]
     made = site.collection()
-    found = site.api.logs().list(filters=[["id", ">", str(newest["id"])]], order="id asc").execute()["items"]
+    found = (
+        site.api.logs()
+        .list(filters=[["id", ">", str(newest["id"])]], order="id asc")
+        .execute()["items"]
+    )
     assert found[-1]["object_uuid"] == made["uuid"]
 
 
 def _make(site: Site) -> str:
     owner = site.made("users", {"email": f"{site.name('f').replace(' ', '')}@example.org"})
     for name, attributes in ROWS.items():
-        site.made("collections", {"owner_uuid": owner["uuid"], "name": name, "manifest_text": "", **attributes})
+        site.made(
+            "collections",
+            {"owner_uuid": owner["uuid"], "name": name, "manifest_text": "", **attributes},
+        )
     return str(owner["uuid"])

@@ -1,4 +1,6 @@
-"""Checks of generic REST: pages, order, select, distinct, count, names, wrapped and bare bodies, long queries."""
+"""Checks of generic REST: pages, order, select, distinct, count, names, wrapped and bare bodies,
+long queries.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,15 @@ def check_current_user(site: Site) -> None:
 
 def check_config_and_vocabulary(site: Site) -> None:
     config = site.api.configs().get().execute()
-    for section in ("Containers", "StorageClasses", "Collections", "Services", "API", "RemoteClusters", "Users"):
+    for section in (
+        "Containers",
+        "StorageClasses",
+        "Collections",
+        "Services",
+        "API",
+        "RemoteClusters",
+        "Users",
+    ):
         assert section in config, section
     assert isinstance(config["Containers"]["ReserveExtraRAM"], int)
     equal(arvados.util.get_config_once(site.api)["ClusterID"], config["ClusterID"])
@@ -37,7 +47,9 @@ def check_create_bare_and_wrapped(site: Site) -> None:
 
 def check_update_and_delete(site: Site) -> None:
     made = site.collection(properties={"a": 1})
-    changed = site.api.collections().update(uuid=made["uuid"], body={"properties": {"b": [2]}}).execute()
+    changed = (
+        site.api.collections().update(uuid=made["uuid"], body={"properties": {"b": [2]}}).execute()
+    )
     equal(changed["properties"], {"b": [2]})
     assert changed["etag"] != made["etag"]
     assert changed["modified_at"] > made["modified_at"]
@@ -68,7 +80,10 @@ def check_list_envelope(site: Site) -> None:
     for _ in range(3):
         site.made("links", {"link_class": "tag", "name": tag})
     page = site.api.links().list(filters=[["name", "=", tag]], limit=2, offset=1).execute()
-    equal((page["kind"], page["limit"], page["offset"], page["items_available"]), ("arvados#linkList", 2, 1, 3))
+    equal(
+        (page["kind"], page["limit"], page["offset"], page["items_available"]),
+        ("arvados#linkList", 2, 1, 3),
+    )
     equal(len(page["items"]), 2)
     none = site.api.links().list(filters=[["name", "=", tag]], count="none").execute()
     assert "items_available" not in none
@@ -89,7 +104,11 @@ def check_select_and_order(site: Site) -> None:
     equal([one["name"] for one in text["items"]], ["a", "b", "c"])
     newest = site.api.links().list(filters=where).execute()
     equal([one["name"] for one in newest["items"]], ["c", "a", "b"])
-    one = site.api.links().create(body={"link_class": tag, "name": "d"}, select=["uuid", "name"]).execute()
+    one = (
+        site.api.links()
+        .create(body={"link_class": tag, "name": "d"}, select=["uuid", "name"])
+        .execute()
+    )
     assert set(one) <= {"uuid", "name", "kind", "etag"}, one
     gone = site.api.links().delete(uuid=one["uuid"]).execute()
     equal(gone["name"], "d")
@@ -99,14 +118,20 @@ def check_distinct(site: Site) -> None:
     tag = site.name("distinct")
     for name in ("x", "x", "y"):
         site.made("links", {"link_class": tag, "name": name})
-    page = site.api.links().list(filters=[["link_class", "=", tag]], select=["name"], distinct=True).execute()
+    page = (
+        site.api.links()
+        .list(filters=[["link_class", "=", tag]], select=["name"], distinct=True)
+        .execute()
+    )
     equal(sorted(one["name"] for one in page["items"]), ["x", "y"])
     equal(page["items_available"], 2)
 
 
 def check_keyset_paging(site: Site) -> None:
     tag = site.name("keyset")
-    wanted = {site.made("links", {"link_class": tag, "name": str(n % 7)})["uuid"] for n in range(60)}
+    wanted = {
+        site.made("links", {"link_class": tag, "name": str(n % 7)})["uuid"] for n in range(60)
+    }
     for key in ("created_at", "modified_at", "name", "uuid"):
         for ascending in (True, False):
             found = _page_by_page(site, tag, key, ascending=ascending)
@@ -114,18 +139,24 @@ def check_keyset_paging(site: Site) -> None:
 
 
 def _page_by_page(site: Site, tag: str, key: str, *, ascending: bool) -> list[str]:
-    """Keyset paging with pages of four, which the client does not offer: it always asks for a thousand."""
+    """Keyset paging with pages of four, which the client does not offer: it always asks for a
+    thousand.
+    """
 
     def four(**asked: object) -> object:
         return site.api.links().list(**{**asked, "limit": 4})
 
     where = [["link_class", "=", tag]]
-    found = arvados.util.keyset_list_all(four, order_key=key, ascending=ascending, filters=where, select=["name"])
+    found = arvados.util.keyset_list_all(
+        four, order_key=key, ascending=ascending, filters=where, select=["name"]
+    )
     return [one["uuid"] for one in found]
 
 
 def check_keyset_paging_of_many(site: Site) -> None:
-    found = list(arvados.util.keyset_list_all(site.api.logs().list, filters=[["event_type", "=", "create"]]))
+    found = list(
+        arvados.util.keyset_list_all(site.api.logs().list, filters=[["event_type", "=", "create"]])
+    )
     assert len({one["uuid"] for one in found}) == len(found) > 60
 
 
@@ -133,7 +164,10 @@ def check_long_query_becomes_a_post(site: Site) -> None:
     made = site.collection()
     uuids = [f"{made['uuid'][:12]}{number:015d}" for number in range(1, 400)]
     filters = [["uuid", "in", [*uuids, made["uuid"]]]]
-    equal([one["uuid"] for one in site.api.collections().list(filters=filters).execute()["items"]], [made["uuid"]])
+    equal(
+        [one["uuid"] for one in site.api.collections().list(filters=filters).execute()["items"]],
+        [made["uuid"]],
+    )
 
 
 def check_where(site: Site) -> None:
@@ -151,7 +185,10 @@ def check_trash_in_lists(site: Site) -> None:
     made = site.collection(is_trashed=True)
     where = [["uuid", "=", made["uuid"]]]
     equal(site.api.collections().list(filters=where).execute()["items_available"], 0)
-    equal(site.api.collections().list(filters=where, include_trash=True).execute()["items_available"], 1)
+    equal(
+        site.api.collections().list(filters=where, include_trash=True).execute()["items_available"],
+        1,
+    )
     site.api.collections().untrash(uuid=made["uuid"]).execute()
     equal(site.api.collections().list(filters=where).execute()["items_available"], 1)
 

@@ -1,4 +1,6 @@
-"""What every check is given: clients of two users, and short ways to make records. Runs in the client's environment."""
+"""What every check is given: clients of two users, and short ways to make records. Runs in the
+client's environment.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def connect() -> Site:
     """Clients for the server of the environment."""
     host, insecure = os.environ["ARVADOS_API_HOST"], True
     api = client(host, os.environ["ARVADOS_API_TOKEN"], insecure=insecure)
-    made = api.users().create(body={"user": {"username": "plain", "email": "plain@example.org", "is_active": True}})
+    made = api.users().create(
+        body={"user": {"username": "plain", "email": "plain@example.org", "is_active": True}}
+    )
     user = made.execute()
     token = api.api_client_authorizations().create(body={"owner_uuid": user["uuid"]}).execute()
     text = f"v2/{token['uuid']}/{token['api_token']}"

@@ -1,5 +1,5 @@
-"""`arvados-python-client`, as it is on the package index, against a real `lading up`: every check of `drive`, and the
-commands that come with it.
+"""`arvados-python-client`, as it is on the package index, against a real `lading up`: every check
+of `drive`, and the commands that come with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ CHECKS = sorted(
     for node in ast.parse(path.read_text()).body
     if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")
 )
-VOCABULARY = {"tags": {"species": {"strict": True, "values": {"hs": {"labels": [{"label": "Human"}]}}}}}
+VOCABULARY = {
+    "tags": {"species": {"strict": True, "values": {"hs": {"labels": [{"label": "Human"}]}}}}
+}
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -32,7 +34,9 @@ Run = Callable[..., "subprocess.CompletedProcess[str]"]
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("client")
     (root / "vocabulary.json").write_text(json.dumps(VOCABULARY))
-    with running_cluster(root / "data", f"API:\n  VocabularyPath: {root}/vocabulary.json\n") as running:
+    with running_cluster(
+        root / "data", f"API:\n  VocabularyPath: {root}/vocabulary.json\n"
+    ) as running:
         running.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat")
         yield running
 
@@ -41,13 +45,27 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def run(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Run a program of the client's environment, with a home directory of its own."""
     programs = client_environment()
-    own = {"HOME": str(tmp_path_factory.mktemp("home")), "IMAGE": "tools:1", "PYTHONDONTWRITEBYTECODE": "1"}
-    kept = {name: value for name, value in cluster.environment.items() if not name.startswith(("COV", "PYTHON"))}
+    own = {
+        "HOME": str(tmp_path_factory.mktemp("home")),
+        "IMAGE": "tools:1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    kept = {
+        name: value
+        for name, value in cluster.environment.items()
+        if not name.startswith(("COV", "PYTHON"))
+    }
 
     def program(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         command = [str(programs / name), *arguments]
         return subprocess.run(
-            command, cwd=ROOT, env=kept | own, capture_output=True, text=True, timeout=300, check=False
+            command,
+            cwd=ROOT,
+            env=kept | own,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
         )
 
     return program
@@ -87,21 +105,28 @@ def test_files_there_and_back(run: Run, tmp_path: Path) -> None:
 def test_a_file_that_is_put_twice_is_one_block(run: Run, tmp_path: Path) -> None:
     (tmp_path / "one").write_text("the same")
     first, second = (
-        run("arv-put", "--no-progress", "--no-resume", "--portable-data-hash", str(tmp_path / "one")) for _ in range(2)
+        run(
+            "arv-put", "--no-progress", "--no-resume", "--portable-data-hash", str(tmp_path / "one")
+        )
+        for _ in range(2)
     )
     assert first.returncode == 0, first.stderr
     assert first.stdout == second.stdout
 
 
 def test_what_is_not_there_is_said(run: Run) -> None:
-    for command in (("arv-ls", "zzzzz-4zz18-000000000000000"), ("arv-get", "zzzzz-4zz18-000000000000000/x", "-")):
+    for command in (
+        ("arv-ls", "zzzzz-4zz18-000000000000000"),
+        ("arv-get", "zzzzz-4zz18-000000000000000/x", "-"),
+    ):
         done = run(*command)
         assert done.returncode != 0
         assert "404" in done.stderr or "not found" in done.stderr.lower(), done.stderr
 
 
 @pytest.mark.parametrize(
-    "name", ["arv-copy", "arv-get", "arv-keepdocker", "arv-ls", "arv-normalize", "arv-put", "arv-ws"]
+    "name",
+    ["arv-copy", "arv-get", "arv-keepdocker", "arv-ls", "arv-normalize", "arv-put", "arv-ws"],
 )
 def test_every_command_starts(run: Run, name: str) -> None:
     done = run(name, "--help")

@@ -18,7 +18,9 @@ _PATIENCE = 180.0
 
 @dataclass
 class Tools:
-    """Runs programs against a server. `home` is kept between them; `variables` are added to their environment."""
+    """Runs programs against a server. `home` is kept between them; `variables` are added to their
+    environment.
+    """
 
     cluster: Cluster
     home: Path
@@ -27,10 +29,14 @@ class Tools:
     def run(self, name: str, *arguments: str, timeout: float = 900, check: bool = True) -> str:
         """What the program prints on standard output; it must succeed, unless told otherwise."""
         done = self.result(name, *arguments, timeout=timeout)
-        assert not check or done.returncode == 0, f"{name} {' '.join(arguments)}: {done.stderr[-4000:]}"
+        assert not check or done.returncode == 0, (
+            f"{name} {' '.join(arguments)}: {done.stderr[-4000:]}"
+        )
         return done.stdout
 
-    def result(self, name: str, *arguments: str, timeout: float = 900) -> subprocess.CompletedProcess[str]:
+    def result(
+        self, name: str, *arguments: str, timeout: float = 900
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program to its end."""
         return subprocess.run(
             self._command(name, *arguments),
@@ -72,10 +78,16 @@ class Tools:
     @property
     def _environment(self) -> dict[str, str]:
         kept = {
-            name: value for name, value in self.cluster.environment.items() if not name.startswith(("COV", "PYTHON"))
+            name: value
+            for name, value in self.cluster.environment.items()
+            if not name.startswith(("COV", "PYTHON"))
         }
         programs = client_environment()
-        own = {"HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "1", "PATH": f"{programs}:{os.environ['PATH']}"}
+        own = {
+            "HOME": str(self.home),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": f"{programs}:{os.environ['PATH']}",
+        }
         return kept | own | self.variables
 
     def _command(self, name: str, *arguments: str) -> list[str]:

@@ -1,4 +1,6 @@
-"""`python -m tests.system.chaos [--local N] [--slurm N] [--seed N]`: all is killed; every request must end, once."""
+"""`python -m tests.system.chaos [--local N] [--slurm N] [--seed N]`: all is killed; every request
+must end, once.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,30 @@ from tests.system.chaos.sites import Outcome, through_slurm, two_dispatchers
 def main() -> int:
     """Run both; print what went wrong."""
     parser = argparse.ArgumentParser(prog="python -m tests.system.chaos")
-    parser.add_argument("--local", type=int, default=2000, help="containers on two local dispatchers (2000)")
+    parser.add_argument(
+        "--local", type=int, default=2000, help="containers on two local dispatchers (2000)"
+    )
     parser.add_argument("--slurm", type=int, default=500, help="containers through Slurm (500)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="repeats the choices of a run (the time)")
+    parser.add_argument(
+        "--seed", type=int, default=int(time.time()), help="repeats the choices of a run (the time)"
+    )
     parser.add_argument("--period", type=float, default=1.0, help="seconds between two strikes (1)")
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
     good = True
     for name, count, site in (
-        ("two local dispatchers", options.local, two_dispatchers), ("Slurm", options.slurm, through_slurm),
+        ("two local dispatchers", options.local, two_dispatchers),
+        ("Slurm", options.slurm, through_slurm),
     ):  # fmt: skip
         if count:
-            with tempfile.TemporaryDirectory(prefix="lading-chaos-", ignore_cleanup_errors=True) as root:
-                outcome = asyncio.run(site(Path(root), count, seed=options.seed, period=options.period, say=_speaker()))
+            with tempfile.TemporaryDirectory(
+                prefix="lading-chaos-", ignore_cleanup_errors=True
+            ) as root:
+                outcome = asyncio.run(
+                    site(
+                        Path(root), count, seed=options.seed, period=options.period, say=_speaker()
+                    )
+                )
             _show(name, count, outcome)
             good = good and not outcome.faults
     return 0 if good else 1
@@ -36,7 +49,10 @@ def main() -> int:
 
 def _show(name: str, count: int, outcome: Outcome) -> None:
     strikes = ", ".join(f"{kind} {number}" for kind, number in sorted(outcome.strikes.items()))
-    print(f"{name}: {count} containers in {outcome.seconds:.0f} s; struck: {strikes}; {len(outcome.faults)} faults")
+    print(
+        f"{name}: {count} containers in {outcome.seconds:.0f} s; struck: {strikes}; "
+        f"{len(outcome.faults)} faults"
+    )
     for fault in outcome.faults[:50]:
         print(f"  {fault}")
     sys.stdout.flush()

@@ -1,8 +1,9 @@
 """What chaos is let loose on: many small containers, watched all the time, and counted at the end.
 
-Each container writes its number to its output, and runs a command whose line nobody else has, so that whoever looks
-through /proc sees every one that is alive, and sees two if there are two. A container whose command was killed has a
-result, exit code 137; whatever else is killed, it ends with 0, in one attempt or another.
+Each container writes its number to its output, and runs a command whose line nobody else has, so
+that whoever looks through /proc sees every one that is alive, and sees two if there are two. A
+container whose command was killed has a result, exit code 137; whatever else is killed, it ends
+with 0, in one attempt or another.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
-from lading.core import manifest
+from lading.core.data import manifest
 from lading.core.errors import LadingError
 from tests.system.cluster import is_alive
 
@@ -43,8 +44,9 @@ Expect = Callable[[Mapping[str, Any], Mapping[str, Any]], Sequence[int] | None]
 class Load:
     """Containers, as many as `count`, submitted a few at a time. `once` repeats nothing by itself.
 
-    `make` is the request of a number and of an attempt to send it. `expect` gives the exit codes that a request and
-    its container may end with; None for a request that was cancelled, of which nothing more is asked.
+    `make` is the request of a number and of an attempt to send it. `expect` gives the exit codes
+    that a request and its container may end with; None for a request that was cancelled, of which
+    nothing more is asked.
     """
 
     client: ApiClient
@@ -60,7 +62,8 @@ class Load:
     async def submit(self) -> None:
         """Commit the requests, whatever happens to the server meanwhile.
 
-        One whose answer was lost is there all the same, so that each repetition is another container with its own mark.
+        One whose answer was lost is there all the same, so that each repetition is another
+        container with its own mark.
         """
         for number in range(self.count):
             await self.commit(number)
@@ -70,7 +73,9 @@ class Load:
         """Commit one request; its uuid."""
 
         async def send() -> dict[str, Any]:
-            return await self.once.create("container_requests", self.make(number, next(self._attempts)))
+            return await self.once.create(
+                "container_requests", self.make(number, next(self._attempts))
+            )
 
         uuid = str((await persist(send))["uuid"])
         self.uuids.append(uuid)
@@ -91,15 +96,19 @@ class Load:
         """What is wrong with how it ended, if anything."""
         faults = [f"two at a time: {one}" for one in sorted(set(doubles))]
         # A request whose creation was repeated after a lost answer is one more, not one less.
-        containers = {one["uuid"]: one for one in await self.containers(row["container_uuid"] for row in rows)}
+        containers = {
+            one["uuid"]: one for one in await self.containers(row["container_uuid"] for row in rows)
+        }
         for row in rows:
             container = containers.get(row["container_uuid"], {})
             codes = self.expect(row, container)
             if codes is None:
                 continue
             if container.get("state") != "Complete" or container.get("exit_code") not in codes:
-                faults.append(f"{row['uuid']}: {container.get('state')} {container.get('exit_code')}"
-                              f" {container.get('runtime_status')} after {row['container_count']}")  # fmt: skip
+                faults.append(
+                    f"{row['uuid']}: {container.get('state')} {container.get('exit_code')}"
+                    f" {container.get('runtime_status')} after {row['container_count']}"
+                )
             for name in ("output_uuid", "log_uuid"):
                 fault = await self._read(row, name)
                 if fault:
@@ -111,14 +120,18 @@ class Load:
         rows: Rows = []
         for at in range(0, len(self.uuids), _PAGE):
             batch = self.uuids[at : at + _PAGE]
-            rows += await self.client.list("container_requests", filters=[["uuid", "in", batch]], limit=_PAGE)
+            rows += await self.client.list(
+                "container_requests", filters=[["uuid", "in", batch]], limit=_PAGE
+            )
         return rows
 
     async def containers(self, wanted: Iterable[str | None]) -> Rows:
         """The records of these containers."""
         uuids, found = sorted({uuid for uuid in wanted if uuid}), list[dict[str, Any]]()
         for at in range(0, len(uuids), _PAGE):
-            found += await self.client.list("containers", filters=[["uuid", "in", uuids[at : at + _PAGE]]], limit=_PAGE)
+            found += await self.client.list(
+                "containers", filters=[["uuid", "in", uuids[at : at + _PAGE]]], limit=_PAGE
+            )
         return found
 
     async def _read(self, row: dict[str, Any], name: str) -> str | None:
@@ -134,9 +147,14 @@ class Load:
 
 
 def script(number: int, attempt: int, *, then: str = "", more: float = 0.0) -> str:
-    """The shell script of a container: it writes its number, does `then`, and sleeps, `more` seconds longer."""
+    """The shell script of a container: it writes its number, does `then`, and sleeps, `more`
+    seconds longer.
+    """
     longer = f" {more:g}" if more else ""
-    return f"echo begin {number}; echo {number} >/out/number; {then}exec sleep {MARK}{attempt:07d}{longer}"
+    return (
+        f"echo begin {number}; echo {number} >/out/number; "
+        f"{then}exec sleep {MARK}{attempt:07d}{longer}"
+    )
 
 
 def request(number: int, attempt: int, **more: object) -> dict[str, object]:
@@ -167,12 +185,16 @@ async def persist(act: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def watch(
-    doubles: list[str], registers: Sequence[Path], *, starts: dict[str, set[int]] | None = None, period: float = 0.05
+    doubles: list[str],
+    registers: Sequence[Path],
+    *,
+    starts: dict[str, set[int]] | None = None,
+    period: float = 0.05,
 ) -> None:
     """Note for ever when two live processes carry one mark, or two live supervisors one container.
 
-    `registers` are directories of lock files, one for each container that is supervised. `starts` gathers by mark the
-    process ids that were seen, `period` seconds apart.
+    `registers` are directories of lock files, one for each container that is supervised. `starts`
+    gathers by mark the process ids that were seen, `period` seconds apart.
     """
     while True:
         for line, pids in marks().items():
@@ -181,7 +203,11 @@ async def watch(
                 doubles.append(f"command {mark}")
             if starts is not None:
                 starts.setdefault(mark, set()).update(pids)
-        doubles += [f"supervisors of {uuid}" for uuid, count in Counter(_supervised(registers)).items() if count > 1]
+        doubles += [
+            f"supervisors of {uuid}"
+            for uuid, count in Counter(_supervised(registers)).items()
+            if count > 1
+        ]
         await asyncio.sleep(period)
 
 
@@ -228,7 +254,12 @@ def killer(pids: Callable[[], Sequence[int]], chance: Random) -> Callable[[], st
 
 
 async def rage(
-    strikes: Mapping[str, Callable[[], str | None]], chance: Random, *, period: float, done: Counter[str], most: int = 0
+    strikes: Mapping[str, Callable[[], str | None]],
+    chance: Random,
+    *,
+    period: float,
+    done: Counter[str],
+    most: int = 0,
 ) -> None:
     """Strike, one kind after the other in an order of chance, about every `period` seconds.
 

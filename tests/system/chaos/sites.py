@@ -18,9 +18,9 @@ from lading.client.api import ApiClient
 from lading.client.blocks import BlockClient
 from lading.client.retry import NO_RETRY, RetryPolicy
 from lading.client.transport import HttpTransport
-from lading.testing.slurm import SlurmCluster, running_slurm
 from tests.system.chaos.load import KILLED, Load, killer, marks, rage, supervisors, watch
 from tests.system.cluster import LADING, Cluster, is_alive, left_processes, running_cluster
+from tests.system.slurm_cluster import SlurmCluster, running_slurm
 
 _PATIENCE = RetryPolicy(attempts=4)
 _LOCAL = "Local: {{VCPUs: {vcpus}, RAM: 2GiB}}\nContainers: {{StopGracePeriod: 1s}}\n"
@@ -34,7 +34,9 @@ Containers:
 
 
 _REST = 30.0
-"""Seconds that slurmctld lives at least: jobs whose end it has forgotten it gives up only after ten of them."""
+"""Seconds that slurmctld lives at least: jobs whose end it has forgotten it gives up only after ten
+of them.
+"""
 
 
 @dataclass(kw_only=True)
@@ -48,7 +50,9 @@ class Outcome:
 
 @dataclass
 class Guest:
-    """A dispatcher of its own process that joins a server, started again whenever it has been killed."""
+    """A dispatcher of its own process that joins a server, started again whenever it has been
+    killed.
+    """
 
     join: Path
     data: Path
@@ -58,9 +62,20 @@ class Guest:
 
     def start(self) -> None:
         """Start it; it is not waited for."""
-        command = [LADING, "dispatch", "--join", str(self.join), "--data", str(self.data), "--config", str(self.config)]
+        command = [
+            LADING,
+            "dispatch",
+            "--join",
+            str(self.join),
+            "--data",
+            str(self.data),
+            "--config",
+            str(self.config),
+        ]
         with (self.data.parent / f"{self.data.name}.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | dict(self.around))
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=log, env=os.environ | dict(self.around)
+            )
 
     async def keep(self) -> None:
         """Start it again for ever."""
@@ -71,7 +86,9 @@ class Guest:
 
     def pids(self) -> list[int]:
         """Its process."""
-        return [self.process.pid] if self.process is not None and self.process.poll() is None else []
+        return (
+            [self.process.pid] if self.process is not None and self.process.poll() is None else []
+        )
 
     def parents(self) -> list[int]:
         """Its warm parent."""
@@ -92,7 +109,14 @@ async def loaded(cluster: Cluster, count: int, *, pause: float, **more: Any) -> 
     try:
         client = ApiClient(transport, token, retry=_PATIENCE)
         once = ApiClient(transport, token, retry=NO_RETRY)
-        yield Load(client=client, once=once, blocks=BlockClient(transport, token), count=count, pause=pause, **more)
+        yield Load(
+            client=client,
+            once=once,
+            blocks=BlockClient(transport, token),
+            count=count,
+            pause=pause,
+            **more,
+        )
     finally:
         await transport.close()
 
@@ -107,7 +131,9 @@ async def two_dispatchers(
     vcpus: int = 6,
     most: int = 0,
 ) -> Outcome:
-    """Containers on two local dispatchers while every kind of process is killed, `most` times in all; 0: to the end."""
+    """Containers on two local dispatchers while every kind of process is killed, `most` times in
+    all; 0: to the end.
+    """
     config = _LOCAL.format(vcpus=vcpus)
     (root / "guest.yml").write_text(config)
     with running_cluster(root / "data", config) as cluster:
@@ -125,7 +151,15 @@ async def two_dispatchers(
         }
         strikes = {name: killer(pids, chance) for name, pids in victims.items()}
         outcome = await _let_loose(
-            cluster, count, strikes, chance, period=period, registers=runs, guests=[guest], say=say, most=most
+            cluster,
+            count,
+            strikes,
+            chance,
+            period=period,
+            registers=runs,
+            guests=[guest],
+            say=say,
+            most=most,
         )
         outcome.faults += await left_behind(runs, root)
     return outcome
@@ -134,10 +168,14 @@ async def two_dispatchers(
 async def through_slurm(
     root: Path, count: int, *, seed: int, period: float, say: Callable[[str], None] = lambda _: None
 ) -> Outcome:
-    """Containers through a real Slurm while its daemons are restarted, and everything else killed."""
+    """Containers through a real Slurm while its daemons are restarted, and everything else
+    killed.
+    """
     (root / "hooks").mkdir()
     node = root / "node"
-    with running_slurm(root / "slurm", nodes=3, vcpus=3, ram=4000, node_timeout=5, remembered=30) as slurm:
+    with running_slurm(
+        root / "slurm", nodes=3, vcpus=3, ram=4000, node_timeout=5, remembered=30
+    ) as slurm:
         config = _SLURM.format(node=node, hooks=root / "hooks")
         with running_cluster(root / "data", config, slurm.environment) as cluster:
             cluster.lading("image", "add", "--name", "tools:1", "--from-host", "sh", "sleep", "cat")
@@ -145,17 +183,27 @@ async def through_slurm(
             strikes: dict[str, Callable[[], str | None]] = {
                 "server": killer(lambda: cluster.pids("server"), chance),
                 "dispatcher": killer(lambda: cluster.pids("dispatcher"), chance),
-                "supervisor": killer(lambda: [pid for pids in supervisors(registers).values() for pid in pids], chance),
-                "container": killer(lambda: [pid for pids in marks().values() for pid in pids], chance),
+                "supervisor": killer(
+                    lambda: [pid for pids in supervisors(registers).values() for pid in pids],
+                    chance,
+                ),
+                "container": killer(
+                    lambda: [pid for pids in marks().values() for pid in pids], chance
+                ),
                 "slurmctld": _restarter(slurm, ("slurmctld",), chance, longest=2.0, rest=_REST),
                 "slurmd": _restarter(slurm, slurm.nodes, chance, longest=2.0),
                 "slurmd for long": _restarter(slurm, slurm.nodes, chance, longest=14.0),
                 # Not a strike, but what an operator does after them.
                 "drained node": lambda: "resumed" if slurm.resume() else None,
             }
-            outcome = await _let_loose(cluster, count, strikes, chance, period=period, registers=registers, say=say)
-            # Jobs that Slurm killed without the dispatcher's knowledge are cleared up after by the next on their node.
-            await asyncio.to_thread(cluster.lading, "run", "--image", "tools:1", "--no-reuse", "--", "sh", "-c", ":")
+            outcome = await _let_loose(
+                cluster, count, strikes, chance, period=period, registers=registers, say=say
+            )
+            # Jobs that Slurm killed without the dispatcher's knowledge are cleared up after by the
+            # next on their node.
+            await asyncio.to_thread(
+                cluster.lading, "run", "--image", "tools:1", "--no-reuse", "--", "sh", "-c", ":"
+            )
             outcome.faults += await left_behind((node / "run",), root / "node")
             outcome.faults += [f"left in Slurm: {job}" for job in await _left_in(slurm)]
     outcome.faults += [f"left of Slurm: {pid} {_line(pid)}" for pid in slurm.left()]
@@ -201,9 +249,21 @@ class _Restarter:
     """Kills one of Slurm's daemons and starts it again after a while; then lets it rest."""
 
     def __init__(
-        self, slurm: SlurmCluster, names: Sequence[str], chance: Random, *, longest: float, rest: float
+        self,
+        slurm: SlurmCluster,
+        names: Sequence[str],
+        chance: Random,
+        *,
+        longest: float,
+        rest: float,
     ) -> None:
-        self._slurm, self._names, self._chance, self._longest, self._rest = slurm, names, chance, longest, rest
+        self._slurm, self._names, self._chance, self._longest, self._rest = (
+            slurm,
+            names,
+            chance,
+            longest,
+            rest,
+        )
         self._last = time.monotonic()
         self.dead = ""
 
@@ -248,8 +308,14 @@ async def left_behind(runs: Sequence[Path], root: Path) -> list[str]:
     left = [f"left in {run}: {path.name}" for run in runs for path in run.glob("*-dz642-*")]
     left += [f"left running: {line}" for line in marks()]
     for _ in range(50):
-        processes = [line for line in left_processes(root) if "lading.wiring" not in line and "lading up" not in line
-                     and "zygote" not in line and "slurm" not in line]  # fmt: skip
+        processes = [
+            line
+            for line in left_processes(root)
+            if "lading.wiring" not in line
+            and "lading up" not in line
+            and "zygote" not in line
+            and "slurm" not in line
+        ]
         if not processes:
             break
         await asyncio.sleep(0.1)
@@ -257,7 +323,9 @@ async def left_behind(runs: Sequence[Path], root: Path) -> list[str]:
 
 
 async def _left_in(slurm: SlurmCluster) -> list[str]:
-    """The jobs that Slurm still has a minute after its daemons were last killed: it learns of ends from its nodes."""
+    """The jobs that Slurm still has a minute after its daemons were last killed: it learns of ends
+    from its nodes.
+    """
     until = time.monotonic() + 60.0
     while (left := slurm.jobs()) and time.monotonic() < until:
         await asyncio.sleep(1.0)
@@ -267,11 +335,15 @@ async def _left_in(slurm: SlurmCluster) -> list[str]:
 def _descendants(pids: Sequence[int]) -> Iterator[int]:
     for pid in pids:
         with suppress(OSError):
-            children = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+            children = [
+                int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            ]
             yield from (one for one in children if is_alive(one))
 
 
 def _line(pid: int) -> str:
     with suppress(OSError):
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
     return ""

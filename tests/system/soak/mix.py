@@ -1,7 +1,7 @@
 """The load of a soak: small containers of six kinds, in a fixed mix, at a bounded rate.
 
-A request is named "soak NUMBER KIND"; its container writes NUMBER to its output. The load itself, the marks of the
-commands and the checks of outputs and logs are those of `tests.system.chaos`.
+A request is named "soak NUMBER KIND"; its container writes NUMBER to its output. The load itself,
+the marks of the commands and the checks of outputs and logs are those of `tests.system.chaos`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,11 @@ class Mix:
         if kind is Kind.FAILING:
             text = f"({text}); exit {FAILED}"
         return request(
-            number, attempt, name=f"soak {number} {kind}", command=["sh", "-ec", text], runtime_constraints=constraints
+            number,
+            attempt,
+            name=f"soak {number} {kind}",
+            command=["sh", "-ec", text],
+            runtime_constraints=constraints,
         )
 
 
@@ -107,15 +111,19 @@ def mark_of(container: Mapping[str, Any]) -> str:
 
 
 def _submit_child(number: int) -> str:
-    """Shell commands: submit a child, each time with a mark of its own, and wait until it is Final."""
+    """Shell commands: submit a child, each time with a mark of its own, and wait until it is
+    Final.
+    """
     child = request(number, 0, name=f"soak {number} {Kind.CHILD}", container_count_max=ATTEMPTS)
     child["command"] = ["sh", "-ec", script(number, 0).replace(f"{MARK}{0:07d}", f"{MARK}@")]
     record = json.dumps({"container_request": child})
     return (
-        'ask() { curl -sk -m 20 --retry 20 --retry-delay 1 --retry-all-errors -H "Content-Type: application/json"'
+        "ask() { curl -sk -m 20 --retry 20 --retry-delay 1 --retry-all-errors "
+        '-H "Content-Type: application/json"'
         ' -H "Authorization: Bearer $ARVADOS_API_TOKEN" "$@"; }; '
         'at="https://$ARVADOS_API_HOST/arvados/v1/container_requests"; mark=$(date +%s%N); '
         f"record=$(echo {shlex.quote(record)} | sed s/@/$mark/); "
-        'child=$(ask -d "$record" "$at" | grep -o "[a-z0-9]*-xvhdp-[a-z0-9]*" | head -n 1); test -n "$child"; '
+        'child=$(ask -d "$record" "$at" | grep -o "[a-z0-9]*-xvhdp-[a-z0-9]*" | head -n 1); '
+        'test -n "$child"; '
         'until ask "$at/$child" | grep -q "\\"state\\":\\"Final\\""; do sleep 0.5; done; '
     )

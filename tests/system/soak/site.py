@@ -103,13 +103,17 @@ class Soak:
         await persist(cancel)
 
     def destroyers(self) -> Iterable[asyncio.Task[None]]:
-        """Tasks that kill processes for ever: those of long life seldom, those of one container often."""
+        """Tasks that kill processes for ever: those of long life seldom, those of one container
+        often.
+        """
         slow: dict[str, Callable[[], Sequence[int]]] = {
             role: lambda role=role: self.cluster.pids(role)  # type: ignore[misc]
             for role in ("server", "dispatcher", "warm-parent")
         }
         fast: dict[str, Callable[[], Sequence[int]]] = {
-            "supervisor": lambda: [pid for pids in supervisors([self.runs]).values() for pid in pids],
+            "supervisor": lambda: [
+                pid for pids in supervisors([self.runs]).values() for pid in pids
+            ],
             "command": lambda: [pid for pids in marks().values() for pid in pids],
             "crun": lambda: processes_naming(f"{self.cluster.data}/", "--bundle"),
         }
@@ -120,7 +124,8 @@ class Soak:
     async def look(self, arguments: Sequence[str], kind: Kind) -> None:
         """For ever run a command of `lading` about the latest request of a kind.
 
-        A command may fail while a process that it needs is dead. One that succeeds must print the request's number.
+        A command may fail while a process that it needs is dead. One that succeeds must print the
+        request's number.
         """
         verb = arguments[0]
         while True:
@@ -131,7 +136,9 @@ class Soak:
             command = [uuid if word == "UUID" else word for word in arguments]
             done = await asyncio.to_thread(self.cluster.lading, *command, check=False)
             if done.returncode == 0 and str(number) not in done.stdout.split():
-                self.faults.append(f"lading {' '.join(command)}: printed {done.stdout!r}, not {number}")
+                self.faults.append(
+                    f"lading {' '.join(command)}: printed {done.stdout!r}, not {number}"
+                )
             self.looks[f"{verb} {'done' if done.returncode == 0 else 'refused'}"] += 1
 
     async def finish(self) -> list[dict[str, Any]]:
@@ -149,25 +156,39 @@ class Soak:
         found, last = list[dict[str, Any]](), ""
         while page := await self.load.client.list(
             "container_requests",
-            filters=[["name", "like", f"soak % {Kind.CHILD}"], ["uuid", ">", last]], order=["uuid asc"], limit=500,
+            filters=[["name", "like", f"soak % {Kind.CHILD}"], ["uuid", ">", last]],
+            order=["uuid asc"], limit=500,
         ):  # fmt: skip
             found, last = [*found, *page], page[-1]["uuid"]
         return found
 
     async def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Each request ended as its kind does; each container went through its states once, its command ran once."""
+        """Each request ended as its kind does; each container went through its states once, its
+        command ran once.
+        """
         self.faults += await self.load.check([dict(row) for row in rows], self.doubles)
-        wanted = {uuid for row in rows for uuid in (row["container_uuid"], *row["attempted_container_uuids"])}
+        wanted = {
+            uuid
+            for row in rows
+            for uuid in (row["container_uuid"], *row["attempted_container_uuids"])
+        }
         containers = {one["uuid"]: one for one in await self.load.containers(wanted)}
         moves = await self._moves(sorted(containers))
         ran = Counter[str]()
         for uuid, states in moves.items():
             ran[mark_of(containers[uuid])] += states.count("Running")
-            if states.count("Running") > 1 or sum(states.count(one) for one in _FINAL) != 1 or states[-1] not in _FINAL:
+            if (
+                states.count("Running") > 1
+                or sum(states.count(one) for one in _FINAL) != 1
+                or states[-1] not in _FINAL
+            ):
                 self.faults.append(f"{uuid}: went through {', '.join(states)}")
         for mark, pids in self.starts.items():
             if len(pids) > ran[mark]:
-                self.faults.append(f"command {mark}: started {len(pids)} times, {ran[mark]} containers were Running")
+                self.faults.append(
+                    f"command {mark}: started {len(pids)} times, "
+                    f"{ran[mark]} containers were Running"
+                )
         for row in rows:
             container = containers.get(row["container_uuid"], {})
             if container.get("state") == "Complete" and (fault := await self._said_once(row)):
@@ -178,8 +199,8 @@ class Soak:
         found: dict[str, list[str]] = {uuid: [] for uuid in uuids}
         for at in range(0, len(uuids), _BATCH):
             events = await self.load.client.list(
-                "logs", filters=[["object_uuid", "in", uuids[at : at + _BATCH]]], order=["id asc"], limit=1000,
-                select=["object_uuid", "properties", "id"],
+                "logs", filters=[["object_uuid", "in", uuids[at : at + _BATCH]]], order=["id asc"],
+                limit=1000, select=["object_uuid", "properties", "id"],
             )  # fmt: skip
             for event in events:
                 if state := (event["properties"].get("new_attributes") or {}).get("state"):
@@ -213,7 +234,10 @@ async def soak(
     began, temporary = time.monotonic(), root / "tmp"
     temporary.mkdir()
     faults, samples, rows = list[str](), list[Sample](), list[dict[str, Any]]()
-    with _asserting(faults), running_cluster(root / "data", _CONFIG, {"TMPDIR": str(temporary)}) as cluster:
+    with (
+        _asserting(faults),
+        running_cluster(root / "data", _CONFIG, {"TMPDIR": str(temporary)}) as cluster,
+    ):
         cluster.lading("image", "add", "--name", "tools:1", "--from-host", *PROGRAMS)
         tokens = _ask(cluster.data, _LIVE_TOKENS)
         mix = Mix(Random(seed))
@@ -267,8 +291,12 @@ def _cluster_id(cluster: Cluster) -> str:
 async def _around(run: Soak) -> AsyncIterator[None]:
     """Watch, kill and look while the load goes on."""
     tasks = [
-        asyncio.create_task(watch(run.doubles, [run.runs], starts=run.starts, period=_WATCH_PERIOD)),
-        asyncio.create_task(run.look(["shell", "--wait", "UUID", "--", "cat", "/out/number"], Kind.LONG)),
+        asyncio.create_task(
+            watch(run.doubles, [run.runs], starts=run.starts, period=_WATCH_PERIOD)
+        ),
+        asyncio.create_task(
+            run.look(["shell", "--wait", "UUID", "--", "cat", "/out/number"], Kind.LONG)
+        ),
         asyncio.create_task(run.look(["request", "logs", "-f", "UUID"], Kind.PLAIN)),
         *run.destroyers(),
     ]
@@ -300,9 +328,13 @@ async def _sampling(
         yield
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        (ended,) = await asyncio.gather(task, return_exceptions=True)
+    if not isinstance(ended, asyncio.CancelledError):
+        raise RuntimeError(f"sampling ended early: {ended!r}")
 
 
 def _ask(data: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(sqlite3.connect(f"file:{data}/db.sqlite?mode=ro", uri=True, timeout=30)) as database:
+    with closing(
+        sqlite3.connect(f"file:{data}/db.sqlite?mode=ro", uri=True, timeout=30)
+    ) as database:
         return database.execute(sql).fetchall()

@@ -20,7 +20,9 @@ SUPERVISOR_BOUND: Final = 128.0
 
 
 def judge(samples: Sequence[Sample]) -> tuple[list[str], list[str]]:
-    """Lines of the table of slopes, and faults. The slopes are those of the second half of the run."""
+    """Lines of the table of slopes, and faults. The slopes are those of the second half of the
+    run.
+    """
     lines, faults = list[str](), list[str]()
     middle = samples[-1].at / 2 if samples else 0.0
     second = [one for one in samples if one.at >= middle]
@@ -32,12 +34,20 @@ def judge(samples: Sequence[Sample]) -> tuple[list[str], list[str]]:
             found = growth(second, role, quantity, settling=SETTLING)
             slope = found.per_hour / scale
             judged = found.seconds >= ENOUGH
-            words = f"{slope:+8.1f} {unit}/h, bound {bound:g}" if judged else "not judged: too short"
-            lines.append(f"  {role:<12}{quantity:<9}{words} ({found.seconds:.0f} s of its processes' lives)")
+            words = (
+                f"{slope:+8.1f} {unit}/h, bound {bound:g}" if judged else "not judged: too short"
+            )
+            lines.append(
+                f"  {role:<12}{quantity:<9}{words} ({found.seconds:.0f} s of its processes' lives)"
+            )
             if judged and slope > bound:
-                faults.append(f"{role}: {quantity} grows by {slope:.1f} {unit} an hour, more than {bound:g}")
+                faults.append(
+                    f"{role}: {quantity} grows by {slope:.1f} {unit} an hour, more than {bound:g}"
+                )
     largest = max((one.resident("supervisor") for one in second), default=0) / MIB
-    lines.append(f"  {'supervisor':<12}{'resident':<9}{largest:8.1f} MiB at most, bound {SUPERVISOR_BOUND:g}")
+    lines.append(
+        f"  {'supervisor':<12}{'resident':<9}{largest:8.1f} MiB at most, bound {SUPERVISOR_BOUND:g}"
+    )
     if largest > SUPERVISOR_BOUND:
         faults.append(f"a supervisor held {largest:.1f} MiB, more than {SUPERVISOR_BOUND:g}")
     return lines, faults

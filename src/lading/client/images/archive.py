@@ -1,14 +1,16 @@
-"""The normal form of an image: one deterministic tar in docker-save layout (api-contract 1.6, dispatch-contract A.12).
+"""The normal form of an image: one deterministic tar in docker-save layout (docs/spec/containers,
+section Images).
 
-    manifest.json             [{"Config": "<hex>.json", "RepoTags": null, "Layers": ["<hex>/layer.tar", ...]}]
-    <hex>.json                the configuration, byte for byte; its sha256 is the identity of the image
-    <hex>/layer.tar           each layer, uncompressed, named by the sha256 of its bytes (its diff id)
+    manifest.json             [{"Config": "<hex>.json", "RepoTags": null, "Layers":
+    ["<hex>/layer.tar", ...]}] <hex>.json                the configuration, byte for byte; its
+    sha256 is the identity of the image <hex>/layer.tar           each layer, uncompressed, named by
+    the sha256 of its bytes (its diff id)
 
 Names are not part of it, so that one image under two names is stored once. The file is called
 `sha256:<hex of the configuration>.tar`, which is what image lookup accepts and `docker load` reads.
 
-What stands in the archive for a layer depends on the layer alone. Where a large one begins and ends, a block of the
-store does, so that images that share a layer share its blocks.
+What stands in the archive for a layer depends on the layer alone. Where a large one begins and
+ends, a block of the store does, so that images that share a layer share its blocks.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class Layer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What a source yields: the configuration (JSON bytes), the layers bottom first, and names it knows."""
+    """What a source yields: the configuration (JSON bytes), the layers bottom first, and names it
+    knows.
+    """
 
     config: bytes
     layers: tuple[Layer, ...]
@@ -112,11 +116,14 @@ def write_archive(parts: Parts, target: Path) -> NormalImage:
     given = [layer.diff_id for layer in parts.layers]
     if described.rootfs.diff_ids != given:
         raise Malformed(
-            f"image: its configuration lists {len(described.rootfs.diff_ids)} layers, not those it comes with"
+            f"image: its configuration lists {len(described.rootfs.diff_ids)} layers, "
+            "not those it comes with"
         )
     identity = hashlib.sha256(parts.config).hexdigest()
     names = [f"{layer.diff_id.removeprefix('sha256:')}/layer.tar" for layer in parts.layers]
-    manifest = msgspec.json.encode([{"Config": f"{identity}.json", "RepoTags": None, "Layers": names}])
+    manifest = msgspec.json.encode(
+        [{"Config": f"{identity}.json", "RepoTags": None, "Layers": names}]
+    )
     cuts = []
     with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         _add(tar, "manifest.json", io.BytesIO(manifest), len(manifest))

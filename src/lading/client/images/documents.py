@@ -1,7 +1,7 @@
 """Images in the layouts of others: docker-save (all its generations) and OCI.
 
-Both may come as a directory or a tar. The configuration is taken byte for byte, so that the image keeps its
-identity; every layer is checked against the digest that the configuration lists.
+Both may come as a directory or a tar. The configuration is taken byte for byte, so that the image
+keeps its identity; every layer is checked against the digest that the configuration lists.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def read_saved(members: Members, folder: Path) -> Parts:
         raise Malformed(f"{members.source}: damaged image: manifest.json: {error}") from error
     if len(images) != 1:
         names = sorted(name for one in images for name in one.repo_tags or ("<none>",))
-        raise Invalid(f"{members.source}: holds {len(images)} images ({', '.join(names)}); save one at a time")
+        raise Invalid(
+            f"{members.source}: holds {len(images)} images ({', '.join(names)}); save one at a time"
+        )
     config = read_document(members, images[0].config)
     layers = read_layers(members, images[0].layers, read_config(config).rootfs.diff_ids, folder)
     return Parts(config=config, layers=layers, names=tuple(images[0].repo_tags or ()))
@@ -71,10 +73,13 @@ def read_saved(members: Members, folder: Path) -> Parts:
 def read_oci(members: Members, folder: Path, *, architecture: str) -> Parts:
     """The parts of an OCI layout: the image for this architecture.
 
-    Raises Malformed when it is damaged, Invalid when it holds none for this architecture, or several.
+    Raises Malformed when it is damaged, Invalid when it holds none for this architecture, or
+    several.
     """
     found = list(_manifests(members, _index(members, "index.json"), "", depth=0))
-    fitting = [one for one in found if one[1].platform is None or _fits(one[1].platform, architecture)]
+    fitting = [
+        one for one in found if one[1].platform is None or _fits(one[1].platform, architecture)
+    ]
     if not fitting:
         raise Invalid(f"{members.source}: holds no image for linux/{architecture}")
     if len({one[1].digest for one in fitting}) > 1:
@@ -85,18 +90,24 @@ def read_oci(members: Members, folder: Path, *, architecture: str) -> Parts:
     config = read_document(members, _blob(members, manifest.config.digest))
     described = read_config(config)
     if described.architecture not in ("", architecture):
-        raise Invalid(f"{members.source}: is for {described.architecture}, this machine is {architecture}")
+        raise Invalid(
+            f"{members.source}: is for {described.architecture}, this machine is {architecture}"
+        )
     blobs = [_blob(members, layer.digest) for layer in manifest.layers]
     layers = read_layers(members, blobs, described.rootfs.diff_ids, folder)
     return Parts(config=config, layers=layers, names=(name,) if name else ())
 
 
-def _manifests(members: Members, index: Index, name: str, *, depth: int) -> Iterator[tuple[Index, Descriptor, str]]:
+def _manifests(
+    members: Members, index: Index, name: str, *, depth: int
+) -> Iterator[tuple[Index, Descriptor, str]]:
     if depth > _MAX_NESTING:
         raise Malformed(f"{members.source}: damaged image: its indexes are nested too deeply")
     for descriptor in index.manifests or ():
         inner = _index(members, _blob(members, descriptor.digest))
-        label = descriptor.annotations.get(_FULL_NAME) or descriptor.annotations.get(_REF_NAME) or name
+        label = (
+            descriptor.annotations.get(_FULL_NAME) or descriptor.annotations.get(_REF_NAME) or name
+        )
         if inner.manifests is not None:
             yield from _manifests(members, inner, label, depth=depth + 1)
         else:

@@ -1,7 +1,8 @@
 """Which loader and libraries a program of this machine needs, as its own loader tells.
 
-The loader is asked to list, never to run the program. It is asked without its cache first: what it finds then, it
-also finds in an image that has no cache; directories that only the cache (or LD_LIBRARY_PATH) knows are reported.
+The loader is asked to list, never to run the program. It is asked without its cache first: what it
+finds then, it also finds in an image that has no cache; directories that only the cache (or
+LD_LIBRARY_PATH) knows are reported.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _TIMEOUT = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binary:
-    """What the header of an ELF file says. `loader` is "" for a shared library or a static program."""
+    """What the header of an ELF file says. `loader` is "" for a shared library or a static
+    program.
+    """
 
     loader: str
     dynamic: bool
@@ -32,7 +35,9 @@ class Binary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linkage:
-    """The libraries of one file, the names that were not found, and directories to search beside the usual."""
+    """The libraries of one file, the names that were not found, and directories to search beside
+    the usual.
+    """
 
     libraries: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -56,18 +61,27 @@ def list_libraries(loader: str, path: Path, *, environ: Mapping[str, str]) -> Li
     if not first.missing:
         return first
     second = _list(loader, ["--list"], path, dict(environ))
-    extra = sorted({posixpath.dirname(name) for name in second.libraries if name not in first.libraries})
+    extra = sorted(
+        {posixpath.dirname(name) for name in second.libraries if name not in first.libraries}
+    )
     return Linkage(libraries=second.libraries, missing=second.missing, directories=tuple(extra))
 
 
 def _list(loader: str, options: list[str], path: Path, environ: dict[str, str]) -> Linkage:
     try:
         done = subprocess.run(
-            [loader, *options, str(path)], capture_output=True, text=True, env=environ, timeout=_TIMEOUT, check=False
+            [loader, *options, str(path)],
+            capture_output=True,
+            text=True,
+            env=environ,
+            timeout=_TIMEOUT,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return Linkage()
-    return Linkage(libraries=tuple(_FOUND.findall(done.stdout)), missing=tuple(_MISSING.findall(done.stdout)))
+    return Linkage(
+        libraries=tuple(_FOUND.findall(done.stdout)), missing=tuple(_MISSING.findall(done.stdout))
+    )
 
 
 def _parse(file: IO[bytes]) -> Binary | None:

@@ -3,15 +3,17 @@
 What a program needs is found like this:
 
 - the program itself, its path and every link on it kept
-- a program of a Debian package brings that package's files, and those of the packages it needs; plain library
-  packages are left out unless scripts are involved, whose modules nothing else names
-- a script brings its interpreter; one of a virtual environment brings that environment, compiled (`pythons`)
+- a program of a Debian package brings that package's files, and those of the packages it needs;
+  plain library packages are left out unless scripts are involved, whose modules nothing else names
+- a script brings its interpreter; one of a virtual environment brings that environment, compiled
+  (`pythons`)
 - a program that is named by its path, absolute or relative, can be called by its name, too
 - every ELF file brings the libraries that its own loader finds for it
-- a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are always there
+- a shell with the usual small programs, the user names of the system, /tmp and a UTF-8 locale are
+  always there
 
-Documentation and files that only root may read stay out. Owners are root, times are zero: the same programs on the
-same machine give the same image.
+Documentation and files that only root may read stay out. Owners are root, times are zero: the same
+programs on the same machine give the same image.
 """
 
 from __future__ import annotations
@@ -45,9 +47,17 @@ _BIN = re.compile(r"/(usr/|usr/local/)?s?bin/[^/]+")
 _LANGUAGE = re.compile(r"(python|perl|ruby|Rscript|node|tclsh|lua)[0-9.]*")
 _LOCAL = "/usr/local/bin"
 _ALWAYS = ("/usr/lib/locale/C.utf8", "/usr/lib/locale/C.UTF-8")
-_FOLDERS = {"/tmp": 0o1777, "/var/tmp": 0o1777, "/root": 0o700, "/proc": 0o755, "/sys": 0o755, "/dev": 0o755}  # noqa: S108 (paths of the image)
+_FOLDERS = {
+    "/tmp": 0o1777,  # noqa: S108
+    "/var/tmp": 0o1777,  # noqa: S108
+    "/root": 0o700,
+    "/proc": 0o755,
+    "/sys": 0o755,
+    "/dev": 0o755,
+}
 _ACCOUNTS = {
-    "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "/etc/passwd": "root:x:0:0:root:/root:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "/etc/group": "root:x:0:\nnogroup:x:65534:\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
 }
@@ -77,7 +87,9 @@ class Host:
     """Relative paths of programs begin here."""
 
     def path(self, name: str) -> str:
-        """The absolute path that `name` stands for; a name without a slash stays, as PATH finds it."""
+        """The absolute path that `name` stands for; a name without a slash stays, as PATH finds
+        it.
+        """
         return posixpath.normpath(posixpath.join(self.directory, name)) if "/" in name else name
 
 
@@ -115,12 +127,14 @@ def from_host(
 ) -> Parts:
     """The parts of an image that holds `programs`; the layer is written below `folder`.
 
-    `packages`: taken whole where they are installed, for what programs load by names that only they know. Paths that
-    `without` matches are left out of packages and Python environments. Raises Invalid for a program that is not there,
-    or lacks a library.
+    `packages`: taken whole where they are installed, for what programs load by names that only they
+    know. Paths that `without` matches are left out of packages and Python environments. Raises
+    Invalid for a program that is not there, or lacks a library.
     """
     if not programs:
-        raise Invalid("--from-host: no program is named; write for example --from-host sh awk sort gzip")
+        raise Invalid(
+            "--from-host: no program is named; write for example --from-host sh awk sort gzip"
+        )
     gathering = _Gathering(host, without)
     wanted = {host.path(name) for name in programs}
     for name in sorted({*wanted, *_basics(host)}):
@@ -158,7 +172,9 @@ class _Gathering:
         self._pythons: dict[str, list[str]] = {}
 
     def program(self, name: str, *, whole: bool = True) -> None:
-        """Take one program with what it needs, libraries apart; a `whole` interpreter with its standard library."""
+        """Take one program with what it needs, libraries apart; a `whole` interpreter with its
+        standard library.
+        """
         path = self._locate(name)
         if path in self._done:
             return
@@ -174,7 +190,9 @@ class _Gathering:
             self.program(interpreter)
         if is_python(path) and self._packages.owner(path) is None:
             is_packaged = self._packages.owner(real) is not None
-            self._pythons[path] = add_environment(self.selection, path, real, is_packaged=is_packaged)
+            self._pythons[path] = add_environment(
+                self.selection, path, real, is_packaged=is_packaged
+            )
 
     def package(self, name: str) -> None:
         """Take a whole package, if this machine has it."""
@@ -184,7 +202,9 @@ class _Gathering:
         """Link a program that PATH would not find, to where it does."""
         if "/" in name and posixpath.dirname(posixpath.normpath(name)) not in PATH.split(":"):
             link = f"{_LOCAL}/{posixpath.basename(name)}"
-            self.selection.put(Entry(path=link, mode=stat.S_IFLNK | 0o777, target=posixpath.normpath(name)))
+            self.selection.put(
+                Entry(path=link, mode=stat.S_IFLNK | 0o777, target=posixpath.normpath(name))
+            )
 
     def furnish(self) -> None:
         """Add what every image has."""
@@ -196,15 +216,21 @@ class _Gathering:
             self.selection.put(Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode()))
 
     def link(self) -> None:
-        """Add the libraries of every ELF file selected so far. Raises Invalid when a named program lacks one."""
-        binaries = {path: elf.read_binary(self.selection.host(path)) for path in self.selection.files()}
+        """Add the libraries of every ELF file selected so far. Raises Invalid when a named program
+        lacks one.
+        """
+        binaries = {
+            path: elf.read_binary(self.selection.host(path)) for path in self.selection.files()
+        }
         dynamic = {path: one for path, one in binaries.items() if one is not None and one.dynamic}
         self._loaders = sorted({one.loader for one in dynamic.values() if one.loader})
         for loader in self._loaders:
             self.selection.add(loader)
         jobs = [(path, one.loader or self._default_loader()) for path, one in dynamic.items()]
         with ThreadPoolExecutor(_WORKERS) as pool:
-            linkages = pool.map(lambda job: self._host.linker(job[1], self.selection.host(job[0])), jobs)
+            linkages = pool.map(
+                lambda job: self._host.linker(job[1], self.selection.host(job[0])), jobs
+            )
             for (path, _), linkage in zip(jobs, linkages, strict=True):
                 self._take(path, linkage)
 
@@ -212,20 +238,29 @@ class _Gathering:
         """Add the compiled modules of every Python environment."""
         for number, (interpreter, trees) in enumerate(sorted(self._pythons.items())):
             tops = tuple(f"{tree}/" for tree in trees)
-            files = [path for path in self.selection.files() if path.endswith(".py") and path.startswith(tops)]
+            files = [
+                path
+                for path in self.selection.files()
+                if path.endswith(".py") and path.startswith(tops)
+            ]
             if self._host.compiler is None or not files:
                 continue
-            modules = self._host.compiler(self.selection.host(interpreter), files, folder / str(number))
+            modules = self._host.compiler(
+                self.selection.host(interpreter), files, folder / str(number)
+            )
             for path, compiled in modules:
                 self.selection.put(Entry(path=path, mode=stat.S_IFREG | 0o644, source=compiled))
 
     def _take(self, path: str, linkage: elf.Linkage) -> None:
         if linkage.missing and path in self._named:
             raise Invalid(
-                f"{path}: this machine lacks a library it needs: {', '.join(linkage.missing)}; install it first"
+                f"{path}: this machine lacks a library it needs: {', '.join(linkage.missing)}; "
+                "install it first"
             )
         if linkage.missing:
-            self.notes.append(f"{path}: cannot run, its library {linkage.missing[0]} is not on this machine")
+            self.notes.append(
+                f"{path}: cannot run, its library {linkage.missing[0]} is not on this machine"
+            )
         self.directories.update(linkage.directories)
         for library in linkage.libraries:
             # The loader joins its own search path and a name, ".." and all.
@@ -256,16 +291,28 @@ class _Gathering:
                     self.program(interpreter, whole=False)
 
     def _whole(self, package: str) -> str:
-        """Debian cuts an interpreter off its library: python3-minimal off python3, perl-base off perl."""
+        """Debian cuts an interpreter off its library: python3-minimal off python3, perl-base off
+        perl.
+        """
         name = package.removesuffix("-minimal").removesuffix("-base")
-        return name if any(one.name == package for one in self._packages.requires(name)) else package
+        return (
+            name if any(one.name == package for one in self._packages.requires(name)) else package
+        )
 
     def _interpreters(self, package: str) -> set[str]:
-        files = (self.selection.host(path) for path in self._packages.files(package) if _BIN.fullmatch(path))
+        files = (
+            self.selection.host(path)
+            for path in self._packages.files(package)
+            if _BIN.fullmatch(path)
+        )
         return {one for file in files for one in script_programs(file)}
 
     def _is_scripted(self, package: str) -> bool:
-        wanted = {one for one in self._interpreters(package) if _LANGUAGE.fullmatch(posixpath.basename(one))}
+        wanted = {
+            one
+            for one in self._interpreters(package)
+            if _LANGUAGE.fullmatch(posixpath.basename(one))
+        }
         return any(self._owner_of(one) in self._all_required(package) for one in wanted)
 
     def _is_available(self, interpreter: str, package: str) -> bool:
@@ -275,7 +322,9 @@ class _Gathering:
 
     def _owner_of(self, program: str) -> str | None:
         path = _find(self._host, program)
-        return self._packages.owner(path) or self._packages.owner(self._real(path)) if path else None
+        return (
+            self._packages.owner(path) or self._packages.owner(self._real(path)) if path else None
+        )
 
     def _real(self, path: str) -> str:
         return "/" + os.path.relpath(self.selection.host(path).resolve(), self._host.root)
@@ -287,7 +336,9 @@ class _Gathering:
         found = _find(self._host, name)
         if found is None:
             where = "is no program" if "/" in name else "is not on PATH"
-            raise Invalid(f"--from-host {name}: {where} on this machine; install it, or give its full path")
+            raise Invalid(
+                f"--from-host {name}: {where} on this machine; install it, or give its full path"
+            )
         return found
 
 
@@ -299,14 +350,19 @@ def _find(host: Host, name: str) -> str | None:
     if "/" in name:
         candidates = [posixpath.normpath(name)] if name.startswith("/") else []
     else:
-        candidates = [f"{folder}/{name}" for folder in dict.fromkeys(host.search) if folder.startswith("/")]
+        candidates = [
+            f"{folder}/{name}" for folder in dict.fromkeys(host.search) if folder.startswith("/")
+        ]
     found = [path for path in candidates if _is_program(host.root / path.lstrip("/"))]
-    # Version managers put a script named like the program first on PATH; it could not run without them.
+    # Version managers put a script named like the program first on PATH; it could not run without
+    # them.
     return min(found, key=lambda path: "/shims/" in path, default=None)
 
 
 def script_programs(path: Path) -> list[str]:
-    """The programs that the first line of a script names: its interpreter, and what `env` starts. [] for no script."""
+    """The programs that the first line of a script names: its interpreter, and what `env` starts.
+    [] for no script.
+    """
     try:
         with path.open("rb") as file:
             line = file.readline(256)

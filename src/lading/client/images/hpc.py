@@ -1,8 +1,9 @@
 """The image of HPC containers: MPI, sshd and the daemon, from Debian packages of this machine.
 
-Two layers: the programs with what they need (`from_host`), and what makes them a container of a cluster: its first
-process, a configuration of sshd that asks nobody, accounts whose shell is bash (it reads `.bashrc` when sshd
-starts it), the daemon as one file. Host keys are made in each container at its start, so that no image holds a secret.
+Two layers: the programs with what they need (`from_host`), and what makes them a container of a
+cluster: its first process, a configuration of sshd that asks nobody, accounts whose shell is bash
+(it reads `.bashrc` when sshd starts it), the daemon as one file. Host keys are made in each
+container at its start, so that no image holds a secret.
 """
 
 from __future__ import annotations
@@ -18,11 +19,18 @@ from lading.client.images.layer import Entry, write_layer
 INIT = "/usr/local/sbin/hpcaas-init"
 DAEMON = "/usr/local/sbin/hpcaas-daemon"
 PROGRAMS = (
-    "/usr/bin/python3", "/usr/sbin/sshd", "awk", "bash", "cat", "cut", "date", "env", "head", "hostname", "id", "kill",
-    "ls", "mkdir", "mktemp", "mpirun", "orted", "ps", "rm", "seq", "setsid", "sleep", "ssh", "ssh-keygen", "sort",
-    "tail", "timeout", "touch", "tr", "uname", "wc",
+    "/usr/bin/python3", "/usr/sbin/sshd", "awk", "bash", "cat", "cut", "date", "env", "head",
+    "hostname", "id", "kill", "ls", "mkdir", "mktemp", "mpirun", "orted", "ps", "rm", "seq",
+    "setsid", "sleep", "ssh", "ssh-keygen", "sort", "tail", "timeout", "touch", "tr", "uname", "wc",
 )  # fmt: skip
-PLUGINS = ("libopenmpi3", "openmpi-common", "libpmix2", "libhwloc15", "libhwloc-plugins", "libpython3-stdlib")
+PLUGINS = (
+    "libopenmpi3",
+    "openmpi-common",
+    "libpmix2",
+    "libhwloc15",
+    "libhwloc-plugins",
+    "libpython3-stdlib",
+)
 _OWN = "/hpcaas/daemon"
 _INIT = f"""#!/bin/sh
 # The first process of the container: keeps sshd and the daemon running, and waits for orphans.
@@ -63,7 +71,8 @@ _PASSWD = (
 
 
 def build_hpc(programs: Sequence[str], folder: Path, *, host: Host, daemon: bytes) -> NormalImage:
-    """The image with further `programs`, in the normal form below `folder`. Raises Invalid for one that is missing.
+    """The image with further `programs`, in the normal form below `folder`. Raises Invalid for one
+    that is missing.
 
     `daemon`: the daemon as one file.
     """
@@ -77,17 +86,29 @@ def build_hpc(programs: Sequence[str], folder: Path, *, host: Host, daemon: byte
         environment=[f"PATH={PATH}", "LANG=C.UTF-8"],
         command=[INIT],
     )
-    return write_archive(Parts(config=config, layers=layers, notes=base.notes), folder / "image.tar")
+    return write_archive(
+        Parts(config=config, layers=layers, notes=base.notes), folder / "image.tar"
+    )
 
 
 def _entries(daemon: bytes) -> list[Entry]:
     programs = {INIT: _INIT.encode(), DAEMON: daemon}
-    texts = {"/etc/ssh/hpc_sshd_config": _SSHD, "/etc/passwd": _PASSWD, "/etc/shells": "/bin/sh\n/bin/bash\n"}
+    texts = {
+        "/etc/ssh/hpc_sshd_config": _SSHD,
+        "/etc/passwd": _PASSWD,
+        "/etc/shells": "/bin/sh\n/bin/bash\n",
+    }
     folders = {"/root": 0o700, "/run": 0o755, "/hpcaas": 0o755}
     # The code may run as any user.
     folders |= {"/hpcaas/results": 0o1777, "/hpcaas/shared": 0o777}
     return [
-        *(Entry(path=path, mode=stat.S_IFREG | 0o755, content=content) for path, content in programs.items()),
-        *(Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode()) for path, text in texts.items()),
+        *(
+            Entry(path=path, mode=stat.S_IFREG | 0o755, content=content)
+            for path, content in programs.items()
+        ),
+        *(
+            Entry(path=path, mode=stat.S_IFREG | 0o644, content=text.encode())
+            for path, text in texts.items()
+        ),
         *(Entry(path=path, mode=stat.S_IFDIR | mode) for path, mode in folders.items()),
     ]

@@ -1,6 +1,7 @@
 """A layer tar from files of this machine; the same files give the same bytes.
 
-Sorted by path, numeric owners only, whole seconds. A file that has several names becomes one file and hard links.
+Sorted by path, numeric owners only, whole seconds. A file that has several names becomes one file
+and hard links.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One path of a layer. `mode` has the type bits of stat; `content` stands in for `source` when there is no file."""
+    """One path of a layer. `mode` has the type bits of stat; `content` stands in for `source` when
+    there is no file.
+    """
 
     path: str
     mode: int
@@ -52,14 +55,20 @@ class _HashingFile:
 
 
 def write_layer(entries: Iterable[Entry], target: Path) -> Layer:
-    """Write `entries` as a layer tar to the file `target`. Raises Invalid naming a file that cannot be read."""
+    """Write `entries` as a layer tar to the file `target`. Raises Invalid naming a file that cannot
+    be read.
+    """
     seen: dict[tuple[int, int], str] = {}
     with target.open("wb") as file:
         hashing = _HashingFile(file)
-        with tarfile.open(fileobj=cast("IO[bytes]", hashing), mode="w|", format=tarfile.GNU_FORMAT) as tar:
+        with tarfile.open(
+            fileobj=cast("IO[bytes]", hashing), mode="w|", format=tarfile.GNU_FORMAT
+        ) as tar:
             for entry in sorted(entries, key=lambda one: one.path):
                 _write(tar, entry, seen)
-    return Layer(path=target, size=target.stat().st_size, diff_id=f"sha256:{hashing.digest.hexdigest()}")
+    return Layer(
+        path=target, size=target.stat().st_size, diff_id=f"sha256:{hashing.digest.hexdigest()}"
+    )
 
 
 def _write(tar: tarfile.TarFile, entry: Entry, seen: dict[tuple[int, int], str]) -> None:
@@ -88,4 +97,6 @@ def _write(tar: tarfile.TarFile, entry: Entry, seen: dict[tuple[int, int], str])
             member.size = status.st_size
             tar.addfile(member, file)
     except OSError as error:
-        raise Invalid(f"{entry.source}: cannot be put into the image: {error.strerror or error}") from error
+        raise Invalid(
+            f"{entry.source}: cannot be put into the image: {error.strerror or error}"
+        ) from error

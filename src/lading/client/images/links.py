@@ -1,7 +1,8 @@
-"""Images in the store: one collection with one file, and the links that requests find it by.
+"""Images in the store: a collection with one file, and the links by which requests find the image.
 
-Collection, properties and links are those that `arv-keepdocker` makes (api-contract 5.5, 1.6), so that either tool
-sees the other's images. An image that is there already is not stored again; a name that another image has, moves.
+Collection, properties and links are those that `arv-keepdocker` makes, so that each tool sees the
+images of the other (docs/spec/api, section Links; docs/spec/containers, section Images). An image
+that is stored already is not stored again. A name of another image moves to the new image.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from lading.client.collections import CollectionWriter, Progress
 from lading.client.images.archive import EPOCH, NormalImage
 from lading.core.errors import Invalid
 from lading.core.ids import is_pdh
-from lading.core.images import IMAGE_HASH, REPO_TAG
+from lading.core.images.image_references import IMAGE_HASH, REPO_TAG
 from lading.core.timestamps import format_time
 
 _NAME = re.compile(
@@ -28,7 +29,9 @@ _PAGE = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredImage:
-    """One image in the store. `added_at` is when it was first put there, `timestamp` what lookups sort by."""
+    """One image in the store. `added_at` is when it was first put there, `timestamp` what lookups
+    sort by.
+    """
 
     digest: str
     collection_uuid: str
@@ -41,7 +44,9 @@ class StoredImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """What adding an image did: whether it was new, and the names that were another image's before."""
+    """What adding an image did: whether it was new, and the names that were another image's
+    before.
+    """
 
     image: StoredImage
     is_new: bool
@@ -49,8 +54,14 @@ class Registration:
 
 
 def full_name(text: str) -> str:
-    """`repository:tag` or `repository@sha256:<hex>`; no tag means `latest`. Raises Invalid for what is no name."""
-    if _NAME.fullmatch(text) is None or is_pdh(text) or re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text):
+    """`repository:tag` or `repository@sha256:<hex>`; no tag means `latest`. Raises Invalid for what
+    is no name.
+    """
+    if (
+        _NAME.fullmatch(text) is None
+        or is_pdh(text)
+        or re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text)
+    ):
         raise Invalid(f"--name {text}: not a name for an image; write for example tools:1.0")
     return text if ":" in text.rpartition("/")[2] else f"{text}:latest"
 
@@ -64,7 +75,9 @@ async def register(
     now: datetime,
     progress: Progress | None = None,
 ) -> Registration:
-    """Store the image unless it is there, and give it `names`. Raises what the API and the store raise."""
+    """Store the image unless it is there, and give it `names`. Raises what the API and the store
+    raise.
+    """
     wanted = [full_name(name) for name in names]
     stamp = format_time(now) if image.created in (None, "", EPOCH) else str(image.created)
     found = await find_image(api, image.digest)
@@ -72,7 +85,9 @@ async def register(
     if found is None:
         found = await _store(api, blocks, image, wanted, progress)
         await _link(api, IMAGE_HASH, image.digest, found, stamp)
-    return replace(await give_names(api, replace(found, timestamp=stamp), names=wanted), is_new=is_new)
+    return replace(
+        await give_names(api, replace(found, timestamp=stamp), names=wanted), is_new=is_new
+    )
 
 
 async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]) -> Registration:
@@ -80,7 +95,9 @@ async def give_names(api: ApiClient, image: StoredImage, *, names: Sequence[str]
     moved = []
     wanted = [full_name(name) for name in names]
     for name in wanted:
-        others = [link for link in await _named(api, name) if link["head_uuid"] != image.collection_uuid]
+        others = [
+            link for link in await _named(api, name) if link["head_uuid"] != image.collection_uuid
+        ]
         if name not in image.names:
             await _link(api, REPO_TAG, name, image, image.timestamp)
         for link in others:
@@ -112,18 +129,24 @@ async def list_images(api: ApiClient) -> list[StoredImage]:
 
 async def find_image(api: ApiClient, digest: str) -> StoredImage | None:
     """The image of that id (`sha256:<hex of its configuration>`), None when the store has none."""
-    links = await api.list("links", filters=[["link_class", "=", IMAGE_HASH], ["name", "=", digest]], limit=_PAGE)
+    links = await api.list(
+        "links", filters=[["link_class", "=", IMAGE_HASH], ["name", "=", digest]], limit=_PAGE
+    )
     heads = await _collections(api, {link["head_uuid"] for link in links})
     for link in links:
         if head := heads.get(link["head_uuid"]):
             filters = [["link_class", "=", REPO_TAG], ["head_uuid", "=", head["uuid"]]]
             names = await api.list("links", filters=filters, limit=_PAGE)
-            return replace(_stored(link, head), names=tuple(sorted({str(one["name"]) for one in names})))
+            return replace(
+                _stored(link, head), names=tuple(sorted({str(one["name"]) for one in names}))
+            )
     return None
 
 
 async def _named(api: ApiClient, name: str) -> list[Record]:
-    return await api.list("links", filters=[["link_class", "=", REPO_TAG], ["name", "=", name]], limit=_PAGE)
+    return await api.list(
+        "links", filters=[["link_class", "=", REPO_TAG], ["name", "=", name]], limit=_PAGE
+    )
 
 
 async def _collections(api: ApiClient, uuids: Iterable[str]) -> dict[str, Record]:
@@ -132,14 +155,21 @@ async def _collections(api: ApiClient, uuids: Iterable[str]) -> dict[str, Record
     found: dict[str, Record] = {}
     for at in range(0, len(wanted), _PAGE):
         page = await api.list(
-            "collections", filters=[["uuid", "in", wanted[at : at + _PAGE]]], select=fields, limit=_PAGE
+            "collections",
+            filters=[["uuid", "in", wanted[at : at + _PAGE]]],
+            select=fields,
+            limit=_PAGE,
         )
         found.update((record["uuid"], record) for record in page)
     return found
 
 
 async def _store(
-    api: ApiClient, blocks: BlockClient, image: NormalImage, names: Sequence[str], progress: Progress | None
+    api: ApiClient,
+    blocks: BlockClient,
+    image: NormalImage,
+    names: Sequence[str],
+    progress: Progress | None,
 ) -> StoredImage:
     done = 0
 
@@ -170,7 +200,12 @@ async def _store(
 
 async def _link(api: ApiClient, kind: str, name: str, image: StoredImage, stamp: str) -> None:
     properties = {"image_timestamp": stamp}
-    body = {"link_class": kind, "name": name, "head_uuid": image.collection_uuid, "properties": properties}
+    body = {
+        "link_class": kind,
+        "name": name,
+        "head_uuid": image.collection_uuid,
+        "properties": properties,
+    }
     await api.create("links", body)
 
 

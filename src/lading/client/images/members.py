@@ -1,6 +1,7 @@
 """The files of an image archive or directory by name, without unpacking it.
 
-Names come from strangers: links are followed inside the archive only, and nothing outside a directory is read.
+Names come from strangers: links are followed inside the archive only, and nothing outside a
+directory is read.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class TarMembers:
         self._path = path
         try:
             with tarfile.open(path, "r:") as tar:
-                self._members = {posixpath.normpath(member.name).lstrip("/"): member for member in tar}
+                self._members = {
+                    posixpath.normpath(member.name).lstrip("/"): member for member in tar
+                }
         except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
             raise Malformed(f"{source}: neither an image nor a tar archive: {error}") from error
 
@@ -104,7 +107,9 @@ class DirectoryMembers:
 
 
 def read_document(members: Members, name: str) -> bytes:
-    """The bytes of a small file. Raises Malformed when it is absent or larger than a document can be."""
+    """The bytes of a small file. Raises Malformed when it is absent or larger than a document can
+    be.
+    """
     found = members.find(name)
     if found is None:
         raise Malformed(f"{members.source}: damaged image: {name} is missing")
@@ -115,15 +120,19 @@ def read_document(members: Members, name: str) -> bytes:
         return file.read(found.size)
 
 
-def read_layers(members: Members, names: Iterable[str], diff_ids: list[str], folder: Path) -> tuple[Layer, ...]:
-    """The layers of those names, uncompressed below `folder` where needed, each checked against its diff id.
+def read_layers(
+    members: Members, names: Iterable[str], diff_ids: list[str], folder: Path
+) -> tuple[Layer, ...]:
+    """The layers of those names, uncompressed below `folder` where needed, each checked against its
+    diff id.
 
     Raises Malformed when one is missing or differs, or when there are more or fewer than diff ids.
     """
     listed = list(names)
     if len(listed) != len(diff_ids):
         raise Malformed(
-            f"{members.source}: damaged image: {len(listed)} layers, but its configuration has {len(diff_ids)}"
+            f"{members.source}: damaged image: {len(listed)} layers, "
+            f"but its configuration has {len(diff_ids)}"
         )
     layers = []
     for number, (name, diff_id) in enumerate(zip(listed, diff_ids, strict=True), 1):
@@ -132,7 +141,9 @@ def read_layers(members: Members, names: Iterable[str], diff_ids: list[str], fol
             raise Malformed(f"{members.source}: damaged image: layer {name} is missing")
         layer = plain_layer(found, folder / f"layer-{number}.tar", members.source)
         if layer.diff_id != diff_id:
-            raise Malformed(f"{members.source}: damaged image: layer {number} is {layer.diff_id}, not {diff_id}")
+            raise Malformed(
+                f"{members.source}: damaged image: layer {number} is {layer.diff_id}, not {diff_id}"
+            )
         layers.append(layer)
     return tuple(layers)
 
@@ -147,7 +158,9 @@ def plain_layer(found: Slice, target: Path, source: str) -> Layer:
 
 
 def uncompressed(found: Slice, target: Path, source: str) -> Slice:
-    """`found` itself, or the file `target` with its content uncompressed. Raises Malformed, Invalid."""
+    """`found` itself, or the file `target` with its content uncompressed. Raises Malformed,
+    Invalid.
+    """
     with found.path.open("rb") as file:
         file.seek(found.offset)
         head = file.read(8)
@@ -164,12 +177,15 @@ def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: 
     try:
         room = shutil.disk_usage(target.parent).free * 9 // 10
         with target.open("wb") as out:
-            process = subprocess.Popen([program, "-dc"], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL)
+            process = subprocess.Popen(
+                [program, "-dc"], stdin=subprocess.PIPE, stdout=out, stderr=subprocess.DEVNULL
+            )
         # A small file can grow without end; it has read nothing yet.
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (room, room))
     except FileNotFoundError:
         raise Invalid(
-            f"{source}: compressed with {program}, which this machine lacks; run 'apt install {program}'"
+            f"{source}: compressed with {program}, which this machine lacks; "
+            f"run 'apt install {program}'"
         ) from None
     assert process.stdin is not None
     with suppress(BrokenPipeError), process.stdin as pipe:
@@ -178,6 +194,9 @@ def _uncompress(program: str, file: IO[bytes], size: int, target: Path, source: 
             size -= len(data)
     code = process.wait()
     if code in (-signal.SIGXFSZ, 128 + signal.SIGXFSZ) or target.stat().st_size >= room:
-        raise Full(f"{source}: grows to more than the {room} bytes that are free in {target.parent}; is it meant to?")
+        raise Full(
+            f"{source}: grows to more than the {room} bytes that are free in {target.parent}; "
+            "is it meant to?"
+        )
     if code != 0:
         raise Malformed(f"{source}: damaged: {program} cannot uncompress it")

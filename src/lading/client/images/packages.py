@@ -1,6 +1,8 @@
-"""The Debian packages of this machine, read from dpkg's own files: who owns a path, what belongs to a package.
+"""The Debian packages of this machine, read from dpkg's own files: who owns a path, what belongs to
+a package.
 
-dpkg lists paths as they were before /bin, /lib and the like became links into /usr; both spellings find the owner.
+dpkg lists paths as they were before /bin, /lib and the like became links into /usr; both spellings
+find the owner.
 """
 
 from __future__ import annotations
@@ -16,7 +18,17 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9+.-]*")
 _LIBRARY_SECTIONS = ("libs", "oldlibs")
 # Needed to install packages, not to run them; the C library's files are taken one by one.
 _NOT_FOLLOWED = frozenset(
-    ("dpkg", "debconf", "cdebconf", "install-info", "init-system-helpers", "libc6", "libc-bin", "ucf", "sensible-utils")
+    (
+        "dpkg",
+        "debconf",
+        "cdebconf",
+        "install-info",
+        "init-system-helpers",
+        "libc6",
+        "libc-bin",
+        "ucf",
+        "sensible-utils",
+    )
 )
 
 
@@ -49,14 +61,20 @@ class DebianPackages:
 
     def files(self, name: str) -> list[str]:
         """Every path of the package, as dpkg lists them."""
-        return [line for one in self._lists_of(name) for line in one.read_text(errors="surrogateescape").splitlines()]
+        return [
+            line
+            for one in self._lists_of(name)
+            for line in one.read_text(errors="surrogateescape").splitlines()
+        ]
 
     def get(self, name: str) -> Package | None:
         """The installed package of that name."""
         return self._packages.get(name)
 
     def requires(self, name: str) -> Iterator[Package]:
-        """The installed packages that the package itself names in Depends and Pre-Depends, without installers."""
+        """The installed packages that the package itself names in Depends and Pre-Depends, without
+        installers.
+        """
         package = self._packages.get(name)
         for group in package.depends if package else ():
             found = next((one for one in map(self._resolve, group) if one is not None), None)
@@ -72,7 +90,9 @@ class DebianPackages:
 
     def _lists_of(self, name: str) -> list[Path]:
         return sorted(
-            path for path in (self._info / f"{name}.list", *self._info.glob(f"{name}:*.list")) if path.exists()
+            path
+            for path in (self._info / f"{name}.list", *self._info.glob(f"{name}:*.list"))
+            if path.exists()
         )
 
     @cached_property
@@ -104,8 +124,8 @@ class DebianPackages:
 def closure(packages: DebianPackages, name: str, scripted: Callable[[str], bool]) -> list[str]:
     """The package, and those that it needs to run, in order of discovery.
 
-    Packages of plain libraries are left out, since the loader names what is used of them; except below a package
-    that is `scripted`, as the modules of a language may live there.
+    Packages of plain libraries are left out, since the loader names what is used of them; except
+    below a package that is `scripted`, as the modules of a language may live there.
     """
     found, waiting, whole = [name], [name], set[str]()
     while waiting:

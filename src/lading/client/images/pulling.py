@@ -1,4 +1,6 @@
-"""From a registry to the normal form: what `lading image pull` does before the store is asked to keep the image."""
+"""From a registry to the normal form: what `lading image pull` does before the store is asked to
+keep the image.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +8,10 @@ import asyncio
 from pathlib import Path
 
 from lading.client.images.archive import NormalImage, Parts, read_config, write_archive
+from lading.client.images.layer_cache import LayerShelf
 from lading.client.images.members import DirectoryMembers, read_layers
 from lading.client.images.reference import Reference
 from lading.client.images.registry import Connect, Platform, RemoteImage
-from lading.client.images.shelf import LayerShelf
 from lading.client.transport import HttpTransport
 from lading.core.errors import Invalid
 
@@ -32,8 +34,12 @@ def parse_platform(text: str) -> Platform:
     return Platform(os="linux", architecture=parts[1], variant=parts[2] if len(parts) > 2 else "")
 
 
-async def assemble(image: RemoteImage, config: bytes, shelf: LayerShelf, folder: Path) -> NormalImage:
-    """The image in the normal form below `folder`, from layers that are on the shelf. Raises Malformed, Full."""
+async def assemble(
+    image: RemoteImage, config: bytes, shelf: LayerShelf, folder: Path
+) -> NormalImage:
+    """The image in the normal form below `folder`, from layers that are on the shelf. Raises
+    Malformed, Full.
+    """
     return await asyncio.to_thread(_assemble, image, config, shelf, folder)
 
 

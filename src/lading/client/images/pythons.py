@@ -1,11 +1,13 @@
-"""Python environments of this machine, for images: what belongs to one, and its modules compiled beforehand.
+"""Python environments of this machine, for images: what belongs to one, and its modules compiled
+beforehand.
 
-A virtual environment brings its packages and the standard library of the interpreter below it, without what only that
-interpreter's own packages are (unless the environment says that it sees them) and without the library's own tests.
+A virtual environment brings its packages and the standard library of the interpreter below it,
+without what only that interpreter's own packages are (unless the environment says that it sees
+them) and without the library's own tests.
 
-Modules in an image are compiled once, here: nothing that a container compiles is kept, so that each would do it again.
-The compiled files do not depend on times, and are made in one process without random hashes: the same modules give
-the same bytes.
+Modules in an image are compiled once, here: nothing that a container compiles is kept, so that each
+would do it again. The compiled files do not depend on times, and are made in one process without
+random hashes: the same modules give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from lading.client.images.selection import Selection
 _NAME = re.compile(r"python(3(\.\d+)?)?")
 _LIBRARY = re.compile(r"python3\.\d+")
 _TESTS = r"/(test|idlelib|turtledemo|lib2to3/tests|ensurepip|config-[^/]*)(/|$)"
-_SYSTEM_SITE = re.compile(r"^include-system-site-packages\s*=\s*true\s*$", re.MULTILINE | re.IGNORECASE)
+_SYSTEM_SITE = re.compile(
+    r"^include-system-site-packages\s*=\s*true\s*$", re.MULTILINE | re.IGNORECASE
+)
 _TIMEOUT = 300.0
 
 
@@ -32,9 +36,11 @@ def is_python(path: str) -> bool:
 
 
 def add_environment(selection: Selection, path: str, real: str, *, is_packaged: bool) -> list[str]:
-    """Select what the interpreter `path` needs that no package brings; answers the directories of its modules.
+    """Select what the interpreter `path` needs that no package brings; answers the directories of
+    its modules.
 
-    `real` is the interpreter without links; `is_packaged` tells that a package brings its standard library.
+    `real` is the interpreter without links; `is_packaged` tells that a package brings its standard
+    library.
     """
     prefix = posixpath.dirname(posixpath.dirname(path))
     configuration = selection.host(f"{prefix}/pyvenv.cfg")
@@ -54,12 +60,23 @@ def add_environment(selection: Selection, path: str, real: str, *, is_packaged: 
     return trees
 
 
-def compile_modules(interpreter: Path, files: Sequence[str], folder: Path) -> Iterator[tuple[str, Path]]:
+def compile_modules(
+    interpreter: Path, files: Sequence[str], folder: Path
+) -> Iterator[tuple[str, Path]]:
     """Compile the modules `files` of this machine below the directory `folder`.
 
-    Answers the path beside its module, and the file. A module that is not of this interpreter's language is left out.
+    Answers the path beside its module, and the file. A module that is not of this interpreter's
+    language is left out.
     """
-    options = ("-X", f"pycache_prefix={folder}", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
+    options = (
+        "-X",
+        f"pycache_prefix={folder}",
+        "-m",
+        "compileall",
+        "-q",
+        "--invalidation-mode",
+        "unchecked-hash",
+    )
     subprocess.run(
         [str(interpreter), *options, "-i", "-"],
         input="".join(f"{file}\n" for file in files),

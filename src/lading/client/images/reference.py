@@ -1,6 +1,7 @@
 """How an image of a registry is written: `HOST[:PORT]/REPOSITORY[:TAG][@sha256:HEX]`.
 
-Always with the host, which Docker leaves out for one registry: what is fetched from the network says from where.
+Always with the host, which Docker leaves out for one registry: what is fetched from the network
+says from where.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _FORM = "HOST[:PORT]/REPOSITORY[:TAG], for example 127.0.0.1:5000/tools:1.0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """An image of a registry. `host` has the port, when there is one; `digest` is "" or `sha256:<hex>`."""
+    """An image of a registry. `host` has the port, when there is one; `digest` is "" or
+    `sha256:<hex>`.
+    """
 
     host: str
     repository: str
@@ -38,7 +41,9 @@ class Reference:
     @property
     def name(self) -> str:
         """`HOST/REPOSITORY:TAG`, or `HOST/REPOSITORY@sha256:HEX`, as requests write it."""
-        return f"{self.host}/{self.repository}{f'@{self.digest}' if self.digest else f':{self.tag}'}"
+        return (
+            f"{self.host}/{self.repository}{f'@{self.digest}' if self.digest else f':{self.tag}'}"
+        )
 
     @property
     def is_local(self) -> bool:

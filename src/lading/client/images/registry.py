@@ -1,8 +1,8 @@
 """Images of a registry, by the OCI distribution specification (the Docker registry HTTP API v2).
 
-A tag is resolved to a manifest, an index to the manifest for a platform; everything further is fetched by its digest
-and refused when it has another one. A layer that was cut off goes on where it stopped (Range). Redirects are followed
-without the login, which is for the registry alone.
+A tag is resolved to a manifest, an index to the manifest for a platform; everything further is
+fetched by its digest and refused when it has another one. A layer that was cut off goes on where it
+stopped (Range). Redirects are followed without the login, which is for the registry alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from urllib.parse import urljoin, urlsplit
 import msgspec
 
 from lading.client.collections import Progress
+from lading.client.images.layer_cache import LayerShelf
 from lading.client.images.reference import Reference
 from lading.client.images.registry_login import Login, parse_challenge, read_token
-from lading.client.images.shelf import LayerShelf
 from lading.client.retry import Retries, RetryPolicy
 from lading.client.transport import StreamedResponse, Transport
 from lading.core.errors import (
@@ -44,7 +44,11 @@ _ACCEPT = ", ".join(
         "application/vnd.docker.distribution.manifest.v2+json",
     )
 )
-_CONFIGS = ("application/vnd.oci.image.config.v1+json", "application/vnd.docker.container.image.v1+json", "")
+_CONFIGS = (
+    "application/vnd.oci.image.config.v1+json",
+    "application/vnd.docker.container.image.v1+json",
+    "",
+)
 _MAX_DOCUMENT = 8 << 20
 _MAX_NESTING = 4
 _MAX_HOPS = 8
@@ -90,7 +94,9 @@ class _Document(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteImage:
-    """An image as a registry has it. `digest` is that of what the tag named: a manifest or an index."""
+    """An image as a registry has it. `digest` is that of what the tag named: a manifest or an
+    index.
+    """
 
     reference: Reference
     digest: str
@@ -104,10 +110,17 @@ class RemoteImage:
 
 
 class Registry:
-    """One registry; `async with` closes its connections. `origin` is `https://host:port` or `http://host:port`."""
+    """One registry; `async with` closes its connections. `origin` is `https://host:port` or
+    `http://host:port`.
+    """
 
     def __init__(
-        self, origin: str, *, connect: Connect, login: Login | None = None, retries: Retries | None = None
+        self,
+        origin: str,
+        *,
+        connect: Connect,
+        login: Login | None = None,
+        retries: Retries | None = None,
     ) -> None:
         self._origin = origin
         self._connect = connect
@@ -120,7 +133,10 @@ class Registry:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         for transport in self._transports.values():
             await transport.close()
@@ -129,8 +145,8 @@ class Registry:
     async def resolve(self, reference: Reference, *, platform: Platform) -> RemoteImage:
         """What the registry has under that name for that platform.
 
-        Raises NotFound, Unauthenticated, Forbidden, Invalid when it is no image or is for other platforms, Malformed
-        when it is damaged, Unavailable.
+        Raises NotFound, Unauthenticated, Forbidden, Invalid when it is no image or is for other
+        platforms, Malformed when it is damaged, Unavailable.
         """
         body = await self._document(reference, reference.version)
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
@@ -149,10 +165,16 @@ class Registry:
 
     async def config(self, image: RemoteImage) -> bytes:
         """The configuration of the image; its sha256 is the image's id."""
-        return await self._small(f"blobs/{image.config.digest}", image.reference, image.config.digest)
+        return await self._small(
+            f"blobs/{image.config.digest}", image.reference, image.config.digest
+        )
 
-    async def fetch(self, image: RemoteImage, shelf: LayerShelf, *, progress: Progress | None = None) -> int:
-        """Have every layer on the shelf; bytes that were fetched. Raises as `resolve`, and Full, Conflict."""
+    async def fetch(
+        self, image: RemoteImage, shelf: LayerShelf, *, progress: Progress | None = None
+    ) -> int:
+        """Have every layer on the shelf; bytes that were fetched. Raises as `resolve`, and Full,
+        Conflict.
+        """
         layers = {layer.digest: layer for layer in image.layers}
         done, fetched, total = 0, 0, sum(layer.size for layer in layers.values())
 
@@ -181,7 +203,9 @@ class Registry:
             raise several.exceptions[0] from None
         return fetched
 
-    async def _layer(self, reference: Reference, layer: Blob, shelf: LayerShelf, advance: Callable[[int], None]) -> int:
+    async def _layer(
+        self, reference: Reference, layer: Blob, shelf: LayerShelf, advance: Callable[[int], None]
+    ) -> int:
         fetched = 0
         with shelf.part(layer.digest) as file:
             told = file.seek(0, 2)
@@ -199,28 +223,38 @@ class Registry:
                     advance(max(0, at - told))
                     told = max(told, at)
                 if file.tell() != layer.size:
-                    raise Unavailable(f"{reference.name}: layer {layer.digest[:19]}: {self._origin} broke off")
+                    raise Unavailable(
+                        f"{reference.name}: layer {layer.digest[:19]}: {self._origin} broke off"
+                    )
 
             await self._retries.run(attempt)
             await asyncio.to_thread(shelf.keep, layer.digest)
         return fetched
 
-    async def _append(self, reference: Reference, layer: Blob, file: BinaryIO) -> AsyncGenerator[int]:
+    async def _append(
+        self, reference: Reference, layer: Blob, file: BinaryIO
+    ) -> AsyncGenerator[int]:
         """Fetch what is missing of a layer; the bytes of each piece."""
         start = file.seek(0, 2)
         headers = {"range": f"bytes={start}-"} if start else {}
         async with self._get(f"blobs/{layer.digest}", reference, headers) as answer:
             if start and answer.status != HTTPStatus.PARTIAL_CONTENT:
                 # All of it comes once more.
-                file.truncate(0)
+                file.seek(0)
+                file.truncate()
             async for chunk in answer.chunks:
                 if file.tell() + len(chunk) > layer.size:
                     file.truncate(0)
-                    raise Malformed(f"{reference.name}: layer {layer.digest[:19]} has more than {layer.size} bytes")
+                    raise Malformed(
+                        f"{reference.name}: layer {layer.digest[:19]} "
+                        f"has more than {layer.size} bytes"
+                    )
                 try:
                     await asyncio.to_thread(_write, file, chunk)
                 except OSError as error:
-                    raise Full(f"layer {layer.digest[:19]}: cannot be written: {error.strerror}") from error
+                    raise Full(
+                        f"layer {layer.digest[:19]}: cannot be written: {error.strerror}"
+                    ) from error
                 yield len(chunk)
 
     async def _document(self, reference: Reference, version: str) -> bytes:
@@ -238,27 +272,45 @@ class Registry:
                 async for chunk in answer.chunks:
                     data += chunk
                     if len(data) > _MAX_DOCUMENT:
-                        raise Malformed(f"{reference.name}: damaged image: {path} is larger than a document can be")
+                        raise Malformed(
+                            f"{reference.name}: damaged image: "
+                            f"{path} is larger than a document can be"
+                        )
             return bytes(data)
 
         body = await self._retries.run(attempt)
         found = f"sha256:{hashlib.sha256(body).hexdigest()}"
         if digest and found != digest:
-            raise Malformed(f"{reference.name}: {digest[:19]} was asked for, and {self._origin} sent {found[:19]}")
+            raise Malformed(
+                f"{reference.name}: {digest[:19]} was asked for, "
+                f"and {self._origin} sent {found[:19]}"
+            )
         return body
 
     @asynccontextmanager
     async def _get(
         self, path: str, reference: Reference, headers: Mapping[str, str]
     ) -> AsyncGenerator[StreamedResponse]:
-        """A good answer for a path of the repository, after a login and redirects where they are asked for."""
+        """A good answer for a path of the repository, after a login and redirects where they are
+        asked for.
+        """
         address = f"{self._origin}/v2/{reference.repository}/{path}"
         has_tried = False
         for _ in range(_MAX_HOPS):
             origin, at = _split(address)
-            own = {"authorization": self._authorization} if self._authorization and origin == self._origin else {}
-            async with self._transport(origin).stream("GET", at, headers={**headers, **own}, timeout=_TIMEOUT) as found:
-                if found.status == HTTPStatus.UNAUTHORIZED and origin == self._origin and not has_tried:
+            own = (
+                {"authorization": self._authorization}
+                if self._authorization and origin == self._origin
+                else {}
+            )
+            async with self._transport(origin).stream(
+                "GET", at, headers={**headers, **own}, timeout=_TIMEOUT
+            ) as found:
+                if (
+                    found.status == HTTPStatus.UNAUTHORIZED
+                    and origin == self._origin
+                    and not has_tried
+                ):
                     challenge = found.headers.get("www-authenticate", "")
                     has_tried = True
                 elif found.status in (301, 302, 303, 307, 308) and found.headers.get("location"):
@@ -270,12 +322,18 @@ class Registry:
                     raise self._refused(found.status, reference, path)
             if challenge:
                 await self._log_in(challenge, reference)
-        raise Unavailable(f"{reference.name}: {self._origin} sends from one place to another without end")
+        raise Unavailable(
+            f"{reference.name}: {self._origin} sends from one place to another without end"
+        )
 
     def _redirect(self, address: str, location: str) -> str:
         target = urljoin(address, location)
-        if not target.startswith("https://" if self._origin.startswith("https:") else ("https://", "http://")):
-            raise Invalid(f"{self._origin}: sends to {urlsplit(target).netloc} in the clear; refused")
+        if not target.startswith(
+            "https://" if self._origin.startswith("https:") else ("https://", "http://")
+        ):
+            raise Invalid(
+                f"{self._origin}: sends to {urlsplit(target).netloc} in the clear; refused"
+            )
         return target
 
     async def _log_in(self, text: str, reference: Reference) -> None:
@@ -286,7 +344,9 @@ class Registry:
             self._authorization = self._login.header
             return
         if challenge.scheme != "bearer":
-            raise Unauthenticated(f"{self._origin}: asks for a login by {challenge.scheme!r}, which is not known here")
+            raise Unauthenticated(
+                f"{self._origin}: asks for a login by {challenge.scheme!r}, which is not known here"
+            )
         address = challenge.token_address(self._origin, reference.repository)
         origin, at = _split(address)
         headers = {"authorization": self._login.header} if self._login else {}
@@ -300,9 +360,14 @@ class Registry:
         if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             kind = Unauthenticated if status == HTTPStatus.UNAUTHORIZED else Forbidden
             who = f"{self._login.name!r} may not pull it" if self._login else "a login is needed"
-            return kind(f"{name}: {host} refuses: {who}; log in with 'docker login {host}', or say the right name")
+            return kind(
+                f"{name}: {host} refuses: {who}; "
+                f"log in with 'docker login {host}', or say the right name"
+            )
         if status == HTTPStatus.NOT_FOUND and path.startswith("blobs/"):
-            return Malformed(f"{name}: {host} has lost a part of it, {path[6:25]}; push the image again")
+            return Malformed(
+                f"{name}: {host} has lost a part of it, {path[6:25]}; push the image again"
+            )
         if status == HTTPStatus.NOT_FOUND:
             return NotFound(f"{name}: {host} has no image of that name")
         if status == HTTPStatus.TOO_MANY_REQUESTS:
@@ -317,21 +382,36 @@ class Registry:
 
 def _split(address: str) -> tuple[str, str]:
     parts = urlsplit(address)
-    return f"{parts.scheme}://{parts.netloc}", f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
+    return (
+        f"{parts.scheme}://{parts.netloc}",
+        f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}",
+    )
 
 
 def _parse(body: bytes, reference: Reference) -> _Document:
     try:
         document = msgspec.json.decode(body, type=_Document)
     except msgspec.DecodeError as error:
-        raise Malformed(f"{reference.name}: damaged image: its manifest cannot be read: {error}") from error
+        raise Malformed(
+            f"{reference.name}: damaged image: its manifest cannot be read: {error}"
+        ) from error
     if document.schema_version == 1:
-        raise Invalid(f"{reference.name}: is stored in a format given up in 2017; push it again with a newer program")
-    blobs = [*(document.manifests or ()), *document.layers, *((document.config,) if document.config else ())]
+        raise Invalid(
+            f"{reference.name}: is stored in a format given up in 2017; "
+            "push it again with a newer program"
+        )
+    blobs = [
+        *(document.manifests or ()),
+        *document.layers,
+        *((document.config,) if document.config else ()),
+    ]
     for blob in blobs:
         is_digest = len(blob.digest) == 71 and blob.digest.startswith("sha256:")
         if not is_digest or set(blob.digest[7:]) - set("0123456789abcdef") or blob.size < 0:
-            raise Malformed(f"{reference.name}: damaged image: {blob.digest[:100]!r} is no digest that is known here")
+            raise Malformed(
+                f"{reference.name}: damaged image: "
+                f"{blob.digest[:100]!r} is no digest that is known here"
+            )
     return document
 
 
@@ -341,10 +421,16 @@ def _choose(manifests: Iterable[Blob], platform: Platform, reference: Reference)
     for blob in manifests:
         given = blob.platform or Platform()
         found.append(given.text)
-        is_same = given.os in ("", platform.os) and given.architecture in ("", platform.architecture)
+        is_same = given.os in ("", platform.os) and given.architecture in (
+            "",
+            platform.architecture,
+        )
         if is_same and (not platform.variant or given.variant in ("", platform.variant)):
             return blob
-    others = ", ".join(sorted({text for text in found if not text.startswith("unknown")})) or "none at all"
+    others = (
+        ", ".join(sorted({text for text in found if not text.startswith("unknown")}))
+        or "none at all"
+    )
     raise Invalid(f"{reference.name}: holds no image for {platform.text}; it has: {others[:500]}")
 
 
@@ -360,7 +446,10 @@ def _config(document: _Document, reference: Reference) -> Blob:
 def _layers(document: _Document, reference: Reference) -> tuple[Blob, ...]:
     for layer in document.layers:
         if layer.urls:
-            raise Invalid(f"{reference.name}: layer {layer.digest[:19]} is not in the registry but elsewhere; refused")
+            raise Invalid(
+                f"{reference.name}: layer {layer.digest[:19]} "
+                "is not in the registry but elsewhere; refused"
+            )
     return tuple(document.layers)
 
 

@@ -1,8 +1,9 @@
 """Logging in to a registry: whose name and password, and how a registry asks for them.
 
-Names and passwords are those of `docker login` and `podman login`: the first of `$REGISTRY_AUTH_FILE`,
-`$DOCKER_CONFIG/config.json`, `~/.docker/config.json` and `$XDG_RUNTIME_DIR/containers/auth.json` that knows the host.
-A registry answers 401 with a challenge (RFC 7235): `Basic`, or `Bearer` with the address that gives tokens for them.
+Names and passwords are those of `docker login` and `podman login`: the first of
+`$REGISTRY_AUTH_FILE`, `$DOCKER_CONFIG/config.json`, `~/.docker/config.json` and
+`$XDG_RUNTIME_DIR/containers/auth.json` that knows the host. A registry answers 401 with a challenge
+(RFC 7235): `Basic`, or `Bearer` with the address that gives tokens for them.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class Challenge:
     def token_address(self, registry: str, repository: str) -> str:
         """Where to ask for a token that may pull `repository`.
 
-        Raises Invalid when the address is none, or would have a password sent in the clear by a registry that is not
-        in the clear itself (`registry` is its origin).
+        Raises Invalid when the address is none, or would have a password sent in the clear by a
+        registry that is not in the clear itself (`registry` is its origin).
         """
         realm = self.parameters.get("realm", "")
         parts = urlsplit(realm)
@@ -78,7 +79,9 @@ class TokenAnswer(msgspec.Struct):
 def parse_challenge(text: str) -> Challenge:
     """Read a `WWW-Authenticate` header."""
     scheme, _, rest = text.strip().partition(" ")
-    return Challenge(scheme.lower(), {name.lower(): value for name, value in _PARAMETER.findall(rest)})
+    return Challenge(
+        scheme.lower(), {name.lower(): value for name, value in _PARAMETER.findall(rest)}
+    )
 
 
 def read_token(body: bytes, address: str) -> str:
@@ -94,7 +97,9 @@ def read_token(body: bytes, address: str) -> str:
 
 
 def find_login(environ: Mapping[str, str], host: str) -> Login | None:
-    """The name and password for a registry, None when nobody logged in there. Raises Invalid for a damaged file."""
+    """The name and password for a registry, None when nobody logged in there. Raises Invalid for a
+    damaged file.
+    """
     for path in _files(environ):
         try:
             text = path.read_bytes()
@@ -106,10 +111,14 @@ def find_login(environ: Mapping[str, str], host: str) -> Login | None:
             entries = msgspec.json.decode(text, type=_Config).auths
             entry = entries.get(host) or entries.get(f"https://{host}")
             if entry is not None and entry.auth:
-                name, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
+                name, _, password = (
+                    base64.b64decode(entry.auth, validate=True).decode().partition(":")
+                )
                 return Login(name, password.rstrip("\0"))
         except (msgspec.DecodeError, binascii.Error, UnicodeDecodeError) as error:
-            raise Invalid(f"{path}: damaged: {error}; log in again with 'docker login {host}'") from error
+            raise Invalid(
+                f"{path}: damaged: {error}; log in again with 'docker login {host}'"
+            ) from error
     return None
 
 

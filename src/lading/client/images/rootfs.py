@@ -1,6 +1,7 @@
 """A root file system, as a tar or a directory, as an image of one layer.
 
-A tar is kept byte for byte. Of a directory, owners, modes and times are kept; device files and sockets are not.
+A tar is kept byte for byte. Of a directory, owners, modes and times are kept; device files and
+sockets are not.
 """
 
 from __future__ import annotations
@@ -27,14 +28,20 @@ def is_rootfs(tops: set[str]) -> bool:
 def read_rootfs_tar(path: Path, folder: Path, *, architecture: str, source: str) -> Parts:
     """The parts of an image whose one layer is the (uncompressed) tar `path`."""
     layer = plain_layer(Slice(path, 0, path.stat().st_size), folder / "layer.tar", source)
-    config = make_config([layer], architecture=architecture, created_by=f"lading image add {Path(source).name}")
+    config = make_config(
+        [layer], architecture=architecture, created_by=f"lading image add {Path(source).name}"
+    )
     return Parts(config=config, layers=(layer,))
 
 
 def read_rootfs_directory(path: Path, folder: Path, *, architecture: str) -> Parts:
-    """The parts of an image whose one layer is the directory `path`. Raises Invalid for an unreadable file."""
+    """The parts of an image whose one layer is the directory `path`. Raises Invalid for an
+    unreadable file.
+    """
     layer = write_layer(_entries(path), folder / "layer.tar")
-    config = make_config([layer], architecture=architecture, created_by=f"lading image add {path.resolve().name}")
+    config = make_config(
+        [layer], architecture=architecture, created_by=f"lading image add {path.resolve().name}"
+    )
     return Parts(config=config, layers=(layer,))
 
 

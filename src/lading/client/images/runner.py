@@ -1,9 +1,11 @@
-"""The image in which `arvados-cwl-runner --submit` runs a workflow: `arvados/jobs:VERSION`, without a registry.
+"""The image in which `arvados-cwl-runner --submit` runs a workflow: `arvados/jobs:VERSION`, without
+a registry.
 
-It is also the image of every tool of a workflow that names none: a Debian or Ubuntu root with the programs that such
-tools expect, made by mmdebstrap from the package sources of this machine, and a Python environment, first on PATH, that
-holds `arvados-cwl-runner`. Packages of the default version are pinned with their hashes in `runner.txt`. The image is
-kept in the user's cache directory, named by what it is made of.
+It is also the image of every tool of a workflow that names none: a Debian or Ubuntu root with the
+programs that such tools expect, made by mmdebstrap from the package sources of this machine, and a
+Python environment, first on PATH, that holds `arvados-cwl-runner`. Packages of the default version
+are pinned with their hashes in `runner.txt`. The image is kept in the user's cache directory, named
+by what it is made of.
 """
 
 from __future__ import annotations
@@ -32,10 +34,12 @@ from lading.core.errors import Invalid, Unavailable
 
 DEFAULT_VERSION: Final = "3.2.1"
 PACKAGES: Final = (
-    "bash", "bsdextrautils", "ca-certificates", "curl", "debianutils", "git", "nodejs", "procps", "python3",
-    "python3-venv",
+    "bash", "bsdextrautils", "ca-certificates", "curl", "debianutils", "git", "nodejs", "procps",
+    "python3", "python3-venv",
 )  # fmt: skip
-"""Beside the essential ones: `rev`, `ps` and `which` are in bsdextrautils, procps and debianutils."""
+"""Beside the essential ones: `rev`, `ps` and `which` are in bsdextrautils, procps and
+debianutils.
+"""
 _VERSION: Final = re.compile(r"\d+\.\d+[0-9A-Za-z.]*")
 _PROGRAM: Final = "arvados-cwl-runner"
 _ENVIRONMENT: Final = (f"PATH=/opt/arvados/bin:{PATH}", "LANG=C.UTF-8")
@@ -44,7 +48,15 @@ _EPOCH: Final = "1704067200"
 _LEFT_OUT: Final = ("doc", "info", "lintian", "locale", "man")
 _ARCHIVE, _DESCRIPTION = "image.tar", "image.json"
 _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "all_proxy")
-_PIP: Final = ("index-url", "extra-index-url", "trusted-host", "cert", "proxy", "timeout", "default-timeout")
+_PIP: Final = (
+    "index-url",
+    "extra-index-url",
+    "trusted-host",
+    "cert",
+    "proxy",
+    "timeout",
+    "default-timeout",
+)
 _COMPONENTS: Final = ("main", "universe")
 _KEYRING: Final = "usr/share/keyrings/{}-archive-keyring.gpg"
 _CERTIFICATES: Final = "/tmp/certificates.pem"  # noqa: S108 - inside the root that is being made
@@ -58,7 +70,9 @@ _LAST_WORDS: Final = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildHost:
-    """The machine that makes the image: where its files are, its environment and its processor (as images name it)."""
+    """The machine that makes the image: where its files are, its environment and its processor (as
+    images name it).
+    """
 
     root: Path = Path("/")
     environ: Mapping[str, str]
@@ -66,9 +80,13 @@ class BuildHost:
 
 
 class RunCommand(Protocol):
-    """Runs a program to its end; what it wrote to standard output. Raises Unavailable when it fails."""
+    """Runs a program to its end; what it wrote to standard output. Raises Unavailable when it
+    fails.
+    """
 
-    def __call__(self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]) -> str:
+    def __call__(
+        self, command: Sequence[str], *, given: str = "", environ: Mapping[str, str]
+    ) -> str:
         """`given` is its standard input, `environ` its environment."""
         ...
 
@@ -78,23 +96,35 @@ def image_name(version: str) -> str:
     return f"arvados/jobs:{version}"
 
 
-def build_runner(folder: Path, *, version: str, cache: Path, host: BuildHost, run: RunCommand) -> NormalImage:
+def build_runner(
+    folder: Path, *, version: str, cache: Path, host: BuildHost, run: RunCommand
+) -> NormalImage:
     """The image of that version, made below the empty directory `folder` unless it was kept.
 
-    Raises Invalid for what is no version and on a machine that cannot make the image, Unavailable when packages cannot
-    be had.
+    Raises Invalid for what is no version and on a machine that cannot make the image, Unavailable
+    when packages cannot be had.
     """
     if not _VERSION.fullmatch(version):
         raise Invalid(f"--version {version}: not a version; write for example {DEFAULT_VERSION}")
     if shutil.which("mmdebstrap", path=host.environ.get("PATH")) is None:
         raise Invalid(
-            "mmdebstrap is not on PATH, and makes the root file system of the image; install it: apt install mmdebstrap"
+            "mmdebstrap is not on PATH, and makes the root file system of the image; "
+            "install it: apt install mmdebstrap"
         )
     pins = resources.files("lading.client.images").joinpath("runner.txt").read_text()
     wanted = pins if version == DEFAULT_VERSION else f"{_PROGRAM}=={version}\n"
     script = resources.files("lading.client.images").joinpath("runner.sh").read_text()
     sources = package_sources(host, run)
-    recipe = (wanted, script, sources, host.architecture, _EPOCH, *PACKAGES, *_ENVIRONMENT, *_LEFT_OUT)
+    recipe = (
+        wanted,
+        script,
+        sources,
+        host.architecture,
+        _EPOCH,
+        *PACKAGES,
+        *_ENVIRONMENT,
+        *_LEFT_OUT,
+    )
     kept = cache / f"runner-{version}-{sha256(msgspec.json.encode(recipe)).hexdigest()[:16]}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / f"{kept.name}.lock").open("w") as lock:
@@ -108,15 +138,31 @@ def build_runner(folder: Path, *, version: str, cache: Path, host: BuildHost, ru
 
 
 def package_sources(host: BuildHost, run: RunCommand) -> str:
-    """The sources of this machine's own distribution, as lines of apt's sources.list. Raises Invalid without any."""
+    """The sources of this machine's own distribution, as lines of apt's sources.list. Raises
+    Invalid without any.
+    """
     if shutil.which("apt-get", path=host.environ.get("PATH")) is None:
-        raise Invalid("apt-get is not on PATH; the image is made on Debian or Ubuntu, and can be copied from there")
+        raise Invalid(
+            "apt-get is not on PATH; the image is made on Debian or Ubuntu, "
+            "and can be copied from there"
+        )
     form = "$(REPO_URI)|$(RELEASE)|$(COMPONENT)"
     environ = {"PATH": host.environ.get("PATH", PATH), "LC_ALL": "C"}
     # As they are configured: nothing has to be fetched for it.
-    command = ["apt-get", "indextargets", "--no-release-info", "--format", form, "Created-By: Packages"]
+    command = [
+        "apt-get",
+        "indextargets",
+        "--no-release-info",
+        "--format",
+        form,
+        "Created-By: Packages",
+    ]
     found = run(command, environ=environ)
-    described = (host.root / "etc/os-release").read_text() if (host.root / "etc/os-release").exists() else ""
+    described = (
+        (host.root / "etc/os-release").read_text()
+        if (host.root / "etc/os-release").exists()
+        else ""
+    )
     names = dict(re.findall(r'^(ID|VERSION_CODENAME)="?([a-z]+)', described, re.MULTILINE))
     codename = names.get("VERSION_CODENAME", "")
     keyring = host.root / _KEYRING.format(names.get("ID", ""))
@@ -124,17 +170,23 @@ def package_sources(host: BuildHost, run: RunCommand) -> str:
     lines = []
     for line in dict.fromkeys(found.splitlines()):
         uri, release, component = line.split("|")
-        if component in _COMPONENTS and release in (codename, f"{codename}-updates", f"{codename}-security"):
+        if component in _COMPONENTS and release in (
+            codename,
+            f"{codename}-updates",
+            f"{codename}-security",
+        ):
             lines.append(f"deb{signed} {uri} {release} {component}\n")
     if not lines:
         raise Invalid(
-            "apt has no source of packages of this machine's distribution, of which the image is made; see "
-            "/etc/apt/sources.list and sources.list.d"
+            "apt has no source of packages of this machine's distribution, of which the image is "
+            "made; see /etc/apt/sources.list and sources.list.d"
         )
     return "".join(lines)
 
 
-def _make_root(folder: Path, wanted: str, script: str, sources: str, host: BuildHost, run: RunCommand) -> Path:
+def _make_root(
+    folder: Path, wanted: str, script: str, sources: str, host: BuildHost, run: RunCommand
+) -> Path:
     """The root file system, as a tar below `folder`."""
     # A user who is not root makes it in a user namespace, from where these must be readable.
     folder.chmod(0o755)
@@ -147,7 +199,11 @@ def _make_root(folder: Path, wanted: str, script: str, sources: str, host: Build
         upload.append(f"--customize-hook=upload {certificates} {_CERTIFICATES}")
         pip["PIP_CERT"] = _CERTIFICATES
     proxies = {name: value for name, value in host.environ.items() if name.lower() in _PROXIES}
-    environ = {"PATH": f"{host.environ.get('PATH', PATH)}:/usr/sbin:/sbin", "SOURCE_DATE_EPOCH": _EPOCH, "LC_ALL": "C"}
+    environ = {
+        "PATH": f"{host.environ.get('PATH', PATH)}:/usr/sbin:/sbin",
+        "SOURCE_DATE_EPOCH": _EPOCH,
+        "LC_ALL": "C",
+    }
     if "--hash=" in wanted:
         environ["PIP_REQUIRE_HASHES"] = "1"
     run(
@@ -178,13 +234,22 @@ def _pip_settings(host: BuildHost, run: RunCommand) -> dict[str, str]:
     except Unavailable:
         # This Python has no pip of its own, and nothing says how it would reach the index.
         return {}
-    found = (re.fullmatch(r"(?:global|install|:env:)\.([a-z-]+)='(.*)'", line) for line in listed.splitlines())
+    found = (
+        re.fullmatch(r"(?:global|install|:env:)\.([a-z-]+)='(.*)'", line)
+        for line in listed.splitlines()
+    )
     given = {match[1]: match[2].replace("\\n", " ").strip() for match in found if match is not None}
-    return {f"PIP_{name.upper().replace('-', '_')}": value for name, value in given.items() if name in _PIP}
+    return {
+        f"PIP_{name.upper().replace('-', '_')}": value
+        for name, value in given.items()
+        if name in _PIP
+    }
 
 
 def _as_image(root: Path, folder: Path, version: str, architecture: str) -> NormalImage:
-    layer = plain_layer(Slice(root, 0, root.stat().st_size), folder / "layer.tar", "the root of the runner")
+    layer = plain_layer(
+        Slice(root, 0, root.stat().st_size), folder / "layer.tar", "the root of the runner"
+    )
     config = make_config(
         [layer], architecture=architecture, created_by=f"lading image runner --version {version}",
         environment=_ENVIRONMENT, command=("/bin/bash",),
@@ -197,14 +262,18 @@ def _keep(image: NormalImage, kept: Path) -> None:
         making = Path(folder) / "image"
         making.mkdir()
         shutil.copyfile(image.path, making / _ARCHIVE)
-        described = {name: getattr(image, name) for name in ("digest", "size", "created", "notes", "cuts")}
+        described = {
+            name: getattr(image, name) for name in ("digest", "size", "created", "notes", "cuts")
+        }
         (making / _DESCRIPTION).write_bytes(msgspec.json.encode(described))
         shutil.rmtree(kept, ignore_errors=True)
         making.rename(kept)
 
 
 def _forget_old(cache: Path, version: str) -> None:
-    """Remove images of that version but for the latest ones, and the environments that images were made of before."""
+    """Remove images of that version but for the latest ones, and the environments that images were
+    made of before.
+    """
     with contextlib.suppress(OSError):
         images = sorted(cache.glob(f"runner-{version}-*/"), key=lambda one: one.stat().st_mtime)
         for old in (*images[:-_KEPT], *cache.glob(f"{_PROGRAM}-*/")):
@@ -220,14 +289,23 @@ def make_run(tell: Callable[[str], None]) -> RunCommand:
     return run
 
 
-def run_program(command: Sequence[str], *, given: str, environ: Mapping[str, str], tell: Callable[[str], None]) -> str:
-    """As `RunCommand`; the lines of standard error that begin with "I: " are told. The program ends with this one."""
+def run_program(
+    command: Sequence[str], *, given: str, environ: Mapping[str, str], tell: Callable[[str], None]
+) -> str:
+    """As `RunCommand`; the lines of standard error that begin with "I: " are told. The program ends
+    with this one.
+    """
     last: deque[str] = deque(maxlen=_LAST_WORDS)
     with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile("w+") as question:
         question.write(given)
         question.seek(0)
         with subprocess.Popen(
-            list(command), stdin=question, stdout=answer, stderr=subprocess.PIPE, env=dict(environ), text=True
+            list(command),
+            stdin=question,
+            stdout=answer,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            text=True,
         ) as process:
             assert process.stderr is not None
             timer = threading.Timer(_TIMEOUT, process.kill)
@@ -244,7 +322,9 @@ def run_program(command: Sequence[str], *, given: str, environ: Mapping[str, str
             finally:
                 timer.cancel()
         if code != 0:
-            raise Unavailable(f"{command[0]} failed, so the image was not made: {_words(last, code)}; try again")
+            raise Unavailable(
+                f"{command[0]} failed, so the image was not made: {_words(last, code)}; try again"
+            )
         answer.seek(0)
         return answer.read()
 

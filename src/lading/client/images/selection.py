@@ -1,7 +1,7 @@
 """Paths of this machine, selected for an image with everything that leads to them.
 
-A path comes with its parent directories, with each symbolic link on the way (so that /bin stays a link where it is
-one) and with what the links point at.
+A path comes with its parent directories, with each symbolic link on the way (so that /bin stays a
+link where it is one) and with what the links point at.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _ANY_EXECUTE, _OTHERS_READ = 0o111, stat.S_IROTH
 
 
 class Selection:
-    """A growing set of layer entries below `root`. Paths that `without` matches are left out of whole trees."""
+    """A growing set of layer entries below `root`. Paths that `without` matches are left out of
+    whole trees.
+    """
 
     def __init__(self, root: Path, *, without: re.Pattern[str] | None = None) -> None:
         self.root = root
@@ -57,12 +59,20 @@ class Selection:
         return None
 
     def add_tree(self, path: str, *, without: re.Pattern[str] | None = None) -> None:
-        """Select a directory with all that is in it, but for what `without` matches from the start of the path."""
+        """Select a directory with all that is in it, but for what `without` matches from the start
+        of the path.
+        """
         unwanted = [one for one in (without, self._without) if one is not None]
         for folder, names, files in os.walk(self.host(path)):
             inside = "/" + os.path.relpath(folder, self.root)
-            paths = {name: posixpath.normpath(posixpath.join(inside, name)) for name in (*names, *files)}
-            kept = {name for name, one in paths.items() if not any(pattern.match(one) for pattern in unwanted)}
+            paths = {
+                name: posixpath.normpath(posixpath.join(inside, name)) for name in (*names, *files)
+            }
+            kept = {
+                name
+                for name, one in paths.items()
+                if not any(pattern.match(one) for pattern in unwanted)
+            }
             names[:] = sorted(name for name in names if name in kept and name not in _SKIPPED_NAMES)
             for name in (*names, *sorted(kept.intersection(files))):
                 self.add(paths[name])
@@ -102,7 +112,11 @@ class Selection:
     def is_private(self, path: str) -> bool:
         """Whether it is a file that others on this machine may not read."""
         status = self._status(path)
-        return status is not None and stat.S_ISREG(status.st_mode) and not status.st_mode & _OTHERS_READ
+        return (
+            status is not None
+            and stat.S_ISREG(status.st_mode)
+            and not status.st_mode & _OTHERS_READ
+        )
 
     def _status(self, path: str) -> os.stat_result | None:
         try:

@@ -1,7 +1,8 @@
 """Anything that `lading image add` takes, brought into the normal form.
 
-What a file or directory is, its content tells: `manifest.json` is docker-save, `index.json` or `oci-layout` is OCI,
-directories such as bin and usr are a root file system. What is no file is the name of an image of the local Docker.
+What a file or directory is, its content tells: `manifest.json` is docker-save, `index.json` or
+`oci-layout` is OCI, directories such as bin and usr are a root file system. What is no file is the
+name of an image of the local Docker.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ DOCKER_SOCKET = Path("/var/run/docker.sock")
 
 
 def docker_socket(environ: Mapping[str, str]) -> Path:
-    """Where the local Docker (or podman) listens: DOCKER_HOST when it is a socket, else the usual place."""
+    """Where the local Docker (or podman) listens: DOCKER_HOST when it is a socket, else the usual
+    place.
+    """
     host = environ.get("DOCKER_HOST", "")
     return Path(host.removeprefix("unix://")) if host.startswith("unix://") else DOCKER_SOCKET
 
@@ -31,7 +34,8 @@ def docker_socket(environ: Mapping[str, str]) -> Path:
 async def normalise(source: str, folder: Path, *, socket: Path = DOCKER_SOCKET) -> NormalImage:
     """The image that `source` names, written in the normal form below the empty directory `folder`.
 
-    Raises NotFound when there is nothing of that name, Malformed when it is damaged, Invalid when it cannot be used.
+    Raises NotFound when there is nothing of that name, Malformed when it is damaged, Invalid when
+    it cannot be used.
     """
     path = Path(source)
     if await asyncio.to_thread(path.exists):
@@ -41,12 +45,18 @@ async def normalise(source: str, folder: Path, *, socket: Path = DOCKER_SOCKET) 
 
 
 async def normalise_programs(programs: Sequence[str], folder: Path, *, host: Host) -> NormalImage:
-    """The image of these programs of `host`, written in the normal form below `folder`. Raises Invalid."""
-    return await asyncio.to_thread(lambda: write_archive(from_host(programs, folder, host=host), folder / "image.tar"))
+    """The image of these programs of `host`, written in the normal form below `folder`. Raises
+    Invalid.
+    """
+    return await asyncio.to_thread(
+        lambda: write_archive(from_host(programs, folder, host=host), folder / "image.tar")
+    )
 
 
 def _from_path(path: Path, folder: Path) -> NormalImage:
-    return write_archive(read(path, folder, architecture=goarch(platform.machine())), folder / "image.tar")
+    return write_archive(
+        read(path, folder, architecture=goarch(platform.machine())), folder / "image.tar"
+    )
 
 
 def read(path: Path, folder: Path, *, architecture: str) -> Parts:
@@ -59,7 +69,9 @@ def read(path: Path, folder: Path, *, architecture: str) -> Parts:
         if inside.find("index.json"):
             return read_oci(inside, folder, architecture=architecture)
         if not is_rootfs(inside.tops()):
-            raise Invalid(f"{source}: neither an image nor a root file system: it holds no bin, usr or etc")
+            raise Invalid(
+                f"{source}: neither an image nor a root file system: it holds no bin, usr or etc"
+            )
         return read_rootfs_directory(path, folder, architecture=architecture)
     plain = uncompressed(Slice(path, 0, path.stat().st_size), folder / "plain.tar", source).path
     members = TarMembers(plain, source)
@@ -68,7 +80,9 @@ def read(path: Path, folder: Path, *, architecture: str) -> Parts:
     if members.find("index.json"):
         return read_oci(members, folder, architecture=architecture)
     if not is_rootfs(members.tops()):
-        raise Invalid(f"{source}: neither an image nor a root file system: it holds no bin, usr or etc")
+        raise Invalid(
+            f"{source}: neither an image nor a root file system: it holds no bin, usr or etc"
+        )
     return read_rootfs_tar(plain, folder, architecture=architecture, source=source)
 
 
@@ -78,7 +92,10 @@ async def save_from_docker(name: str, target: Path, *, socket: Path = DOCKER_SOC
     Raises NotFound when Docker does not have it or is not there.
     """
     if not await asyncio.to_thread(socket.exists):
-        raise NotFound(f"{name}: no such file or directory, and no Docker at {socket} to ask for an image of that name")
+        raise NotFound(
+            f"{name}: no such file or directory, and no Docker at {socket} to "
+            "ask for an image of that name"
+        )
     import aiodocker
 
     reference = name if ":" in name.rpartition("/")[2] else f"{name}:latest"
@@ -91,7 +108,11 @@ async def save_from_docker(name: str, target: Path, *, socket: Path = DOCKER_SOC
                     await asyncio.to_thread(file.write, data)
     except aiodocker.DockerError as error:
         has_none = error.status == HTTPStatus.NOT_FOUND
-        said = "has no image of that name" if has_none else f"at {socket} does not answer: {error.message}"
+        said = (
+            "has no image of that name"
+            if has_none
+            else f"at {socket} does not answer: {error.message}"
+        )
         raise NotFound(f"{name}: no such file or directory, and Docker {said}") from error
     finally:
         await docker.close()

@@ -9,6 +9,6 @@
     service      one mount from beginning to end
     points       mount points: look at them, take them away
 
-The kernel's questions come in threads of libfuse. What is known is answered there; the rest is a call into the event
-loop, with a time limit, so that nothing hangs when the server does.
+The kernel's questions come in threads of libfuse. What is known is answered there; the rest is a
+call into the event loop, with a time limit, so that nothing hangs when the server does.
 """

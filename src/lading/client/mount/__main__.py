@@ -1,8 +1,9 @@
-"""`python -m lading.client.mount`: one mount in this process; its settings are JSON on standard input.
-
-One line of JSON goes to standard output: {"mounted": true}, or {"error": "one line"}; at the end another one, with
-{"statistics": {...}}. TERM and INT end the mount, and so do whoever unmounts it and, with `tied`, the end of standard
+"""`python -m lading.client.mount`: one mount in this process; its settings are JSON on standard
 input.
+
+One line of JSON goes to standard output: {"mounted": true}, or {"error": "one line"}; at the end
+another one, with {"statistics": {...}}. TERM and INT end the mount, and so do whoever unmounts it
+and, with `tied`, the end of standard input.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def main() -> int:
 
 
 def enter_namespace(descriptor: int) -> None:
-    """Go on in the mount namespace of a descriptor, while this process has one thread. Raises OSError."""
+    """Go on in the mount namespace of a descriptor, while this process has one thread. Raises
+    OSError.
+    """
     import ctypes
 
     if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0x20000):

@@ -1,7 +1,9 @@
-"""The binding to libfuse 3: the only module that knows it. Import it when something is mounted: it loads the library.
+"""The binding to libfuse 3: the only module that knows it. Import it when something is mounted: it
+loads the library.
 
-libfuse calls from threads of its own. Attributes are filled in and files read here without the detours that the
-binding takes for dictionaries and byte strings: a read goes from the block's descriptor into the buffer of libfuse.
+libfuse calls from threads of its own. Attributes are filled in and files read here without the
+detours that the binding takes for dictionaries and byte strings: a read goes from the block's
+descriptor into the buffer of libfuse.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ _NO_OPEN = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FuseSettings:
-    """How to mount. `immutable`: nothing below ever changes, so that the kernel need not ask again."""
+    """How to mount. `immutable`: nothing below ever changes, so that the kernel need not ask
+    again.
+    """
 
     mountpoint: str
     allow_other: bool = False
@@ -106,7 +110,9 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
         self._can_do_without = False
         self.kept = threading.local()
 
-    def init_with_config(self, conn_info: mfusepy.fuse_conn_info | None, config_3: mfusepy.fuse_config | None) -> None:
+    def init_with_config(
+        self, conn_info: mfusepy.fuse_conn_info | None, config_3: mfusepy.fuse_config | None
+    ) -> None:
         """The mount is there."""
         del config_3
         if conn_info is not None:
@@ -134,7 +140,12 @@ class _Callbacks(mfusepy.Operations):  # type: ignore[misc]
     def statfs(self, path: str) -> dict[str, int]:
         """A large, empty file system."""
         del path
-        return {"f_bsize": _READ_AHEAD, "f_frsize": 4096, "f_blocks": _SPACE // 4096, "f_namemax": 255}
+        return {
+            "f_bsize": _READ_AHEAD,
+            "f_frsize": 4096,
+            "f_blocks": _SPACE // 4096,
+            "f_namemax": 255,
+        }
 
     # Registered because they are here; the session below answers them itself.
 
@@ -174,7 +185,11 @@ class _Session(mfusepy.FUSE):  # type: ignore[misc]
         """readdir(3): all names at once."""
         del path, offset, flags
         entry = mfusepy.c_stat()
-        for name, mode in ((".", _DIRECTORY), ("..", _DIRECTORY), *self.operations.lading.names(fip.contents.fh)):
+        for name, mode in (
+            (".", _DIRECTORY),
+            ("..", _DIRECTORY),
+            *self.operations.lading.names(fip.contents.fh),
+        ):
             entry.st_mode = mode
             if filler(buf, os.fsencode(name), entry, 0, 0):
                 break
@@ -193,8 +208,8 @@ class _Session(mfusepy.FUSE):  # type: ignore[misc]
         """Every call of the kernel comes through here."""
         kept = self.operations.kept
         if not hasattr(kept, "state"):
-            # A thread that is not of Python's making gets its state for each call and loses it after. Taken once more,
-            # it stays; these threads stay as well.
+            # A thread that is not of Python's making gets its state for each call and loses it
+            # after. Taken once more, it stays; these threads stay as well.
             kept.state = ctypes.pythonapi.PyGILState_Ensure()
         found: int = super()._wrapper(func, *args, **kwargs)
         return found

@@ -23,7 +23,8 @@ def launch(
 ) -> subprocess.Popen[bytes]:
     """A process that has mounted. Its log goes to `log` (None: our standard error).
 
-    Unless the settings are `tied`, it goes on when this process ends. Raises Unavailable with its reason.
+    Unless the settings are `tied`, it goes on when this process ends. Raises Unavailable with its
+    reason.
     """
     process = subprocess.Popen(
         [sys.executable, "-m", "lading.client.mount"],

@@ -1,14 +1,14 @@
 """The directories of a mount, as arv-mount lays them out by default.
 
     README            what by_id is
-    by_id/            any readable collection by uuid or portable data hash, any project by uuid, looked up by name
-    home/             the projects and collections of the user
+    by_id/            any readable collection by uuid or portable data hash, any project by uuid,
+    looked up by name home/             the projects and collections of the user
     shared/           the projects shared with the user, and the users and projects that own them
     by_tag/NAME/      the collections and projects that have a tag, by uuid
 
-A name that cannot stand in a file system (`/` in it, too long, taken by an older one) is changed, never hidden; a
-record without a name is found by its uuid alone. A mount can also show one of these, or one collection or project,
-at its top.
+A name that cannot stand in a file system (`/` in it, too long, taken by an older one) is changed,
+never hidden; a record without a name is found by its uuid alone. A mount can also show one of
+these, or one collection or project, at its top.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ import msgspec
 
 from lading.client.api import Page, Record
 from lading.client.events import Event
-from lading.client.mount.library import Library, Listed, Listing
+from lading.client.mount.collection_cache import Library, Listed, Listing
 from lading.client.mount.places import Directory, Node, Renew, Text, Unknown
 from lading.core.errors import Forbidden, Invalid, NotFound
 from lading.core.ids import Infix, is_pdh, is_uuid
 
-README = b"""Collections and projects are found here by name: a directory appears when it is asked for.
+README = b"""\
+Collections and projects are found here by name: a directory appears when it is asked for.
 
     by_id/UUID              a collection or a project that you can read
     by_id/HASH+SIZE         a collection by its portable data hash
@@ -122,7 +123,9 @@ class ById:
     def _is_id(self, name: str) -> bool:
         if is_pdh(name):
             return True
-        return not self._only_hashes and (is_uuid(name, Infix.COLLECTION) or is_uuid(name, Infix.GROUP))
+        return not self._only_hashes and (
+            is_uuid(name, Infix.COLLECTION) or is_uuid(name, Infix.GROUP)
+        )
 
 
 class Layout:
@@ -137,7 +140,9 @@ class Layout:
         self._tagged: dict[str, Listed] = {}
 
     async def top(self, view: View, id: str = "") -> Directory:
-        """The top of a mount. Raises NotFound or Invalid for an id that is none, and what the API raises."""
+        """The top of a mount. Raises NotFound or Invalid for an id that is none, and what the API
+        raises.
+        """
         match view:
             case View.BY_ID | View.BY_PDH:
                 return ById(self, only_hashes=view is View.BY_PDH)
@@ -155,7 +160,9 @@ class Layout:
                 by_id = ById(self, only_hashes=False)
                 home = self.project(await self._own_uuid())
                 parts: dict[str, Node] = {"README": Text(README), "by_id": by_id, "home": home}
-                return Fixed(parts | {"shared": self._shared, "by_tag": self._tags}, self.library.modified)
+                return Fixed(
+                    parts | {"shared": self._shared, "by_tag": self._tags}, self.library.modified
+                )
 
     def by_id(self, id: str) -> Directory:
         """The collection or project with this id, looked at or not. Raises Invalid."""
@@ -204,7 +211,9 @@ class Layout:
         entries = _Names()
         if is_uuid(uuid, Infix.GROUP):
             record = await self.library.api.get("groups", uuid)
-            entries.names[PROJECT_RECORD] = Text(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
+            entries.names[PROJECT_RECORD] = Text(
+                msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+            )
         kinds: tuple[list[Any], ...] = (
             [["uuid", "is_a", "arvados#group"], ["groups.group_class", "in", _PROJECTS]],
             [["uuid", "is_a", "arvados#collection"]],
@@ -225,7 +234,13 @@ class Layout:
             answer = await self.library.api.request(
                 "GET",
                 "groups/shared",
-                params={"filters": filters, "order": "uuid", "limit": _MOST, "include": "owner_uuid", "count": "none"},
+                params={
+                    "filters": filters,
+                    "order": "uuid",
+                    "limit": _MOST,
+                    "include": "owner_uuid",
+                    "count": "none",
+                },
             )
             if not answer["items"]:
                 break
@@ -243,7 +258,11 @@ class Layout:
 
     async def _list_tags(self) -> Listing:
         items = await self.library.api.list(
-            "links", filters=[["link_class", "=", "tag"]], select=["name"], distinct=True, limit=_MOST
+            "links",
+            filters=[["link_class", "=", "tag"]],
+            select=["name"],
+            distinct=True,
+            limit=_MOST,
         )
         entries = _Names()
         for record in items:
@@ -256,7 +275,9 @@ class Layout:
     async def _list_tag(self, name: str) -> Listing:
         found: dict[str, Node] = {}
         filters = [["link_class", "=", "tag"], ["name", "=", name]]
-        async for page in self.library.api.pages("links", filters=filters, select=["uuid", "head_uuid"]):
+        async for page in self.library.api.pages(
+            "links", filters=filters, select=["uuid", "head_uuid"]
+        ):
             for record in page:
                 uuid = str(record["head_uuid"])
                 if is_uuid(uuid, Infix.COLLECTION) or is_uuid(uuid, Infix.GROUP):

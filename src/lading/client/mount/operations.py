@@ -1,10 +1,12 @@
 """What the kernel asks of a mount, answered from the layout and the blocks.
 
-Every method may be called from any thread and raises OSError with the number that the caller of the system call sees:
-ENOENT for what is not there, EACCES for what may not be read, EIO for everything else, with the reason in the log.
+Every method may be called from any thread and raises OSError with the number that the caller of the
+system call sees: ENOENT for what is not there, EACCES for what may not be read, EIO for everything
+else, with the reason in the log.
 
-Files are not opened: a read names its path. Two calls less for each file is what small files are about. What somebody
-is reading he goes on reading when its collection is gone, or the server silent.
+Files are not opened: a read names its path. Two calls less for each file is what small files are
+about. What somebody is reading he goes on reading when its collection is gone, or the server
+silent.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from dataclasses import asdict, dataclass, field
 from lading.client.mount import places
 from lading.client.mount.places import Directory, Node, Place, Text, Unknown
 from lading.client.mount.reading import Bridge, OpenBlocks, Reader
+from lading.core.data.filetree import File, Tree
 from lading.core.errors import Forbidden, LadingError, NotFound, Unauthenticated
-from lading.core.filetree import File, Tree
 
 _DIRECTORY = stat.S_IFDIR | 0o555
 _FILE = stat.S_IFREG | 0o555
@@ -34,7 +36,9 @@ _logger = logging.getLogger("lading.mount")
 
 @dataclass(slots=True)
 class Counts:
-    """What was asked of a mount: calls by name, bytes of files given, and calls that ended with EIO."""
+    """What was asked of a mount: calls by name, bytes of files given, and calls that ended with
+    EIO.
+    """
 
     began: float = field(default_factory=time.time)
     calls: dict[str, int] = field(default_factory=dict)
@@ -179,5 +183,7 @@ def _mode(node: Node) -> int:
 
 def _status(place: Place) -> Status:
     node = place.node
-    size = node.size if isinstance(node, File) else len(node.content) if isinstance(node, Text) else 0
+    size = (
+        node.size if isinstance(node, File) else len(node.content) if isinstance(node, Text) else 0
+    )
     return Status(_mode(node), size, int(place.modified * 1_000_000_000))

@@ -1,7 +1,8 @@
 """What a path of a mount can lead to, and the way there.
 
-A directory that the server decides on answers `peek` from what it knows, at once, from any thread; `find` and `list`
-ask the server and belong to the event loop. Inside a collection everything is known: its tree.
+A directory that the server decides on answers `peek` from what it knows, at once, from any thread;
+`find` and `list` ask the server and belong to the event loop. Inside a collection everything is
+known: its tree.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lading.core.filetree import File, Tree
+from lading.core.data.filetree import File, Tree
 
 Renew = Callable[[str], Awaitable[str]]
 """Gives a locator with a new signature for one whose signature the store refuses."""
@@ -58,7 +59,9 @@ Node = Directory | Tree | File | Text
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The end of a path. `modified` and `renew` are those of the collection or directory that it lies in."""
+    """The end of a path. `modified` and `renew` are those of the collection or directory that it
+    lies in.
+    """
 
     node: Node
     modified: float

@@ -32,12 +32,16 @@ def check_point(directory: Path) -> None:
     """Return when something can be mounted there. Raises Invalid or Conflict saying what to do."""
     if is_dead(directory):
         raise Conflict(
-            f"{directory}: a mount is there whose process is gone; take it away: lading mount --unmount {directory}"
+            f"{directory}: a mount is there whose process is gone; "
+            f"take it away: lading mount --unmount {directory}"
         )
     if not directory.is_dir():
         raise Invalid(f"{directory}: not a directory; make it: mkdir -p {directory}")
     if kind_of(directory).startswith("fuse"):
-        raise Conflict(f"{directory}: something is mounted there; take it away: lading mount --unmount {directory}")
+        raise Conflict(
+            f"{directory}: something is mounted there; "
+            f"take it away: lading mount --unmount {directory}"
+        )
 
 
 def is_dead(directory: Path) -> bool:
@@ -50,12 +54,16 @@ def is_dead(directory: Path) -> bool:
 
 
 def kind_of(directory: Path) -> str:
-    """The type of the topmost file system mounted at exactly this directory, "" when there is none."""
+    """The type of the topmost file system mounted at exactly this directory, "" when there is
+    none.
+    """
     return _find(directory)[0]
 
 
 def read_ahead(directory: Path, kib: int) -> bool:
-    """Have the kernel ask a mount for so much at once; whether this user may say so (the usual is 128 KiB)."""
+    """Have the kernel ask a mount for so much at once; whether this user may say so (the usual is
+    128 KiB).
+    """
     device = _find(directory)[1]
     try:
         (_BACKING / device / "read_ahead_kb").write_text(str(kib))
@@ -65,7 +73,9 @@ def read_ahead(directory: Path, kib: int) -> bool:
 
 
 def unmount(directory: Path) -> None:
-    """Take a FUSE mount away, at once, even when it is in use. Raises Invalid when there is none, Unavailable."""
+    """Take a FUSE mount away, at once, even when it is in use. Raises Invalid when there is none,
+    Unavailable.
+    """
     if not kind_of(directory).startswith("fuse"):
         raise Invalid(f"{directory}: nothing is mounted there")
     if os.geteuid() == 0:
@@ -78,14 +88,20 @@ def unmount(directory: Path) -> None:
     if program is None:
         raise Unavailable("fusermount3 is not installed: apt install fuse3")
     done = subprocess.run(
-        [program, "-u", "-z", str(directory.absolute())], capture_output=True, text=True, timeout=_LIMIT, check=False
+        [program, "-u", "-z", str(directory.absolute())],
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT,
+        check=False,
     )
     if done.returncode:
         raise Unavailable(f"{directory}: cannot be unmounted: {' '.join(done.stderr.split())}")
 
 
 def _find(directory: Path) -> tuple[str, str]:
-    """Type and device number of the topmost file system that is mounted there, "" when there is none."""
+    """Type and device number of the topmost file system that is mounted there, "" when there is
+    none.
+    """
     wanted = str(directory.absolute())
     found = ("", "")
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():

@@ -1,10 +1,12 @@
 """Bytes of files, from open blocks, with read-ahead.
 
-`OpenBlocks` keeps descriptors of the blocks that were read last. A reader holds a block while it copies from it, so
-that its descriptor is never closed, and its number never used for something else, under a reader. What is not open
-is asked for in the event loop, once for any number of readers, while they wait in their threads.
+`OpenBlocks` keeps descriptors of the blocks that were read last. A reader holds a block while it
+copies from it, so that its descriptor is never closed, and its number never used for something
+else, under a reader. What is not open is asked for in the event loop, once for any number of
+readers, while they wait in their threads.
 
-Read-ahead: who reads a file from where he stopped gets the next blocks fetched while he reads this one.
+Read-ahead: who reads a file from where he stopped gets the next blocks fetched while he reads this
+one.
 """
 
 from __future__ import annotations
@@ -21,10 +23,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Any, TypeVar
 
-from lading.client.blockfiles import BlockFiles
+from lading.client.block_cache import BlockFiles
 from lading.client.mount.places import Renew
+from lading.core.data.filetree import File
 from lading.core.errors import Corrupt, Forbidden, Malformed, Unauthenticated, Unavailable
-from lading.core.filetree import File
 
 _KEPT_OPEN = 32
 _AHEAD = 2
@@ -44,7 +46,9 @@ class Bridge:
         self._timeout = timeout
 
     def call(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        """What `work` answers, done in the loop. Raises Unavailable after the time limit, and what it raises."""
+        """What `work` answers, done in the loop. Raises Unavailable after the time limit, and what
+        it raises.
+        """
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError as error:
@@ -83,14 +87,18 @@ class OpenBlocks:
         self._loads: dict[str, asyncio.Task[None]] = {}
 
     def read(self, locator: str, renew: Renew | None, target: memoryview, offset: int) -> int:
-        """Fill `target` from the block at `offset`; the bytes that were there. Raises LadingError, OSError."""
+        """Fill `target` from the block at `offset`; the bytes that were there. Raises LadingError,
+        OSError.
+        """
         digest = locator[:32]
         while True:
             with self._use(locator, renew) as found:
                 try:
                     done = os.preadv(found.descriptor, [target], offset)
                 except OSError as error:
-                    raise Unavailable(f"{digest}: its file cannot be read: {error.strerror}") from error
+                    raise Unavailable(
+                        f"{digest}: its file cannot be read: {error.strerror}"
+                    ) from error
                 if self._files.is_sound(found.descriptor):
                     return done
             self._forget(digest, found)
@@ -119,8 +127,12 @@ class OpenBlocks:
                     os.close(one.descriptor)
 
     def expect(self, locators: Sequence[str], renew: Renew | None) -> None:
-        """Have these blocks fetched, from a thread that does not wait; what fails is tried again when it is read."""
-        wanted = [one for one in locators if one[:32] not in self._open and one[:32] not in self._loads]
+        """Have these blocks fetched, from a thread that does not wait; what fails is tried again
+        when it is read.
+        """
+        wanted = [
+            one for one in locators if one[:32] not in self._open and one[:32] not in self._loads
+        ]
         if wanted:
             self._bridge.send(self._expect(wanted, renew))
 
@@ -131,7 +143,9 @@ class OpenBlocks:
             return
         task = self._loads.get(digest)
         if task is None:
-            task = self._loads[digest] = asyncio.create_task(self._load(locator, renew), name=f"block {digest}")
+            task = self._loads[digest] = asyncio.create_task(
+                self._load(locator, renew), name=f"block {digest}"
+            )
             task.add_done_callback(lambda done: self._done(digest, done))
         await asyncio.shield(task)
 
@@ -155,7 +169,9 @@ class OpenBlocks:
             return found
 
     async def _expect(self, locators: Sequence[str], renew: Renew | None) -> None:
-        results = await asyncio.gather(*(self.load(one, renew) for one in locators), return_exceptions=True)
+        results = await asyncio.gather(
+            *(self.load(one, renew) for one in locators), return_exceptions=True
+        )
         for locator, result in zip(locators, results, strict=True):
             if isinstance(result, BaseException):
                 _logger.info("block=%s not read ahead: %s", locator[:32], result)
@@ -169,7 +185,11 @@ class OpenBlocks:
             descriptor = await self._files.open(await renew(locator))
         with self._turn:
             self._open[locator[:32]] = _Open(descriptor)
-            idle = [digest for digest, one in self._open.items() if not one.users and digest != locator[:32]]
+            idle = [
+                digest
+                for digest, one in self._open.items()
+                if not one.users and digest != locator[:32]
+            ]
             for digest in idle[: max(len(self._open) - self._keep, 0)]:
                 os.close(self._open.pop(digest).descriptor)
 
@@ -194,11 +214,15 @@ class Reader:
 
     def __post_init__(self) -> None:
         """Add up the segments."""
-        self._starts = list(accumulate((segment.length for segment in self.file.segments), initial=0))
+        self._starts = list(
+            accumulate((segment.length for segment in self.file.segments), initial=0)
+        )
         self.size = self._starts[-1]
 
     def read_into(self, target: memoryview, offset: int, blocks: OpenBlocks) -> int:
-        """Fill `target` from the file at `offset`; the bytes that were there. Raises LadingError, OSError."""
+        """Fill `target` from the file at `offset`; the bytes that were there. Raises LadingError,
+        OSError.
+        """
         end = min(offset + len(target), self.size)
         if offset >= end:
             return 0

@@ -1,10 +1,12 @@
 """One mount from beginning to end: the server, the cache, the kernel.
 
-    serve(settings, stop)   mounts, says so, answers until `stop` is set or somebody unmounts, and takes it away
+    serve(settings, stop)   mounts, says so, answers until `stop` is set or somebody unmounts, and
+    takes it away
 
-In a process of its own (`python -m lading.client.mount`) the settings come as JSON on standard input, as they hold a
-token; one line of JSON on standard output says that it is mounted or why not. With `tied`, the process ends when its
-standard input does, so that it never outlives who started it.
+In a process of its own (`python -m lading.client.mount`) the settings come as JSON on standard
+input, as they hold a token; one line of JSON on standard output says that it is mounted or why not.
+With `tied`, the process ends when its standard input does, so that it never outlives who started
+it.
 """
 
 from __future__ import annotations
@@ -17,13 +19,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lading.client.api import ApiClient
-from lading.client.blockfiles import BlockFiles
+from lading.client.block_cache import BlockFiles
 from lading.client.blocks import BlockClient
-from lading.client.borrowing import Borrower
 from lading.client.events import Event, events
+from lading.client.fd_receiving import Borrower
 from lading.client.mount import points
+from lading.client.mount.collection_cache import Library
 from lading.client.mount.layout import Layout, View
-from lading.client.mount.library import Library
 from lading.client.mount.operations import Operations
 from lading.client.mount.reading import Bridge, OpenBlocks
 from lading.client.retry import RetryPolicy
@@ -39,7 +41,9 @@ _logger = logging.getLogger("lading.mount")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountSettings:
-    """One mount. Reach the server by `api_socket` or by `api_url`; sizes are bytes, times seconds."""
+    """One mount. Reach the server by `api_socket` or by `api_url`; sizes are bytes, times
+    seconds.
+    """
 
     mountpoint: str
     token: str = field(repr=False)
@@ -49,14 +53,16 @@ class MountSettings:
     api_ca_file: str = ""
     api_insecure: bool = False
     lender: str = ""
-    """Where the server lends blocks, when it is on this machine (`client.borrowing`)."""
+    """Where the server lends blocks, when it is on this machine (`client.fd_receiving`)."""
     view: View = View.ALL
     id: str = ""
     """The collection or project, for these views."""
     cache_size: int = 10 << 30
     allow_other: bool = False
     timeout: float = 60.0
-    """After which a question to the server is given up, and the file system answers with an error."""
+    """After which a question to the server is given up, and the file system answers with an
+    error.
+    """
     namespace: int = -1
     """A descriptor of the mount namespace to mount in; -1: the own one."""
     tied: bool = False
@@ -95,7 +101,9 @@ class Mount:
 
 @asynccontextmanager
 async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerator[Mount]:
-    """Mount; unmount when the context is left. Raises LadingError saying what to do when it cannot be mounted."""
+    """Mount; unmount when the context is left. Raises LadingError saying what to do when it cannot
+    be mounted.
+    """
     points.check_fuse()
     directory = Path(settings.mountpoint)
     points.check_point(directory)
@@ -107,10 +115,16 @@ async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerat
     loop = asyncio.get_running_loop()
     bridge = Bridge(loop, settings.timeout)
     borrow = Borrower(Path(settings.lender), settings.token) if settings.lender else None
-    files = BlockFiles(Path(settings.cache_directory), settings.cache_size, fetch=blocks.save, borrow=borrow)
+    files = BlockFiles(
+        Path(settings.cache_directory), settings.cache_size, fetch=blocks.save, borrow=borrow
+    )
     opened = OpenBlocks(files, bridge)
     mount = Mount(settings, files, Operations(top, opened, bridge))
-    following = asyncio.create_task(_follow(api, layout), name="events") if settings.view is not View.BY_PDH else None
+    following = (
+        asyncio.create_task(_follow(api, layout), name="events")
+        if settings.view is not View.BY_PDH
+        else None
+    )
     try:
         async with _in_kernel(mount, settings, loop):
             yield mount
@@ -122,7 +136,9 @@ async def mounted(settings: MountSettings, transport: Transport) -> AsyncGenerat
 
 
 @asynccontextmanager
-async def _in_kernel(mount: Mount, settings: MountSettings, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None]:
+async def _in_kernel(
+    mount: Mount, settings: MountSettings, loop: asyncio.AbstractEventLoop
+) -> AsyncGenerator[None]:
     try:
         from lading.client.mount.fuse import FuseSettings, FuseThread
     except (OSError, AttributeError) as error:
@@ -142,7 +158,11 @@ async def _in_kernel(mount: Mount, settings: MountSettings, loop: asyncio.Abstra
     try:
         await _first(there, mount.ended, limit=_MOUNT_TIME)
         if not there.is_set():
-            why = f"libfuse ended with {thread.code}" if mount.ended.is_set() else "the kernel does not answer"
+            why = (
+                f"libfuse ended with {thread.code}"
+                if mount.ended.is_set()
+                else "the kernel does not answer"
+            )
             raise Unavailable(f"{settings.mountpoint}: cannot be mounted: {why}")
         # Fewer questions for the same bytes, and some of them at once.
         points.read_ahead(Path(settings.mountpoint), _READ_AHEAD_KIB)

@@ -1,8 +1,9 @@
 """The OCI bundle of a container: what crun is told (OCI runtime specification 1.0).
 
-What a container may do, whatever its image says: no new privileges, the few capabilities that package tools need, a
-deny list of system calls that reach beyond the container or into rarely used kernel code, no view of the machine's
-kernel state. Its network namespace is its own and empty; whoever reads the notice may connect it.
+What a container may do, whatever its image says: no new privileges, the few capabilities that
+package tools need, a deny list of system calls that reach beyond the container or into rarely used
+kernel code, no view of the machine's kernel state. Its network namespace is its own and empty;
+whoever reads the notice may connect it.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lading.core.imagelayout import Account, Process
+from lading.core.images.image_layout import Account, Process
 from lading.supervisor.engines import Bind, Device, owners
 from lading.supervisor.engines.seccomp import make_profile
 from lading.supervisor.engines.seccomp_filter import make_annotation
-from lading.supervisor.idmapping import IdRange
+from lading.supervisor.id_mapping import IdRange
 
 HOSTNAME = "lading"
 """The same for every container, so that equal work sees equal surroundings."""
@@ -41,7 +42,8 @@ MASKED = (
     "/proc/scsi",
     "/sys/devices/virtual/powercap",
     "/sys/firmware",
-    # memory of the kernel, where it lies, and what it is made of: with these an attack finds its place
+    # memory of the kernel, where it lies, and what it is made of: with these an attack finds its
+    # place
     "/proc/config.gz",
     "/proc/kallsyms",
     "/proc/kcore",
@@ -63,12 +65,15 @@ MASKED = (
     "/proc/timer_list",
     "/proc/timer_stats",
 )
-"""Files and directories that a container sees empty. Left as they are, because programs read them: cpuinfo, meminfo,
-stat, diskstats, partitions, vmstat (psutil and the like); modules and driver (ROCm and CUDA). The kernel itself shows
-no addresses in iomem and ioports, and no messages in kmsg, to those without the capabilities that no container has.
-buddyinfo, zoneinfo and softirqs have counters and no addresses, as vmstat and stat have."""
+"""Files and directories that a container sees empty. Left as they are, because programs read them:
+cpuinfo, meminfo, stat, diskstats, partitions, vmstat (psutil and the like); modules and driver
+(ROCm and CUDA). The kernel itself shows no addresses in iomem and ioports, and no messages in kmsg,
+to those without the capabilities that no container has. buddyinfo, zoneinfo and softirqs have
+counters and no addresses, as vmstat and stat have."""
 _FILES_OF_ROOT = ("/sys/kernel/slab",)
-"""Masked directories in which only the machine's root can read files: nobody in a user namespace is that."""
+"""Masked directories in which only the machine's root can read files: nobody in a user namespace is
+that.
+"""
 _OPEN = "go"
 OPEN_LINE = f"{_OPEN}\n".encode()
 """The line in the gate with which the command starts."""
@@ -84,13 +89,17 @@ class Bundle:
     account: Account
     binds: Sequence[Bind]
     gate: str
-    """A path that the container reads one line from before the command starts; at its end nothing starts."""
+    """A path that the container reads one line from before the command starts; at its end nothing
+    starts.
+    """
     machine: str
     """As `uname -m` says."""
     notice: str = ""
     """A path to which the container's state is written, as JSON, before the gate; "": nowhere."""
     ids: IdRange | None = None
-    """What the container's ids are on the machine, where it has a user namespace; then the binds are mapped already."""
+    """What the container's ids are on the machine, where it has a user namespace; then the binds
+    are mapped already.
+    """
     devices: Sequence[Device] = ()
     cuda: Sequence[int] = ()
     cuda_hook: str = ""
@@ -112,14 +121,19 @@ def make_config(bundle: Bundle) -> dict[str, Any]:
         "mounts": [*_system_mounts(), *map(bind, bundle.binds)],
         "hooks": {
             **_notice(bundle),
-            # crun writes the container's state to the hook's standard input and fails when nobody reads it. grep reads
-            # it at once, a shell byte by byte, which took 0.7 ms. At the gate's end grep fails, and so does the start.
-            "createContainer": [{"path": "/bin/grep", "args": ["grep", "-qx", _OPEN, "-", bundle.gate]}],
+            # crun writes the container's state to the hook's standard input and fails when nobody
+            # reads it. grep reads it at once, a shell byte by byte, which took 0.7 ms. At the
+            # gate's end grep fails, and so does the start.
+            "createContainer": [
+                {"path": "/bin/grep", "args": ["grep", "-qx", _OPEN, "-", bundle.gate]}
+            ],
             **_cuda_hook(bundle),
         },
         "annotations": make_annotation(bundle.machine),
         "linux": {
-            "namespaces": [{"type": kind} for kind in (*namespaces, *(("user",) if bundle.ids else ()))],
+            "namespaces": [
+                {"type": kind} for kind in (*namespaces, *(("user",) if bundle.ids else ()))
+            ],
             "devices": [_device(device) for device in bundle.devices],
             **_user_namespace(bundle.ids),
             "maskedPaths": _masked() if bundle.ids else MASKED,
@@ -163,7 +177,10 @@ def _process(bundle: Bundle) -> dict[str, Any]:
             "additionalGids": [*bundle.account.groups, *owners(bundle.devices)],
         },
         "args": bundle.process.arguments,
-        "env": [f"{name}={value}" for name, value in (*bundle.process.environment, *_cuda_environment(bundle))],
+        "env": [
+            f"{name}={value}"
+            for name, value in (*bundle.process.environment, *_cuda_environment(bundle))
+        ],
         "cwd": bundle.process.cwd,
         "capabilities": capabilities,
         "noNewPrivileges": True,
@@ -203,12 +220,19 @@ def _system_mounts() -> list[dict[str, Any]]:
     rows = (
         ("/proc", "proc", guarded),
         ("/dev", "tmpfs", ["nosuid", "strictatime", "mode=755", "size=65536k"]),
-        ("/dev/pts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+        (
+            "/dev/pts",
+            "devpts",
+            ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+        ),
         ("/dev/shm", "tmpfs", [*guarded, "mode=1777"]),  # noqa: S108 - a path inside the container
         ("/dev/mqueue", "mqueue", guarded),
         ("/sys", "sysfs", [*guarded, "ro"]),
     )
-    return [{"destination": at, "type": kind, "source": kind, "options": options} for at, kind, options in rows]
+    return [
+        {"destination": at, "type": kind, "source": kind, "options": options}
+        for at, kind, options in rows
+    ]
 
 
 def _bind(bind: Bind) -> dict[str, Any]:
@@ -217,4 +241,9 @@ def _bind(bind: Bind) -> dict[str, Any]:
 
 
 def _bind_as_it_is(bind: Bind) -> dict[str, Any]:
-    return {"destination": bind.target, "type": "bind", "source": bind.source, "options": ["rbind", "rprivate"]}
+    return {
+        "destination": bind.target,
+        "type": "bind",
+        "source": bind.source,
+        "options": ["rbind", "rprivate"],
+    }

@@ -1,9 +1,11 @@
-"""The docker engine: a daemon that speaks the Docker API on a Unix socket. Podman's differs in little (`podman`).
+"""The docker engine: a daemon that speaks the Docker API on a Unix socket. Podman's differs in
+little (`podman`).
 
-The container is named after its record, so that whoever cleans up after a crash finds it. Its image is loaded from
-the image collection when the daemon does not have it, without the names that the archive would give it; nothing is
-ever pulled. Before a daemon's image is used for a collection, the collection is seen to hold it (`image_archive`).
-Mounts are binds of host paths, so the daemon must run on this machine.
+The container is named after its record, so that whoever cleans up after a crash finds it. Its image
+is loaded from the image collection when the daemon does not have it, without the names that the
+archive would give it; nothing is ever pulled. Before a daemon's image is used for a collection, the
+collection is seen to hold it (`image_archive`). Mounts are binds of host paths, so the daemon must
+run on this machine.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import dataclasses
 import errno
 import os
 import posixpath
+import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,18 +29,28 @@ from aiodocker.containers import DockerContainer
 from aiodocker.exceptions import DockerError
 from aiodocker.stream import Stream
 
-from lading.core.diskroom import Amount
+from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
-from lading.core.imagelayout import ImageConfig, check_command
-from lading.supervisor.cgroup import LEAST_RAM, PERIOD
-from lading.supervisor.engines import Bind, Device, EngineSettings, Exec, Execution, Exit, ImageSource, Spec, owners
+from lading.core.images.image_layout import ImageConfig, check_command
+from lading.supervisor.engines import (
+    Bind,
+    Device,
+    EngineSettings,
+    Exec,
+    Execution,
+    Exit,
+    ImageSource,
+    Spec,
+    owners,
+)
 from lading.supervisor.engines.bundle import CAPABILITIES, HOSTNAME, MASKED, READONLY
 from lading.supervisor.engines.docker_gang import DockerGang, each, remove_gang
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.limit_events import LimitEvents, events_at_end
 from lading.supervisor.engines.seccomp import make_profile
-from lading.supervisor.image_archive import ImageArchive, Proofs, fetch, stream, sweep
-from lading.supervisor.together import Interrupted, unless
+from lading.supervisor.gather_or_cancel import Interrupted, unless
+from lading.supervisor.inputs.image_archive import ImageArchive, Proofs, fetch, stream, sweep
+from lading.supervisor.limits.cgroup import LEAST_RAM, PERIOD
 
 if TYPE_CHECKING:
     from lading.supervisor.engines.docker_network import DockerNetwork
@@ -56,15 +69,18 @@ _NO_LIMIT = -1
 _NVIDIA_CAPABILITIES = ("gpu", "nvidia", "compute", "utility")
 _NO_CONNECTION = 900
 """aiodocker's own status."""
+_VERSION = re.compile(r"\d+\.\d+")
+_UNKNOWN = "auto"
+"""aiodocker's word for a version of the API that it asks the daemon for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
     """Which daemon it is.
 
-    `nvidia`: it takes numbers of NVIDIA GPUs. `reads_options`: it takes options for security as podman's command line
-    does, a seccomp profile by its path; else as Docker's API does, by its content. `makes_early`: it makes the first
-    process before the start.
+    `nvidia`: it takes numbers of NVIDIA GPUs. `reads_options`: it takes options for security as
+    podman's command line does, a seccomp profile by its path; else as Docker's API does, by its
+    content. `makes_early`: it makes the first process before the start.
     """
 
     name: str
@@ -107,7 +123,7 @@ class DockerEngine:
     async def check(self) -> str:
         """The daemon's version. Raises ExecutionError(NODE) when it does not answer."""
         with self._faults("cannot be reached"):
-            version = await asyncio.wait_for(self._client().version(), _TIMEOUT)
+            version = await asyncio.wait_for((await self._client()).version(), _TIMEOUT)
         return f"{self._name} {version['Version']} (API {version['ApiVersion']})"
 
     async def prepare(self, image: ImageSource) -> None:
@@ -130,32 +146,43 @@ class DockerEngine:
             self._proofs.add(image.pdh, self._image)
         except OSError as error:
             failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.NODE
-            raise ExecutionError(f"image {image.pdh}: cannot be read: {error.strerror}", failure) from error
+            raise ExecutionError(
+                f"image {image.pdh}: cannot be read: {error.strerror}", failure
+            ) from error
         finally:
             with contextlib.suppress(OSError):
                 place.unlink()
 
     async def _load(self, image: ImageSource, archive: ImageArchive) -> None:
         with self._faults("cannot load the image", Failure.IMAGE):
-            async for line in self._client().images.import_image(stream(archive), stream=True):
+            docker = await self._client()
+            async for line in docker.images.import_image(stream(archive), stream=True):
                 if "error" in line:
-                    raise ExecutionError(f"{self._name} cannot load image {image.pdh}: {line['error']}", Failure.IMAGE)
+                    raise ExecutionError(
+                        f"{self._name} cannot load image {image.pdh}: {line['error']}",
+                        Failure.IMAGE,
+                    )
         if not await self._has_image():
             raise ExecutionError(
-                f"image {image.pdh}: {self._name} loaded it under another id than {self._image}", Failure.IMAGE
+                f"image {image.pdh}: {self._name} loaded it under another id than {self._image}",
+                Failure.IMAGE,
             )
 
     async def create(self, spec: Spec) -> None:
         """Create the container. Raises ExecutionError."""
         if spec.spread is not None:
-            raise ExecutionError(f"{self._uuid}: a gang over several machines needs the native engine", Failure.NODE)
+            raise ExecutionError(
+                f"{self._uuid}: a gang over several machines needs the native engine", Failure.NODE
+            )
         if spec.nodes > 1:
             if spec.network:
                 self.notes.append(NO_WAY_OUT)
             config = self._configure(each(spec))
             podman = self._name == "podman"
             hidden = not podman and os.geteuid() == 0
-            self._gang = DockerGang(self._uuid, self._run, self._socket, enter=podman, hidden=hidden)
+            self._gang = DockerGang(
+                self._uuid, self._run, self._socket, enter=podman, hidden=hidden
+            )
             with self._faults("cannot create the containers"):
                 await self._gang.create(spec, config)
             return
@@ -167,18 +194,26 @@ class DockerEngine:
                 spec = dataclasses.replace(spec, binds=(*binds, *spec.binds))
             spec = await self._completed(spec)
             self._config = self._configure(spec, joined=joined)
-            self._container = await self._client().containers.create(self._config, name=self._uuid)
+            self._container = await (await self._client()).containers.create(
+                self._config, name=self._uuid
+            )
         streams = (spec.stdin, spec.stdout, spec.stderr)
-        self._streams = tuple(os.dup(one) if one >= 0 else -1 for one in streams)  # type: ignore[assignment]
+        self._streams = tuple(  # type: ignore[assignment]
+            os.dup(one) if one >= 0 else -1 for one in streams
+        )
 
     async def _completed(self, spec: Spec) -> Spec:
-        """What to run, where the image has to be asked. Raises ExecutionError when neither names a command."""
+        """What to run, where the image has to be asked. Raises ExecutionError when neither names a
+        command.
+        """
         is_relative = spec.cwd not in ("", ".") and not spec.cwd.startswith("/")
         if spec.command and not is_relative:
             return spec
-        settings = (await self._client().images.inspect(self._image)).get("Config") or {}
+        settings = (await (await self._client()).images.inspect(self._image)).get("Config") or {}
         entrypoint, command = (tuple(settings.get(name) or ()) for name in ("Entrypoint", "Cmd"))
-        check_command(ImageConfig(diff_ids=(), entrypoint=entrypoint, command=command), spec.command)
+        check_command(
+            ImageConfig(diff_ids=(), entrypoint=entrypoint, command=command), spec.command
+        )
         if not is_relative:
             return spec
         cwd = posixpath.normpath(posixpath.join("/", settings.get("WorkingDir") or "", spec.cwd))
@@ -189,18 +224,18 @@ class DockerEngine:
         # Few containers have a network.
         from lading.supervisor.engines.docker_network import DockerNetwork
 
-        network = self._network = DockerNetwork(f"{self._uuid}{NETWORK_SUFFIX}", spec.reach, self._run)
+        network = self._network = DockerNetwork(
+            f"{self._uuid}{NETWORK_SUFFIX}", spec.reach, self._run
+        )
         binds = network.binds()
-        await network.open(self._client(), self._image)
+        await network.open(await self._client(), self._image)
         return network.mode, binds
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
         """Start it, move its streams, wait. Raises ExecutionError when it cannot be started."""
         if self._gang is not None:
             with self._faults("cannot run the containers"):
-                return await self._gang.run(
-                    stop=stop, stop_grace=stop_grace, end=lambda: remove_gang(self._client(), self._uuid)
-                )
+                return await self._gang.run(stop=stop, stop_grace=stop_grace, end=self._remove_gang)
         container = self._container
         if container is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
@@ -208,16 +243,21 @@ class DockerEngine:
             async with self._attached(container) as stream:
                 counting = await self._watch_limits(container) if self._daemon.makes_early else None
                 moving = asyncio.create_task(self._move(stream), name="streams")
-                stopping = asyncio.create_task(self._stop_when(stop, stop_grace, container), name="stopper")
+                stopping = asyncio.create_task(
+                    self._stop_when(stop, stop_grace, container), name="stopper"
+                )
                 try:
                     await self._start(container)
                     counting = counting or await self._watch_limits(container)
-                    # Once started, "not running" can only mean ended; "next exit" would miss one that was quick.
+                    # Once started, "not running" can only mean ended; "next exit" would miss one
+                    # that was quick.
                     await container.wait(condition="not-running")
                     with contextlib.suppress(TimeoutError, Interrupted):
                         async with asyncio.timeout(_DRAIN):
                             await unless(stop.wait(), asyncio.shield(moving), grace=_STOP_DRAIN)
-                    events = await asyncio.wait_for(counting, _TIMEOUT) if counting else LimitEvents()
+                    events = (
+                        await asyncio.wait_for(counting, _TIMEOUT) if counting else LimitEvents()
+                    )
                 finally:
                     tasks = [moving, stopping, *([counting] if counting else [])]
                     for task in tasks:
@@ -237,7 +277,7 @@ class DockerEngine:
         # What it does not kill now is stopped by `run`.
         with contextlib.suppress(ExecutionError), self._faults("cannot kill the container"):
             if self._gang is not None:
-                await remove_gang(self._client(), self._uuid)
+                await self._remove_gang()
             elif self._container is not None:
                 await self._container.kill(signal="SIGKILL")
 
@@ -264,12 +304,14 @@ class DockerEngine:
         image = f"{KEPT}/{self._uuid}"
         self._is_held = True
         self._container = await docker_exec.hold(
-            self._client(), self._container, self._config, name=self._uuid, image=image
+            await self._client(), self._container, self._config, name=self._uuid, image=image
         )
         self._pid = int((await self._container.show())["State"].get("Pid") or 0) or None
 
     async def kill(self) -> None:
-        """Have the daemon end the container that is held. Any other has ended with its first process."""
+        """Have the daemon end the container that is held. Any other has ended with its first
+        process.
+        """
         if self._is_held:
             with self._faults("cannot end the container"):
                 await self._delete(self._uuid)
@@ -286,7 +328,7 @@ class DockerEngine:
             with self._faults("cannot remove the container"):
                 await self._remove_container()
                 if GangFiles(self._run).plan.exists():
-                    await remove_gang(self._client(), self._uuid)
+                    await self._remove_gang()
         finally:
             docker, self._docker = self._docker, None
             if docker is not None:
@@ -305,11 +347,16 @@ class DockerEngine:
             path = self._run / "seccomp.json"
             path.write_bytes(profile)
             options = [f"seccomp={path}", f"mask={':'.join(MASKED)}"]
-        return make_config(spec, image=self._image, nvidia=self._daemon.nvidia, security=options, joined=joined)
+        return make_config(
+            spec, image=self._image, nvidia=self._daemon.nvidia, security=options, joined=joined
+        )
 
-    def _client(self) -> aiodocker.Docker:
+    async def _client(self) -> aiodocker.Docker:
+        """Connect to the daemon unless that is done. Raises aiohttp.ClientError, TimeoutError."""
         if self._docker is None:
             self._docker = aiodocker.Docker(url=f"unix://{self._socket}")
+        if self._docker.api_version == _UNKNOWN:
+            self._docker.api_version = await _api_version(self._docker)
         return self._docker
 
     @contextlib.contextmanager
@@ -319,18 +366,21 @@ class DockerEngine:
         except DockerError as error:
             if error.status == _NO_CONNECTION:
                 raise ExecutionError(
-                    f"{self._name} {what}: no answer from {self._socket}; is the daemon running?", Failure.NODE
+                    f"{self._name} {what}: no answer from {self._socket}; is the daemon running?",
+                    Failure.NODE,
                 ) from error
             raise ExecutionError(f"{self._name} {what}: {error.message}", failure) from error
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise ExecutionError(
-                f"{self._name} {what}: no answer from {self._socket} ({error}); is the daemon running?", Failure.NODE
+                f"{self._name} {what}: no answer from {self._socket} ({error});"
+                " is the daemon running?",
+                Failure.NODE,
             ) from error
 
     async def _has_image(self) -> bool:
         with self._faults("cannot look for the image"):
             try:
-                await self._client().images.inspect(self._image)
+                await (await self._client()).images.inspect(self._image)
             except DockerError as error:
                 if error.status != _NOT_FOUND:
                     raise
@@ -351,7 +401,9 @@ class DockerEngine:
             yield stream
 
     async def _watch_limits(self, container: DockerContainer) -> asyncio.Task[LimitEvents] | None:
-        """Watch the container's first process for what the kernel counts; None when it has ended already."""
+        """Watch the container's first process for what the kernel counts; None when it has ended
+        already.
+        """
         self._pid = int((await container.show())["State"].get("Pid") or 0) or None
         return asyncio.create_task(events_at_end(self._pid), name="limits") if self._pid else None
 
@@ -380,11 +432,15 @@ class DockerEngine:
         while data := await asyncio.to_thread(os.read, source, _CHUNK):
             await stream.write_in(data)
         await stream.write_in(b"")
-        transport = stream._resp.connection.transport if stream._resp and stream._resp.connection else None
+        transport = (
+            stream._resp.connection.transport if stream._resp and stream._resp.connection else None
+        )
         if transport is not None and transport.can_write_eof():
             transport.write_eof()
 
-    async def _stop_when(self, stop: asyncio.Event, grace: float, container: DockerContainer) -> None:
+    async def _stop_when(
+        self, stop: asyncio.Event, grace: float, container: DockerContainer
+    ) -> None:
         await stop.wait()
         for name in ("SIGTERM", "SIGKILL"):
             with contextlib.suppress(DockerError):
@@ -393,17 +449,20 @@ class DockerEngine:
 
     async def _delete(self, name: str) -> None:
         try:
-            await self._client().containers.container(name).delete(force=True, v=True)
+            await (await self._client()).containers.container(name).delete(force=True, v=True)
         except DockerError as error:
             if error.status != _NOT_FOUND:
                 raise
+
+    async def _remove_gang(self) -> None:
+        await remove_gang(await self._client(), self._uuid)
 
     async def _remove_container(self) -> None:
         # The second has the network of the first.
         for name in (self._uuid, f"{self._uuid}{NETWORK_SUFFIX}"):
             await self._delete(name)
         try:
-            await self._client().images.delete(f"{KEPT}/{self._uuid}", force=True)
+            await (await self._client()).images.delete(f"{KEPT}/{self._uuid}", force=True)
         except DockerError as error:
             if error.status != _NOT_FOUND:
                 raise
@@ -414,8 +473,8 @@ def make_config(
 ) -> dict[str, Any]:
     """What the daemon is told; `nvidia`: it knows how to bring in GPUs of NVIDIA by their numbers.
 
-    `security`: options beside no-new-privileges. `joined`: whose network the container has, and with it the host
-    name; else it has none.
+    `security`: options beside no-new-privileges. `joined`: whose network the container has, and
+    with it the host name; else it has none.
     """
     ram = max(spec.ram, LEAST_RAM) if spec.ram else 0
     config: dict[str, Any] = {
@@ -431,7 +490,11 @@ def make_config(
         "Tty": False,
         "HostConfig": {
             "Mounts": [_mount(bind) for bind in spec.binds if bind.memory is None],
-            "Tmpfs": {bind.target: _in_memory(bind.memory) for bind in spec.binds if bind.memory is not None},
+            "Tmpfs": {
+                bind.target: _in_memory(bind.memory)
+                for bind in spec.binds
+                if bind.memory is not None
+            },
             "NetworkMode": joined or "none",
             "Memory": ram,
             "MemorySwap": ram,
@@ -448,7 +511,11 @@ def make_config(
     }
     if spec.cuda and nvidia:
         config["HostConfig"]["DeviceRequests"] = [
-            {"Driver": "nvidia", "DeviceIDs": [str(one) for one in spec.cuda], "Capabilities": [_NVIDIA_CAPABILITIES]}
+            {
+                "Driver": "nvidia",
+                "DeviceIDs": [str(one) for one in spec.cuda],
+                "Capabilities": [_NVIDIA_CAPABILITIES],
+            }
         ]
     elif spec.devices:
         config["HostConfig"]["Devices"] = [_device(device) for device in spec.devices]
@@ -458,12 +525,32 @@ def make_config(
     return config
 
 
+async def _api_version(docker: aiodocker.Docker) -> str:
+    """The version of the API that the daemon names in its answer to a ping.
+
+    The answer to `version`, which aiodocker asks for, takes podman a second: it runs other programs
+    to find theirs.
+    """
+    async with (
+        asyncio.timeout(_TIMEOUT),
+        docker.session.get(f"{docker.docker_host}/_ping") as answer,
+    ):
+        version = answer.headers.get("Api-Version", "")
+    return f"v{version}" if _VERSION.fullmatch(version) else _UNKNOWN
+
+
 def _device(device: Device) -> dict[str, str]:
-    return {"PathOnHost": device.source, "PathInContainer": device.target, "CgroupPermissions": "rwm"}
+    return {
+        "PathOnHost": device.source,
+        "PathInContainer": device.target,
+        "CgroupPermissions": "rwm",
+    }
 
 
 def _in_memory(size: int) -> str:
-    """The options of a file system in memory; the command may run as any user, and programs lie there too."""
+    """The options of a file system in memory; the command may run as any user, and programs lie
+    there too.
+    """
     return f"rw,exec,nosuid,nodev,mode=1777{f',size={size}' if size else ''}"
 
 

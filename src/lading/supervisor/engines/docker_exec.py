@@ -1,7 +1,8 @@
 """A command beside the container's own, by the exec calls of the Docker API.
 
-The daemon gives it what the container's command may do: the same capabilities, no new privileges. It has no call to
-signal or end such a command, so that is done by its number on this machine, where this process may.
+The daemon gives it what the container's command may do: the same capabilities, no new privileges.
+It has no call to signal or end such a command, so that is done by its number on this machine, where
+this process may.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ async def execute(order: Exec, container: DockerContainer) -> Execution:
         if order.terminal is not None:
             await execution.resize(order.terminal)
     except DockerError as error:
-        raise ExecutionError(f"the command cannot be started: {error.message}", Failure.USER) from error
+        raise ExecutionError(
+            f"the command cannot be started: {error.message}", Failure.USER
+        ) from error
     except (aiohttp.ClientError, OSError) as error:
         raise ExecutionError(f"docker does not answer: {error}", Failure.NODE) from error
     return execution
@@ -50,9 +53,11 @@ async def execute(order: Exec, container: DockerContainer) -> Execution:
 async def hold(
     docker: Docker, container: DockerContainer, config: dict[str, Any], *, name: str, image: str
 ) -> DockerContainer:
-    """A container as `config` says, of what `container` has become, in its place; its shell waits for nothing.
+    """A container as `config` says, of what `container` has become, in its place; its shell waits
+    for nothing.
 
-    `image` is the name of the image that is made for it. Raises ExecutionError, also when there is no /bin/sh.
+    `image` is the name of the image that is made for it. Raises ExecutionError, also when there is
+    no /bin/sh.
     """
     waits = {
         "Image": image, "Entrypoint": ["/bin/sh", "-c", "read line"], "Cmd": [], "OpenStdin": True,
@@ -60,7 +65,9 @@ async def hold(
     }  # fmt: skip
     try:
         # podman wants a document, whatever is in it.
-        await container.commit(repository=image, tag="latest", pause=False, config={"Labels": {"lading": name}})
+        await container.commit(
+            repository=image, tag="latest", pause=False, config={"Labels": {"lading": name}}
+        )
         await container.delete(force=True, v=False)
         kept = await docker.containers.create(config | waits, name=name)
         await kept.start()

@@ -1,7 +1,8 @@
-"""A gang of containers of a Docker daemon: the conductor makes them, the daemon's labels say whose they are.
+"""A gang of containers of a Docker daemon: the conductor makes them, the daemon's labels say whose
+they are.
 
-The conductor ends with the supervisor that started it. Whoever cleans up removes what bears the label, also after a
-crash of everything else.
+The conductor ends with the supervisor that started it. Whoever cleans up removes what bears the
+label, also after a crash of everything else.
 """
 
 from __future__ import annotations
@@ -23,30 +24,45 @@ from lading.core.errors import ExecutionError
 from lading.supervisor import linux
 from lading.supervisor.engines import Exit, Spec
 from lading.supervisor.engines.gang import GangFiles
-from lading.supervisor.gang_output import GangOutput
+from lading.supervisor.gang.gang_output import GangOutput
 
 LABEL = "lading.gang"
 NO_ADDRESS = {"com.docker.network.bridge.inhibit_ipv4": "true"}
-"""Option of Docker's networks: the machine has no address in it, at which containers would find its services."""
+"""Option of Docker's networks: the machine has no address in it, at which containers would find its
+services.
+"""
 _ATTEMPTS, _PAUSE = 40, 0.25
 
 
 def each(spec: Spec) -> Spec:
-    """What one rank of the gang runs: the image's own first process, with its share of the resources."""
-    ram, vcpus, processes = (amount // spec.nodes for amount in (spec.ram, spec.vcpus, spec.processes))
+    """What one rank of the gang runs: the image's own first process, with its share of the
+    resources.
+    """
+    ram, vcpus, processes = (
+        amount // spec.nodes for amount in (spec.ram, spec.vcpus, spec.processes)
+    )
     return dataclasses.replace(
-        spec, command=(), environment=(), cwd="", stdin=-1, ram=ram, vcpus=vcpus, processes=processes
+        spec,
+        command=(),
+        environment=(),
+        cwd="",
+        stdin=-1,
+        ram=ram,
+        vcpus=vcpus,
+        processes=processes,
     )
 
 
 class DockerGang:
     """The gang of one container record.
 
-    `enter`: the machine has no address in its network, so the conductor enters it; `hidden`: it is made so (Docker
-    only; needs root).
+    `enter`: the machine has no address in its network, so the conductor enters it; `hidden`: it is
+    made so (Docker only; needs root).
     """
 
-    def __init__(self, uuid: str, run: Path, socket: str, *, enter: bool = False, hidden: bool = False) -> None:
+    def __init__(
+        self, uuid: str, run: Path, socket: str, *, enter: bool = False, hidden: bool = False
+    ) -> None:
         self._uuid, self._socket, self._enter = uuid, socket, enter or hidden
         self._options = NO_ADDRESS if hidden else {}
         self._files = GangFiles(run)
@@ -57,7 +73,11 @@ class DockerGang:
     async def create(self, spec: Spec, config: Mapping[str, object]) -> None:
         """Start the conductor up to its gate. Raises ExecutionError or OSError."""
         self._files.bundle(0).mkdir(parents=True)
-        image = {name: value for name, value in config.items() if name not in ("Cmd", "AttachStdout", "AttachStderr")}
+        image = {
+            name: value
+            for name, value in config.items()
+            if name not in ("Cmd", "AttachStdout", "AttachStderr")
+        }
         docker: dict[str, object] = {"socket": self._socket, "config": image, "enter": self._enter}
         if self._options:
             docker["options"] = self._options
@@ -65,8 +85,11 @@ class DockerGang:
         self._output = self._files.write_plan(self._uuid, spec, cwd=cwd, docker=docker)
         self._conductor = self._spawn(spec)
 
-    async def run(self, *, stop: asyncio.Event, stop_grace: float, end: Callable[[], Awaitable[None]]) -> Exit:
-        """Open the gate, wait for the end, bring the output together. Raises ExecutionError when nothing was run.
+    async def run(
+        self, *, stop: asyncio.Event, stop_grace: float, end: Callable[[], Awaitable[None]]
+    ) -> Exit:
+        """Open the gate, wait for the end, bring the output together. Raises ExecutionError when
+        nothing was run.
 
         `end` kills what the conductor has left running.
         """
@@ -116,7 +139,9 @@ async def _stop_when(stop: asyncio.Event, grace: float, conductor: subprocess.Po
 
 
 async def remove_gang(docker: aiodocker.Docker, uuid: str) -> None:
-    """Kill and remove the containers and networks of a gang, if there are any. Raises DockerError."""
+    """Kill and remove the containers and networks of a gang, if there are any. Raises
+    DockerError.
+    """
     label = json.dumps({"label": [f"{LABEL}={uuid}"]})
     for attempt in range(1, _ATTEMPTS + 1):
         # One that somebody else removes just now is there for a moment longer.

@@ -30,7 +30,8 @@ _CODE = {
     "aarch64": (
         183,
         struct.pack(
-            "<8I", 0xD2800000, 0xD2800001, 0xD2800002, 0xD2800003, 0xD2800004, 0xD2800928, 0xD4000001, 0x17FFFFF9
+            "<8I", 0xD2800000, 0xD2800001, 0xD2800002, 0xD2800003,
+            0xD2800004, 0xD2800928, 0xD4000001, 0x17FFFFF9,
         ),
     ),
 }  # fmt: skip
@@ -100,12 +101,28 @@ def waiting_program(machine: str) -> bytes:
     if machine not in _CODE:
         known = ", ".join(_CODE)
         raise ExecutionError(
-            f"containers of a daemon have a network on {known} only, not on {machine}; use the native engine",
+            f"containers of a daemon have a network on {known} only, not on {machine};"
+            " use the native engine",
             Failure.NODE,
         )
     kind, code = _CODE[machine]
     at = _HEADER.size + _SEGMENT.size
     identity = b"\x7fELF\x02\x01\x01" + bytes(9)
-    header = _HEADER.pack(identity, 2, kind, 1, _BASE + at, _HEADER.size, 0, 0, _HEADER.size, _SEGMENT.size, 1, 0, 0, 0)
+    header = _HEADER.pack(
+        identity,
+        2,
+        kind,
+        1,
+        _BASE + at,
+        _HEADER.size,
+        0,
+        0,
+        _HEADER.size,
+        _SEGMENT.size,
+        1,
+        0,
+        0,
+        0,
+    )
     size = at + len(code)
     return header + _SEGMENT.pack(1, 5, 0, _BASE, _BASE, size, size, 0x1000) + code

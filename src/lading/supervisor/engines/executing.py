@@ -1,6 +1,7 @@
 """A command beside the container's own, as a child process of the supervisor: pipes, or a terminal.
 
-A runtime such as crun makes the terminal inside the container and hands its controlling end over by a Unix socket.
+A runtime such as crun makes the terminal inside the container and hands its controlling end over by
+a Unix socket.
 """
 
 from __future__ import annotations
@@ -27,17 +28,25 @@ _GRACE = 2.0
 
 
 class ProcessExecution:
-    """Implements `engines.Execution`. `process` is what we wait for, `target()` the process that gets signals."""
+    """Implements `engines.Execution`. `process` is what we wait for, `target()` the process that
+    gets signals.
+    """
 
     def __init__(
-        self, process: asyncio.subprocess.Process, *, target: Callable[[], int | None], terminal: int = -1
+        self,
+        process: asyncio.subprocess.Process,
+        *,
+        target: Callable[[], int | None],
+        terminal: int = -1,
     ) -> None:
         self._process = process
         self._target = target
         self._terminal = terminal
         self._output: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue(4)
         self._hung_up = False
-        self._pumps = [asyncio.create_task(work, name="output of a session") for work in self._sources()]
+        self._pumps = [
+            asyncio.create_task(work, name="output of a session") for work in self._sources()
+        ]
         self._gathering = asyncio.create_task(self._gather(), name="end of a session's output")
 
     async def write(self, data: bytes) -> None:
@@ -164,18 +173,22 @@ async def spawn(
     stream = subprocess.DEVNULL if console is not None else subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=stream, stdout=stream, stderr=subprocess.PIPE, env=dict(environment), cwd="/",
-            start_new_session=True,
+            *command, stdin=stream, stdout=stream, stderr=subprocess.PIPE, env=dict(environment),
+            cwd="/", start_new_session=True,
         )  # fmt: skip
     except OSError as error:
-        raise ExecutionError(f"{command[0]} cannot be run: {error.strerror}", Failure.NODE) from error
+        raise ExecutionError(
+            f"{command[0]} cannot be run: {error.strerror}", Failure.NODE
+        ) from error
     if console is None:
         return ProcessExecution(process, target=target)
     return ProcessExecution(process, target=target, terminal=await console.receive(process))
 
 
 class Console:
-    """A Unix socket on which a runtime hands over the controlling end of a terminal that it made."""
+    """A Unix socket on which a runtime hands over the controlling end of a terminal that it
+    made.
+    """
 
     def __init__(self, directory: Path, size: Size) -> None:
         self._size = size
@@ -193,9 +206,14 @@ class Console:
         return f"/proc/{os.getpid()}/fd/{self._directory}/{self._place.name}"
 
     async def receive(self, process: asyncio.subprocess.Process) -> int:
-        """The descriptor. Raises ExecutionError with what the runtime said when it ends without one."""
+        """The descriptor. Raises ExecutionError with what the runtime said when it ends without
+        one.
+        """
         loop = asyncio.get_running_loop()
-        coming, ending = asyncio.create_task(loop.sock_accept(self._socket)), asyncio.create_task(process.wait())
+        coming, ending = (
+            asyncio.create_task(loop.sock_accept(self._socket)),
+            asyncio.create_task(process.wait()),
+        )
         try:
             async with asyncio.timeout(_PATIENCE):
                 await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
@@ -205,7 +223,9 @@ class Console:
                 connection, _ = coming.result()
                 with connection:
                     connection.setblocking(True)
-                    _, (terminal, *_), _, _ = await asyncio.to_thread(socket.recv_fds, connection, 4096, 1)
+                    _, (terminal, *_), _, _ = await asyncio.to_thread(
+                        socket.recv_fds, connection, 4096, 1
+                    )
         except (TimeoutError, ValueError) as error:
             process.kill()
             raise ExecutionError("the runtime made no terminal", Failure.NODE) from error
@@ -227,7 +247,9 @@ class Console:
 def start_failure(said: bytes) -> ExecutionError:
     """What a runtime means that could not start a command."""
     text = " ".join(said.decode(errors="replace").split())
-    return ExecutionError(f"the command cannot be started: {text or 'no reason was given'}", Failure.USER)
+    return ExecutionError(
+        f"the command cannot be started: {text or 'no reason was given'}", Failure.USER
+    )
 
 
 def set_size(terminal: int, size: Size) -> None:

@@ -1,7 +1,8 @@
 """A gang on this machine: several containers of one record, made and watched by a conductor.
 
-The conductor is a process of its own (`python -m lading.hpc.conductor`) in the container's cgroup, where its containers
-are too: whoever ends the cgroup ends all of it. What is said to it is in one file; it answers by its exit code.
+The conductor is a process of its own (`python -m lading.hpc.conductor`) in the container's cgroup,
+where its containers are too: whoever ends the cgroup ends all of it. What is said to it is in one
+file; it answers by its exit code.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import msgspec
 
 from lading.core.errors import ExecutionError, Failure
 from lading.supervisor.engines import Exit, Spec, Spread
-from lading.supervisor.gang_output import GangOutput
+from lading.supervisor.gang.gang_output import GangOutput
 
 COULD_NOT = 75
 """The conductor's exit code when nothing could be run."""
-NO_WAY_OUT = "the network of a gang joins its ranks only: neither the API nor the internet is reached from it"
+NO_WAY_OUT = (
+    "the network of a gang joins its ranks only:"
+    " neither the API nor the internet is reached from it"
+)
 """Note on a gang that asks for a network."""
 
 
@@ -49,15 +53,25 @@ class GangFiles:
         return self.run / "bundle" / "fault.txt"
 
     def write_plan(
-        self, uuid: str, spec: Spec, *, crun: Sequence[str] = (), cwd: str, docker: Mapping[str, object] | None = None
+        self,
+        uuid: str,
+        spec: Spec,
+        *,
+        crun: Sequence[str] = (),
+        cwd: str,
+        docker: Mapping[str, object] | None = None,
     ) -> GangOutput:
-        """Write the plan, for crun or for a Docker daemon; what is to be merged when all ranks are dead.
+        """Write the plan, for crun or for a Docker daemon; what is to be merged when all ranks are
+        dead.
 
         Raises OSError, and ExecutionError when the output is not a directory of this machine.
         """
         output = next((bind.source for bind in spec.binds if bind.target == spec.output_path), "")
         if not output:
-            raise ExecutionError(f"{uuid}: a gang needs an output directory that is a mount of kind tmp", Failure.USER)
+            raise ExecutionError(
+                f"{uuid}: a gang needs an output directory that is a mount of kind tmp",
+                Failure.USER,
+            )
         plan = {
             "name": uuid,
             "bundles": [str(self.bundle(rank)) for rank in range(spec.nodes)],
@@ -83,21 +97,32 @@ class GangFiles:
     @staticmethod
     def here(spec: Spec) -> range:
         """The ranks on this machine."""
-        return range(spec.nodes) if spec.spread is None else range(spec.spread.rank, spec.spread.rank + 1)
+        return (
+            range(spec.nodes)
+            if spec.spread is None
+            else range(spec.spread.rank, spec.spread.rank + 1)
+        )
 
     def command(self) -> list[str]:
         """What runs the conductor."""
         return [sys.executable, "-m", "lading.hpc.conductor", str(self.plan)]
 
-    def ended(self, code: int, *, stopped: bool, out_of_memory: bool = False, notes: tuple[str, ...] = ()) -> Exit:
-        """How the gang ended, by the conductor's exit code (negative: the signal). Raises ExecutionError when nothing
-        was run.
+    def ended(
+        self, code: int, *, stopped: bool, out_of_memory: bool = False, notes: tuple[str, ...] = ()
+    ) -> Exit:
+        """How the gang ended, by the conductor's exit code (negative: the signal). Raises
+        ExecutionError when nothing was run.
         """
         self._check(code)
         # The ranks end with the conductor, so nobody knows what the command would have come to.
         is_lost = code < 0 and not stopped and not out_of_memory
         lost = f"the conductor of its gang was ended by signal {-code}" if is_lost else ""
-        return Exit(code=code if code >= 0 else 128 - code, out_of_memory=out_of_memory, lost=lost, notes=notes)
+        return Exit(
+            code=code if code >= 0 else 128 - code,
+            out_of_memory=out_of_memory,
+            lost=lost,
+            notes=notes,
+        )
 
     def _check(self, code: int) -> None:
         if code == COULD_NOT and self.fault.exists():

@@ -1,7 +1,8 @@
 """What the kernel counted against a container's limits, where its daemon does not tell.
 
-The daemon removes the control group when the container has ended, so that the counts are read at the moment at which
-the first process ends. Where the daemon is quicker they are lost, and taken to be 0.
+The daemon removes the control group when the container has ended, so that the counts are read at
+the moment at which the first process ends. Where the daemon is quicker they are lost, and taken to
+be 0.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import asyncio
 from dataclasses import dataclass
 
 from lading.supervisor import linux
-from lading.supervisor.cgroup import find_hierarchy, memory_kills, refused_processes
-from lading.supervisor.counters import find_folders
+from lading.supervisor.limits.cgroup import find_hierarchy, memory_kills, refused_processes
+from lading.supervisor.limits.counters import find_folders
 from lading.supervisor.machine import mount_table
 
 
@@ -24,7 +25,9 @@ class LimitEvents:
 
 
 async def events_at_end(pid: int) -> LimitEvents:
-    """Wait for the end of a container's first process, by its number on this machine: the counts of its group."""
+    """Wait for the end of a container's first process, by its number on this machine: the counts of
+    its group.
+    """
     try:
         ending = asyncio.ensure_future(linux.ended(pid))
         folders = find_folders(pid, find_hierarchy(mount_table()))

@@ -1,13 +1,15 @@
 """The native engine: image layers on overlayfs, an OCI bundle, and crun.
 
-Everything it mounts is in the supervisor's own mount namespace (`linux.leave_mount_namespace`), so a supervisor that
-is killed leaves no mount. crun is started in the container's cgroup and stops at a gate just before the command: a
-hook waits for a line from a pipe that only this process can write. The gate opens when the API has accepted that the
-container is Running; when this process dies, the pipe ends and nothing is started.
+Everything it mounts is in the supervisor's own mount namespace (`linux.leave_mount_namespace`), so
+a supervisor that is killed leaves no mount. crun is started in the container's cgroup and stops at
+a gate just before the command: a hook waits for a line from a pipe that only this process can
+write. The gate opens when the API has accepted that the container is Running; when this process
+dies, the pipe ends and nothing is started.
 
-crun refuses hybrid machines whose unified hierarchy still has a controller, so that hierarchy is taken out of the
-private namespace; the cgroup is made here (`--cgroup-manager=disabled`). crun is started by a thread that has joined
-it, where cgroups take threads (version 1), else by a shell that joins it and becomes crun.
+crun refuses hybrid machines whose unified hierarchy still has a controller, so that hierarchy is
+taken out of the private namespace; the cgroup is made here (`--cgroup-manager=disabled`). crun is
+started by a thread that has joined it, where cgroups take threads (version 1), else by a shell that
+joins it and becomes crun.
 """
 
 from __future__ import annotations
@@ -19,31 +21,38 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from lading import confined, removal
-from lading.core import imagelayout
-from lading.core.diskroom import Amount
+from lading.core.containers.disk_space import Amount
 from lading.core.errors import ExecutionError, Failure
-from lading.core.imagelayout import Account
-from lading.supervisor import counters, linux
-from lading.supervisor.cgroup import Cgroup, find_hierarchy
-from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
+from lading.core.images import image_layout
+from lading.core.images.image_layout import Account
+from lading.supervisor import linux
+from lading.supervisor.engines import (
+    EngineSettings,
+    Exec,
+    Execution,
+    Exit,
+    ImageSource,
+    Spec,
+    crun_start,
+)
 from lading.supervisor.engines.bundle import OPEN_LINE, Bundle, make_config
 from lading.supervisor.engines.gang import NO_WAY_OUT, GangFiles
 from lading.supervisor.engines.program import SealedProgram
-from lading.supervisor.engines.root_file_system import mount_root
+from lading.supervisor.engines.root_file_system import IN_MEMORY, mount_root
 from lading.supervisor.engines.seccomp_filter import make_annotation
 from lading.supervisor.engines.streams import guarded, null
 from lading.supervisor.engines.user_namespace import Policy, UserNamespace, refuse
-from lading.supervisor.gang_output import GangOutput
-from lading.supervisor.layers import LayerStore, Unpacked
+from lading.supervisor.gang.gang_output import GangOutput
+from lading.supervisor.inputs.layers import LayerStore, Unpacked
+from lading.supervisor.limits import counters
+from lading.supervisor.limits.cgroup import Cgroup, find_hierarchy
 from lading.supervisor.machine import mount_table
 
 if TYPE_CHECKING:
@@ -51,11 +60,8 @@ if TYPE_CHECKING:
 
 _PROGRAM = "crun"
 _CUDA_HOOK = "nvidia-container-runtime-hook"
-# Joins every cgroup named before `--`, then becomes the program after it.
-_JOIN = 'while [ "$1" != -- ]; do echo 0 > "$1" || exit 125; shift; done; shift; exec "$@"'
 _CHECK_TIME = 10.0
 _LOOK_TIME = 0.01
-_Answer = TypeVar("_Answer")
 _sealed = SealedProgram(_PROGRAM)
 
 
@@ -67,10 +73,13 @@ class NativeEngine:
     def __init__(self, settings: EngineSettings) -> None:
         self._uuid = settings.container_uuid
         self._run = Path(settings.run_directory)
-        # Where crun has its files: in memory with a user namespace, as each file on disk costs when it is removed.
+        # Where crun has its files: in memory with a user namespace, as each file on disk costs when
+        # it is removed.
         self._state = self._run
         kept = Amount(settings.disk_reserve, settings.disk_reserve_files)
-        self._store = LayerStore(Path(settings.cache_directory), limit=settings.cache_size, kept=kept)
+        self._store = LayerStore(
+            Path(settings.cache_directory), limit=settings.cache_size, kept=kept
+        )
         self._cgroup = Cgroup(find_hierarchy(mount_table()), settings.container_uuid)
         self._image: Unpacked | None = None
         self._lease = -1
@@ -78,6 +87,7 @@ class NativeEngine:
         self._reading = -1
         self._crun: subprocess.Popen[bytes] | None = None
         self._is_held = False
+        self._is_bundle_bare = False
         self._policy = settings.user_namespaces
         self._namespace: UserNamespace | None = None
         self._gang: GangFiles | None = None
@@ -87,7 +97,9 @@ class NativeEngine:
 
     @staticmethod
     def warm() -> None:
-        """Have crun and its seccomp filter in memory for all that are forked from this process, and /dev/null open."""
+        """Have crun and its seccomp filter in memory for all that are forked from this process, and
+        /dev/null open.
+        """
         _sealed.seal()
         make_annotation(os.uname().machine)
         null()
@@ -100,14 +112,22 @@ class NativeEngine:
     async def check(self) -> str:
         """crun's version. Raises ExecutionError(NODE) when there is none, or without root."""
         if os.geteuid() != 0:
-            raise ExecutionError("the native engine needs root; use the docker engine", Failure.NODE)
+            raise ExecutionError(
+                "the native engine needs root; use the docker engine", Failure.NODE
+            )
         try:
             asked = await asyncio.create_subprocess_exec(
-                _PROGRAM, "--version", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                _PROGRAM,
+                "--version",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
             said, _ = await asyncio.wait_for(asked.communicate(), _CHECK_TIME)
         except (OSError, TimeoutError) as error:
-            raise ExecutionError(f"crun cannot be run ({error}); install the package crun", Failure.NODE) from error
+            raise ExecutionError(
+                f"crun cannot be run ({error}); install the package crun", Failure.NODE
+            ) from error
         return said.decode(errors="replace").split("\n", 1)[0]
 
     async def prepare(self, image: ImageSource) -> None:
@@ -119,10 +139,13 @@ class NativeEngine:
         if self._image is None:
             raise ExecutionError(f"{self._uuid}: no image was prepared")
         if not linux.has_own_mounts():
-            raise ExecutionError("the native engine mounts only in a mount namespace of its own; leave this one first")
+            raise ExecutionError(
+                "the native engine mounts only in a mount namespace of its own;"
+                " leave this one first"
+            )
         self.notes += self._cgroup.make(ram=spec.ram, vcpus=spec.vcpus, processes=spec.processes)
         if spec.nodes == 1:
-            imagelayout.check_command(self._image.config, spec.command)
+            image_layout.check_command(self._image.config, spec.command)
         bundle = self._run / "bundle"
         try:
             self._enter_namespace(spec)
@@ -133,14 +156,20 @@ class NativeEngine:
                     raise
                 self._leave_namespace(error)
                 self._make_bundles(spec, self._image)
-            crun = self._crun = self._spawn_gang(spec, self._image) if spec.nodes > 1 else self._spawn(spec, bundle)
+            crun = self._crun = (
+                self._spawn_gang(spec, self._image) if spec.nodes > 1 else self._spawn(spec, bundle)
+            )
             if self._network is not None:
                 await self._network.connect(crun.pid)
         except OSError as error:
-            raise ExecutionError(f"{self._uuid}: the container cannot be made: {error}", Failure.NODE) from error
+            raise ExecutionError(
+                f"{self._uuid}: the container cannot be made: {error}", Failure.NODE
+            ) from error
 
     async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
-        """Open the gate and wait for the end of the command. Raises ExecutionError when it was not started."""
+        """Open the gate and wait for the end of the command. Raises ExecutionError when it was not
+        started.
+        """
         crun = self._crun
         if crun is None:
             raise ExecutionError(f"{self._uuid}: no container was created")
@@ -163,8 +192,8 @@ class NativeEngine:
             ended = self._gang.ended(code, stopped=stop.is_set(), out_of_memory=full, notes=notes)
             return replace(ended, refused_processes=refused)
         full, refused = self._cgroup.out_of_memory_kills() > 0, self._cgroup.refused_processes()
-        # crun exits with 128 + signal for a command that a signal ended; a signal ends crun itself only from outside,
-        # or because the container, which it is in, has used all of its memory.
+        # crun exits with 128 + signal for a command that a signal ended; a signal ends crun itself
+        # only from outside, or because the container, which it is in, has used all of its memory.
         is_killed = code < 0 and not stop.is_set() and not full
         if code != 0 and not stop.is_set() and not is_killed:
             self._check_started()
@@ -172,7 +201,9 @@ class NativeEngine:
             code=code if code >= 0 else 128 - code,
             out_of_memory=full,
             refused_processes=refused,
-            lost=f"the crun that ran the container was ended by signal {-code}" if is_killed else "",
+            lost=f"the crun that ran the container was ended by signal {-code}"
+            if is_killed
+            else "",
         )
 
     async def abort(self) -> None:
@@ -190,7 +221,11 @@ class NativeEngine:
         if self.pid is None and not self._is_held:
             return None
         try:
-            return int(msgspec.json.decode((self._state / "crun" / self._entered[0] / "status").read_bytes())["pid"])
+            return int(
+                msgspec.json.decode(
+                    (self._state / "crun" / self._entered[0] / "status").read_bytes()
+                )["pid"]
+            )
         except (OSError, ValueError, KeyError):
             return None
 
@@ -202,21 +237,30 @@ class NativeEngine:
         return self._uuid, self._described
 
     async def execute(self, order: Exec) -> Execution:
-        """Have crun start it in the container's namespaces and cgroup, with what the command itself may do."""
+        """Have crun start it in the container's namespaces and cgroup, with what the command itself
+        may do.
+        """
         # Few containers are ever entered.
         from lading.supervisor.engines import native_exec
 
         if self.first is None:
             raise ExecutionError(f"{self._uuid}: is not running")
         name, bundle = self._entered
-        return await native_exec.execute(order, name, bundle, command=[*self._joining(), *self._crun_command()])
+        return await native_exec.execute(
+            order, name, bundle, command=[*self._joining(), *self._crun_command()]
+        )
 
     async def hold(self) -> None:
-        """Have crun make the container again on the same root, up to its command, which never starts."""
+        """Have crun make the container again on the same root, up to its command, which never
+        starts.
+        """
         from lading.supervisor.engines import native_exec
 
         if self._gang is not None:
-            raise ExecutionError(f"{self._uuid}: is a gang, which cannot be kept: its network went with its processes")
+            raise ExecutionError(
+                f"{self._uuid}: is a gang, which cannot be kept:"
+                " its network went with its processes"
+            )
         command = [*self._joining(), *self._crun_command()]
         self._close_gate()
         self._gate = await native_exec.hold(self._uuid, self._described, command=command)
@@ -225,12 +269,17 @@ class NativeEngine:
             await self._network.reconnect(self.first)
 
     async def kill(self) -> None:
-        """Kill what is in its control group; its first process takes all of the process namespace along."""
-        # Without control groups `crun delete` looks for what is left; of a command that has ended there is nothing.
-        if self._is_held or self._cgroup.processes():
+        """Kill what is in its control group; its first process takes all of the process namespace
+        along.
+        """
+        # Without control groups `crun delete` looks for what is left; of a command that has ended
+        # there is nothing. A group that could be removed was empty. One without processes may be
+        # busy for a moment more.
+        if self._is_held or (not self._cgroup.remove_empty() and self._cgroup.processes()):
             first = self.first
             await self._kill_rest()
-            # It has left its control group, but takes the rest of its namespaces along for some milliseconds more.
+            # It has left its control group, but takes the rest of its namespaces along for some
+            # milliseconds more.
             with contextlib.suppress(ProcessLookupError, TimeoutError):
                 if first is not None:
                     await asyncio.wait_for(linux.ended(first), _CHECK_TIME)
@@ -248,7 +297,9 @@ class NativeEngine:
                 await asyncio.to_thread(self._crun.wait)
             self._crun = None
         (self._namespace or UserNamespace(self._run)).close()
-        linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
+        if not self._is_bundle_bare:
+            linux.unmount_below(self._run / "bundle")
+        removal.discard(self._run / "bundle", aside=removal.beside(self._run))
         if self._state == self._run:
             removal.discard(self._run / "crun", aside=removal.beside(self._run))
         self._log.unlink(missing_ok=True)
@@ -257,16 +308,21 @@ class NativeEngine:
             self._lease = -1
 
     def _enter_namespace(self, spec: Spec) -> None:
-        """Take a range of user ids, unless there is none to be had. Raises ExecutionError where there must be one."""
+        """Take a range of user ids, unless there is none to be had. Raises ExecutionError where
+        there must be one.
+        """
         if self._policy == Policy.NEVER:
             return
         self._namespace = UserNamespace(self._run)
         try:
             if spec.cuda and shutil.which(_CUDA_HOOK):
-                raise OSError(errno.ENOTSUP, f"{_CUDA_HOOK} adds the driver's libraries as the machine's root")
+                raise OSError(
+                    errno.ENOTSUP, f"{_CUDA_HOOK} adds the driver's libraries as the machine's root"
+                )
             self._namespace.open()
-            # What is in memory is lost when this process is killed, and without a control group crun has to be asked
-            # what is left to kill. The conductor of a gang looks for the files of its ranks on disk.
+            # What is in memory is lost when this process is killed, and without a control group
+            # crun has to be asked what is left to kill. The conductor of a gang looks for the files
+            # of its ranks on disk.
             if self._cgroup.join_files and spec.nodes == 1:
                 self._state = self._namespace.directory
         except OSError as error:
@@ -283,7 +339,9 @@ class NativeEngine:
         linux.discard_directory(self._run / "bundle", aside=removal.beside(self._run))
 
     def _make_bundles(self, spec: Spec, image: Unpacked) -> None:
-        """Mount the root and write the bundle, of a gang those of each rank here. Raises OSError."""
+        """Mount the root and write the bundle, of a gang those of each rank here. Raises
+        OSError.
+        """
         network = self._network = self._make_network(spec)
         if network is not None:
             spec = replace(spec, binds=(*network.binds(), *spec.binds))
@@ -293,6 +351,9 @@ class NativeEngine:
         if spec.nodes == 1:
             self._described.mkdir(mode=0o700, exist_ok=True)
             self._make_bundle(self._run / "bundle", spec, image, gate=self._open_gate())
+            # With a user namespace the root is mounted elsewhere. To look for mounts means to read
+            # all of the machine.
+            self._is_bundle_bare = self._namespace is not None and IN_MEMORY not in self.notes
             return
         files = self._gang = GangFiles(self._run)
         if spec.network:
@@ -302,7 +363,9 @@ class NativeEngine:
             idle = replace(spec, command=(), environment=(), cwd="")
             self._make_bundle(files.bundle(rank), idle, image, name=f"rootfs-{rank}")
 
-    def _make_bundle(self, bundle: Path, spec: Spec, image: Unpacked, *, gate: str = "", name: str = "rootfs") -> None:
+    def _make_bundle(
+        self, bundle: Path, spec: Spec, image: Unpacked, *, gate: str = "", name: str = "rootfs"
+    ) -> None:
         rootfs, note = mount_root(image.layers, bundle, self._namespace, name=name)
         if note and note not in self.notes:
             self.notes.append(note)
@@ -318,7 +381,9 @@ class NativeEngine:
         return self._state / "bundle"
 
     def _open_gate(self) -> str:
-        """The path from which the container's hook reads that the command may start. Raises OSError."""
+        """The path from which the container's hook reads that the command may start. Raises
+        OSError.
+        """
         if self._namespace is not None:
             path, self._gate = self._namespace.gate()
             return path
@@ -335,15 +400,23 @@ class NativeEngine:
     def _spawn_gang(self, spec: Spec, image: Unpacked) -> subprocess.Popen[bytes]:
         """Start the conductor up to its gate. Raises OSError, ExecutionError."""
         files = GangFiles(self._run)
-        chosen = imagelayout.process(image.config, command=spec.command, environment=(), cwd=spec.cwd)
-        self._gang_output = files.write_plan(self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd)
+        chosen = image_layout.process(
+            image.config, command=spec.command, environment=(), cwd=spec.cwd
+        )
+        self._gang_output = files.write_plan(
+            self._uuid, spec, crun=self._crun_command(), cwd=chosen.cwd
+        )
         self._reading, self._gate = os.pipe2(os.O_CLOEXEC)
         is_annex = spec.spread is not None and spec.spread.rank > 0
         given = spec if is_annex else replace(spec, stdin=self._reading)
-        return self._popen(given, [*self._joining(), *files.command()], environment=dict(os.environ))
+        return crun_start.spawn(
+            given, [*self._joining(), *files.command()], environment=dict(os.environ)
+        )
 
     def _configure(self, spec: Spec, image: Unpacked, rootfs: Path, gate: str) -> dict[str, object]:
-        process = imagelayout.process(image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd)
+        process = image_layout.process(
+            image.config, command=spec.command, environment=spec.environment, cwd=spec.cwd
+        )
         account = _account(process.user, rootfs)
         if self._namespace is not None:
             self._namespace.check(account)
@@ -378,7 +451,10 @@ class NativeEngine:
             return ""
         hook = shutil.which(_CUDA_HOOK)
         if hook is None:
-            self.notes.append(f"{_CUDA_HOOK} is not installed: the image must bring the libraries of the GPU's driver")
+            self.notes.append(
+                f"{_CUDA_HOOK} is not installed:"
+                " the image must bring the libraries of the GPU's driver"
+            )
         return hook or ""
 
     def _spawn(self, spec: Spec, bundle: Path) -> subprocess.Popen[bytes]:
@@ -386,48 +462,29 @@ class NativeEngine:
         place = bundle if self._namespace is None else self._namespace.directory
         files = ["--bundle", str(place), "--config", str(self._described / "config.json")]
         command = [*self._crun_command(), "--log", str(self._log), "run", *files, self._uuid]
-        environment = {"PATH": imagelayout.DEFAULT_PATH}
+        environment = {"PATH": image_layout.DEFAULT_PATH}
         program = _sealed.descriptor
         path = f"/proc/self/fd/{program}" if program >= 0 else _PROGRAM
-        with guarded((spec.stdin, spec.stdout, spec.stderr), self._namespace) as (stdin, stdout, stderr):
+        with guarded((spec.stdin, spec.stdout, spec.stderr), self._namespace) as (
+            stdin,
+            stdout,
+            stderr,
+        ):
             given = replace(spec, stdin=stdin, stdout=stdout, stderr=stderr)
             if not self._cgroup.takes_threads:
                 joined = [*self._joining(), path, *command[1:]]
-                return self._popen(given, joined, environment=environment, program=program)
+                return crun_start.spawn(given, joined, environment=environment, program=program)
 
             def start() -> subprocess.Popen[bytes]:
                 self._cgroup.join()
-                return self._popen(given, command, path, environment=environment, program=program)
+                return crun_start.spawn(
+                    given, command, path, environment=environment, program=program
+                )
 
-            return _in_thread_of_its_own(start)
+            return crun_start.in_thread_of_its_own(start)
 
     def _joining(self) -> list[str]:
-        files = self._cgroup.join_files
-        return ["/bin/sh", "-c", _JOIN, "sh", *files, "--"] if files else []
-
-    def _popen(
-        self,
-        spec: Spec,
-        command: list[str],
-        executable: str | None = None,
-        *,
-        environment: dict[str, str],
-        program: int = -1,
-    ) -> subprocess.Popen[bytes]:
-        null = subprocess.DEVNULL
-        return subprocess.Popen(
-            command,
-            executable=executable,
-            stdin=spec.stdin if spec.stdin >= 0 else null,
-            stdout=spec.stdout if spec.stdout >= 0 else null,
-            stderr=spec.stderr if spec.stderr >= 0 else null,
-            env=environment,
-            cwd="/",
-            pass_fds=[
-                *(one for one in (program, spec.notices) if one >= 0),
-                *(spec.spread.descriptors if spec.spread else ()),
-            ],
-        )
+        return crun_start.joining(self._cgroup.join_files)
 
     def _crun_command(self) -> list[str]:
         return [_PROGRAM, "--root", str(self._state / "crun"), "--cgroup-manager=disabled"]
@@ -438,14 +495,18 @@ class NativeEngine:
         return self._run / "crun.log"
 
     def _check_started(self) -> None:
-        """Tell a command that failed from one that was never started. Raises ExecutionError for the latter."""
+        """Tell a command that failed from one that was never started. Raises ExecutionError for the
+        latter.
+        """
         try:
             said = "; ".join(self._log.read_text(errors="replace").split("\n")).strip("; ")
         except FileNotFoundError as error:
             # crun makes its log first of all.
-            raise ExecutionError("crun could not be run; install the package crun", Failure.NODE) from error
+            raise ExecutionError(
+                "crun could not be run; install the package crun", Failure.NODE
+            ) from error
         if said:
-            raise _start_failure(said)
+            raise crun_start.failure(said)
 
     async def _stop_when(self, stop: asyncio.Event, grace: float) -> None:
         await stop.wait()
@@ -460,7 +521,9 @@ class NativeEngine:
         await asyncio.to_thread(self._cgroup.remove)
 
     async def _find_init(self) -> int:
-        """The container's first process, waited for. What crun writes of it may come after the command has begun."""
+        """The container's first process, waited for. What crun writes of it may come after the
+        command has begun.
+        """
         while True:
             init = linux.find_init(counters.descendants(self.pid) if self.pid else ())
             if init is not None:
@@ -471,7 +534,8 @@ class NativeEngine:
         """Raises ProcessLookupError when it has ended."""
         init = os.pidfd_open(pid)
         try:
-            # The kernel drops a TERM that a container's first process does not catch: there is nothing to wait for.
+            # The kernel drops a TERM that a container's first process does not catch: there is
+            # nothing to wait for.
             if linux.catches(pid, signal.SIGTERM):
                 signal.pidfd_send_signal(init, signal.SIGTERM)
                 await asyncio.sleep(grace)
@@ -488,41 +552,14 @@ class NativeEngine:
         for one in sorted(there):
             null = subprocess.DEVNULL
             command = [*self._crun_command(), "delete", "--force", one.name]
-            deleted = await asyncio.create_subprocess_exec(*command, stdin=null, stdout=null, stderr=null)
+            deleted = await asyncio.create_subprocess_exec(
+                *command, stdin=null, stdout=null, stderr=null
+            )
             await asyncio.wait_for(deleted.wait(), _CHECK_TIME)
-
-
-def _in_thread_of_its_own(work: Callable[[], _Answer]) -> _Answer:
-    """Do some work in a thread that ends with it: a shell that joins a cgroup and becomes crun costs an exec more."""
-    answers: list[_Answer] = []
-    faults: list[OSError] = []
-
-    def do() -> None:
-        try:
-            answers.append(work())
-        except OSError as error:
-            faults.append(error)
-
-    # As long as the kernel has it the cgroup seems to hold this whole process (`Cgroup.processes`).
-    thread = threading.Thread(target=do, name="start")
-    thread.start()
-    thread.join()
-    for fault in faults:
-        raise fault
-    return answers[0]
 
 
 def _account(user: str, rootfs: Path) -> Account:
     if user in ("", "0", "root", "0:0", "root:root"):
         return Account(0, 0)
     passwd, group = (confined.read_text_in_root(rootfs, one) for one in ("etc/passwd", "etc/group"))
-    return imagelayout.account(user, passwd=passwd, group=group)
-
-
-def _start_failure(said: str) -> ExecutionError:
-    if "executable" in said or "exec " in said or "chdir" in said:
-        return ExecutionError(
-            f"the command cannot be started: {said}; is the program, or the interpreter it names, in the image?",
-            Failure.USER,
-        )
-    return ExecutionError(f"the container cannot be started: {said}", Failure.NODE)
+    return image_layout.account(user, passwd=passwd, group=group)

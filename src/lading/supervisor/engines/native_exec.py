@@ -1,8 +1,8 @@
 """A command beside the container's own, by `crun exec`.
 
-What crun is told is what it was told of the container's own command, with other arguments: the same capabilities and
-system calls, no new privileges, the container's environment and no other. It travels in a file, as others on this
-machine can see command lines.
+What crun is told is what it was told of the container's own command, with other arguments: the same
+capabilities and system calls, no new privileges, the container's environment and no other. It
+travels in a file, as others on this machine can see command lines.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from lading import confined
-from lading.core import imagelayout
 from lading.core.errors import ExecutionError, Failure
+from lading.core.images import image_layout
 from lading.supervisor.engines import Exec, Execution
 from lading.supervisor.engines.executing import Console, spawn
 from lading.supervisor.engines.streams import null
@@ -42,7 +42,7 @@ async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str
     try:
         return await spawn(
             [*command, "exec", "--pid-file", str(number), "--process", str(told), *more, uuid],
-            environment={"PATH": imagelayout.DEFAULT_PATH},
+            environment={"PATH": image_layout.DEFAULT_PATH},
             target=lambda: _read(number),
             console=console,
         )
@@ -52,10 +52,11 @@ async def execute(order: Exec, uuid: str, bundle: Path, *, command: Sequence[str
 
 
 async def hold(uuid: str, bundle: Path, *, command: Sequence[str]) -> int:
-    """Make the container of a bundle once more, without its gate, and leave it there. Raises ExecutionError.
+    """Make the container of a bundle once more, without its gate, and leave it there. Raises
+    ExecutionError.
 
-    One with a user namespace can be entered only when a program of it runs: a shell that waits until the descriptor
-    that is returned is closed. Elsewhere none is started, and -1 returned.
+    One with a user namespace can be entered only when a program of it runs: a shell that waits
+    until the descriptor that is returned is closed. Elsewhere none is started, and -1 returned.
     """
     reading, writing = -1, -1
     try:
@@ -87,7 +88,7 @@ async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = 
     made = await asyncio.create_subprocess_exec(
         *command, verb, *arguments,
         stdin=stdin if stdin >= 0 else nothing, stdout=nothing, stderr=nothing,
-        env={"PATH": imagelayout.DEFAULT_PATH}, cwd="/",
+        env={"PATH": image_layout.DEFAULT_PATH}, cwd="/",
     )  # fmt: skip
     code = await asyncio.wait_for(made.wait(), _PATIENCE)
     if code != 0:
@@ -95,7 +96,9 @@ async def _run(command: Sequence[str], verb: str, *arguments: str, stdin: int = 
 
 
 async def _started(uuid: str, bundle: Path) -> None:
-    """Wait until crun has become the shell: only then may it be entered. Raises OSError, TimeoutError."""
+    """Wait until crun has become the shell: only then may it be entered. Raises OSError,
+    TimeoutError.
+    """
     status = bundle.parent / "crun" / uuid / "status"
     pid = msgspec.json.decode(status.read_bytes())["pid"]
     async with asyncio.timeout(_PATIENCE):
@@ -108,7 +111,9 @@ def _name(pid: int) -> str:
 
 
 def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
-    """What crun is told, made of what it was told of the container. Raises ExecutionError for an unknown user."""
+    """What crun is told, made of what it was told of the container. Raises ExecutionError for an
+    unknown user.
+    """
     process: dict[str, Any] = config["process"]
     names = {name for name, _ in order.environment}
     kept = [one for one in process["env"] if one.partition("=")[0] not in names]
@@ -120,8 +125,12 @@ def make_process(order: Exec, config: dict[str, Any]) -> dict[str, Any]:
     if order.user:
         root = Path(config["root"]["path"])
         files = (confined.read_text_in_root(root, one) for one in ("etc/passwd", "etc/group"))
-        account = imagelayout.account(order.user, passwd=next(files), group=next(files))
-        process["user"] = {"uid": account.uid, "gid": account.gid, "additionalGids": list(account.groups)}
+        account = image_layout.account(order.user, passwd=next(files), group=next(files))
+        process["user"] = {
+            "uid": account.uid,
+            "gid": account.gid,
+            "additionalGids": list(account.groups),
+        }
     return process
 
 

@@ -1,7 +1,7 @@
 """When the native engine's containers are connected: crun has made the namespace, and waits.
 
-A hook of crun's (createRuntime) writes the container's state to a pipe; its first process is then in
-all its namespaces, whoever owns them, and does not go on before the gate is opened.
+A hook of crun's (createRuntime) writes the container's state to a pipe; its first process is then
+in all its namespaces, whoever owns them, and does not go on before the gate is opened.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class NativeNetwork:
         told = asyncio.create_task(self._read_state())
         ending = asyncio.create_task(linux.ended(runtime))
         try:
-            await asyncio.wait((told, ending), return_when=asyncio.FIRST_COMPLETED, timeout=_TIMEOUT)
+            await asyncio.wait(
+                (told, ending), return_when=asyncio.FIRST_COMPLETED, timeout=_TIMEOUT
+            )
             if told.done():
                 await self._network.open(told.result())
             elif not ending.done():

@@ -1,13 +1,15 @@
-"""The podman engine: podman's Docker-compatible API on a Unix socket (`podman system service`, `podman.socket`).
+"""The podman engine: podman's Docker-compatible API on a Unix socket (`podman system service`,
+`podman.socket`).
 
 Three things differ from Docker's daemon:
 
-- Attaching to a container already makes its first process, up to the moment before the command. So a command that is
-  not there is told then; and the process is known before anything runs.
-- Podman removes the cgroup at the end, and on version 1 it does not tell that the kernel killed for lack of memory
-  (podman 4.3: State.OOMKilled stays false). So the kernel's own count is read at the moment at which the process ends,
-  before podman has noticed (`limit_events`).
-- Its service reads a seccomp profile from a file, and takes masked paths among the security options.
+- Attaching to a container already makes its first process, up to the moment before the command. So
+  a command that is not there is told then; and the process is known before anything runs.
+- Podman removes the cgroup at the end, and on version 1 it does not tell that the kernel killed for
+  lack of memory (podman 4.3: State.OOMKilled stays false). So the kernel's own count is read at the
+  moment at which the process ends, before podman has noticed (`limit_events`).
+- Its service reads a seccomp profile from a file, and takes masked paths among the security
+  options.
 """
 
 from __future__ import annotations
@@ -20,5 +22,7 @@ def make_engine(settings: EngineSettings) -> DockerEngine:
     """One container run by podman's service."""
     return DockerEngine(
         settings,
-        Daemon("podman", settings.podman_socket, nvidia=False, reads_options=True, makes_early=True),
+        Daemon(
+            "podman", settings.podman_socket, nvidia=False, reads_options=True, makes_early=True
+        ),
     )

@@ -1,8 +1,8 @@
 """A program that is started very often, kept in memory where nobody can write to it.
 
-crun makes such a copy of itself whenever it is started from a file, and starts again from that, so that no container
-can change it through /proc (CVE-2019-5736). That is a quarter of the processor time that it takes; a copy that is
-there already, and sealed, it takes as it is.
+crun makes such a copy of itself whenever it is started from a file, and starts again from that, so
+that no container can change it through /proc (CVE-2019-5736). That is a quarter of the processor
+time that it takes; a copy that is there already, and sealed, it takes as it is.
 """
 
 from __future__ import annotations

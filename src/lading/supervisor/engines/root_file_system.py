@@ -1,4 +1,6 @@
-"""The root file system of a container: an overlay of its image's layers, with changes in its bundle or in memory."""
+"""The root file system of a container: an overlay of its image's layers, with changes in its bundle
+or in memory.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,11 @@ _UNIFIED = "/sys/fs/cgroup/unified"
 
 
 def mount_root(
-    layers: Sequence[Path], bundle: Path, namespace: UserNamespace | None = None, *, name: str = "rootfs"
+    layers: Sequence[Path],
+    bundle: Path,
+    namespace: UserNamespace | None = None,
+    *,
+    name: str = "rootfs",
 ) -> tuple[Path, str]:
     """Mount it: where it is, and a note or "". Raises OSError.
 
@@ -34,7 +40,9 @@ def mount_root(
     return rootfs, _mount(rootfs, namespace.layers(lower), bundle, namespace)
 
 
-def _mount(rootfs: Path, lower: Sequence[str], bundle: Path, namespace: UserNamespace | None) -> str:
+def _mount(
+    rootfs: Path, lower: Sequence[str], bundle: Path, namespace: UserNamespace | None
+) -> str:
     try:
         _overlay(rootfs, lower, bundle, namespace)
     except OSError as error:
@@ -52,7 +60,9 @@ def _mount(rootfs: Path, lower: Sequence[str], bundle: Path, namespace: UserName
     return IN_MEMORY
 
 
-def _overlay(rootfs: Path, lower: Sequence[str], changes: Path, namespace: UserNamespace | None) -> None:
+def _overlay(
+    rootfs: Path, lower: Sequence[str], changes: Path, namespace: UserNamespace | None
+) -> None:
     upper = changes / "upper"
     if namespace is not None:
         namespace.own(upper)

@@ -1,13 +1,15 @@
 """The system calls that a container is refused, as an OCI seccomp profile.
 
-Everything is allowed but what this module lists. The list holds by whichever entry a program calls the kernel: on
-x86-64 that of 64 bits and that of 32; a process that uses a third one (x32) is killed. Calls that take a pointer to
-what is asked for cannot be judged by a filter, so that `clone3` and `socketcall` are refused whole, as if the kernel
-did not have them: C libraries then use `clone` and `socket`, whose arguments the filter sees.
+Everything is allowed but what this module lists. The list holds by whichever entry a program calls
+the kernel: on x86-64 that of 64 bits and that of 32; a process that uses a third one (x32) is
+killed. Calls that take a pointer to what is asked for cannot be judged by a filter, so that
+`clone3` and `socketcall` are refused whole, as if the kernel did not have them: C libraries then
+use `clone` and `socket`, whose arguments the filter sees.
 
-Left allowed on purpose, as programs need them and they reach no further than the container's own processes: `ptrace`
-(debuggers), `personality` (gdb, SBCL, 32-bit programs), `modify_ldt` (Wine), `seccomp` and `landlock_*` (programs that
-confine themselves), `process_madvise`, `io_pgetevents`, the NUMA calls of MPI.
+Left allowed on purpose, as programs need them and they reach no further than the container's own
+processes: `ptrace` (debuggers), `personality` (gdb, SBCL, 32-bit programs), `modify_ldt` (Wine),
+`seccomp` and `landlock_*` (programs that confine themselves), `process_madvise`, `io_pgetevents`,
+the NUMA calls of MPI.
 """
 
 from __future__ import annotations
@@ -19,21 +21,22 @@ from typing import Any, Final
 
 DENIED_CALLS: Final = (
     # mounts and namespaces
-    "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree", "open_tree_attr",
-    "pivot_root", "setns", "umount", "umount2", "unshare",
+    "fsconfig", "fsmount", "fsopen", "fspick", "mount", "mount_setattr", "move_mount", "open_tree",
+    "open_tree_attr", "pivot_root", "setns", "umount", "umount2", "unshare",
     # the machine: modules, clocks, names, swap, restart, accounting
-    "acct", "adjtimex", "clock_adjtime", "clock_adjtime64", "clock_settime", "clock_settime64", "create_module",
-    "delete_module", "finit_module", "get_kernel_syms", "init_module", "ioperm", "iopl", "kexec_file_load",
-    "kexec_load", "nfsservctl", "query_module", "quotactl", "quotactl_fd", "reboot", "setdomainname", "sethostname",
-    "settimeofday", "stime", "swapoff", "swapon", "syslog", "uselib", "vhangup",
+    "acct", "adjtimex", "clock_adjtime", "clock_adjtime64", "clock_settime", "clock_settime64",
+    "create_module", "delete_module", "finit_module", "get_kernel_syms", "init_module", "ioperm",
+    "iopl", "kexec_file_load", "kexec_load", "nfsservctl", "query_module", "quotactl",
+    "quotactl_fd", "reboot", "setdomainname", "sethostname", "settimeofday", "stime", "swapoff",
+    "swapon", "syslog", "uselib", "vhangup",
     # past the file system's permissions, other processes' memory and files, keys of the host
-    "add_key", "file_setattr", "keyctl", "kcmp", "lookup_dcookie", "name_to_handle_at", "open_by_handle_at",
-    "pidfd_getfd", "process_vm_readv", "process_vm_writev", "request_key",
+    "add_key", "file_setattr", "keyctl", "kcmp", "lookup_dcookie", "name_to_handle_at",
+    "open_by_handle_at", "pidfd_getfd", "process_vm_readv", "process_vm_writev", "request_key",
     # memory that the machine can neither read nor swap
     "memfd_secret",
     # large and rarely needed attack surface
-    "bpf", "fanotify_init", "io_uring_enter", "io_uring_register", "io_uring_setup", "perf_event_open", "userfaultfd",
-    "vm86", "vm86old",
+    "bpf", "fanotify_init", "io_uring_enter", "io_uring_register", "io_uring_setup",
+    "perf_event_open", "userfaultfd", "vm86", "vm86old",
 )  # fmt: skip
 NEW_NAMESPACES: Final[Mapping[str, int]] = {
     "CLONE_NEWNS": 0x00020000,
@@ -44,7 +47,9 @@ NEW_NAMESPACES: Final[Mapping[str, int]] = {
     "CLONE_NEWPID": 0x20000000,
     "CLONE_NEWNET": 0x40000000,
 }
-"""Flags of `clone`. A new user namespace gives every capability, with which much more of the kernel can be reached."""
+"""Flags of `clone`. A new user namespace gives every capability, with which much more of the kernel
+can be reached.
+"""
 SOCKET_FAMILIES: Final[Mapping[str, int]] = {
     "AF_UNSPEC": 0,  # what libraries ask for to learn what there is
     "AF_UNIX": 1,  # programs of one container among each other
@@ -52,13 +57,14 @@ SOCKET_FAMILIES: Final[Mapping[str, int]] = {
     "AF_INET6": 10,
     "AF_NETLINK": 16,  # names and addresses of the container's own interfaces: getaddrinfo, MPI
 }
-"""The families that a socket may be of. Others lead past the container's network to the hypervisor (AF_VSOCK) or to
-devices (AF_PACKET, AF_BLUETOOTH, AF_CAN, AF_XDP), or load kernel code that few machines have in use: AF_ALG, AF_RDS,
-AF_TIPC, AF_SMC, AF_KCM, AF_QIPCRTR and the networks of the last century. InfiniBand is used by its device files.
+"""The families that a socket may be of. Others lead past the container's network to the hypervisor
+(AF_VSOCK) or to devices (AF_PACKET, AF_BLUETOOTH, AF_CAN, AF_XDP), or load kernel code that few
+machines have in use: AF_ALG, AF_RDS, AF_TIPC, AF_SMC, AF_KCM, AF_QIPCRTR and the networks of the
+last century. InfiniBand is used by its device files.
 """
 FILE_ATTRIBUTES: Final = (0x401C5820, 0x40086602, 0x40046602)
-"""FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS and FS_IOC32_SETFLAGS: by these a file leaves the project that bounds what a
-container writes (`supervisor.projectquota`)."""
+"""FS_IOC_FSSETXATTR, FS_IOC_SETFLAGS and FS_IOC32_SETFLAGS: by these a file leaves the project that
+bounds what a container writes (`supervisor.limits.project_quota`)."""
 _INT = 0xFFFFFFFF
 """The part of the register that the kernel looks at."""
 _HIGHEST_FAMILY = max(SOCKET_FAMILIES.values())
@@ -72,7 +78,9 @@ _FLAGS_SECOND = ("s390x", "s390")
 
 @functools.cache
 def make_profile(machine: str) -> dict[str, Any]:
-    """The profile for a machine as `uname -m` names it: the field `linux.seccomp` of an OCI configuration."""
+    """The profile for a machine as `uname -m` names it: the field `linux.seccomp` of an OCI
+    configuration.
+    """
     return {
         "defaultAction": "SCMP_ACT_ALLOW",
         "architectures": _ARCHITECTURES.get(machine, ()),
@@ -81,7 +89,10 @@ def make_profile(machine: str) -> dict[str, Any]:
             _refuse(("clone3", "socketcall"), errno.ENOSYS),
             *_namespaces(1 if machine in _FLAGS_SECOND else 0),
             *_families(),
-            *(_refuse(("ioctl",), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, one)) for one in FILE_ATTRIBUTES),
+            *(
+                _refuse(("ioctl",), errno.EPERM, _test(1, "SCMP_CMP_MASKED_EQ", _INT, one))
+                for one in FILE_ATTRIBUTES
+            ),
         ],
     }
 
@@ -94,14 +105,19 @@ def _namespaces(position: int) -> list[dict[str, Any]]:
 
 
 def _families() -> list[dict[str, Any]]:
-    """The numbers in between one by one, and whatever is larger, the upper half of the register included.
+    """The numbers in between one by one, and whatever is larger, the upper half of the register
+    included.
 
-    The kernel looks at the lower 32 bits only, but none of these is refused by a larger number: that is too large.
+    The kernel looks at the lower 32 bits only, but none of these is refused by a larger number:
+    that is too large.
     """
     calls, allowed = ("socket", "socketpair"), SOCKET_FAMILIES.values()
     refused = [one for one in range(_HIGHEST_FAMILY) if one not in allowed]
     tests = [_test(0, "SCMP_CMP_EQ", one) for one in refused]
-    return [_refuse(calls, errno.EAFNOSUPPORT, one) for one in (*tests, _test(0, "SCMP_CMP_GT", _HIGHEST_FAMILY))]
+    return [
+        _refuse(calls, errno.EAFNOSUPPORT, one)
+        for one in (*tests, _test(0, "SCMP_CMP_GT", _HIGHEST_FAMILY))
+    ]
 
 
 def _test(position: int, operator: str, value: int, compared: int = 0) -> dict[str, Any]:
@@ -109,4 +125,9 @@ def _test(position: int, operator: str, value: int, compared: int = 0) -> dict[s
 
 
 def _refuse(names: Sequence[str], number: int, *tests: dict[str, Any]) -> dict[str, Any]:
-    return {"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": number, **({"args": tests} if tests else {})}
+    return {
+        "names": names,
+        "action": "SCMP_ACT_ERRNO",
+        "errnoRet": number,
+        **({"args": tests} if tests else {}),
+    }

@@ -1,8 +1,8 @@
 """A seccomp profile as the program that the kernel runs, made once for all containers.
 
-crun makes it anew of the profile for each container, which takes a millisecond of the sixteen of a container that does
-nothing. It takes one that is made already in an annotation. libseccomp makes it here as it does there; where that
-cannot be, the profile alone is given.
+crun makes it anew of the profile for each container, which takes a millisecond of the sixteen of a
+container that does nothing. It takes one that is made already in an annotation. libseccomp makes it
+here as it does there; where that cannot be, the profile alone is given.
 """
 
 from __future__ import annotations
@@ -43,20 +43,26 @@ class _Comparison(ctypes.Structure):
 def make_annotation(machine: str, library: str = LIBRARY) -> Mapping[str, str]:
     """The annotation of a bundle for this machine (`uname -m`); empty where it cannot be made."""
     try:
-        return {ANNOTATION: base64.b64encode(compile_profile(make_profile(machine), library)).decode()}
+        return {
+            ANNOTATION: base64.b64encode(compile_profile(make_profile(machine), library)).decode()
+        }
     except (OSError, AttributeError, KeyError):
         return {}
 
 
 def compile_profile(profile: Mapping[str, Any], library_name: str = LIBRARY) -> bytes:
-    """The program. Raises OSError, AttributeError or KeyError where this libseccomp cannot make it."""
+    """The program. Raises OSError, AttributeError or KeyError where this libseccomp cannot make
+    it.
+    """
     library = _load(library_name)
     context = library.seccomp_init(_ALLOW)
     if not context:
         raise OSError("libseccomp gives no filter")
     try:
         for name in profile["architectures"]:
-            code = library.seccomp_arch_add(context, library.seccomp_arch_resolve_name(_MACHINES[name]))
+            code = library.seccomp_arch_add(
+                context, library.seccomp_arch_resolve_name(_MACHINES[name])
+            )
             _check(0 if code == _EXISTS else code)
         for rule in profile["syscalls"]:
             _add(library, context, rule)
@@ -73,7 +79,10 @@ def compile_profile(profile: Mapping[str, Any], library_name: str = LIBRARY) -> 
 def _add(library: ctypes.CDLL, context: int, rule: Mapping[str, Any]) -> None:
     tests = rule.get("args", ())
     told = (_Comparison * len(tests))(
-        *(_Comparison(one["index"], _OPERATORS[one["op"]], one["value"], one["valueTwo"]) for one in tests)
+        *(
+            _Comparison(one["index"], _OPERATORS[one["op"]], one["value"], one["valueTwo"])
+            for one in tests
+        )
     )
     for name in rule["names"]:
         number = library.seccomp_syscall_resolve_name(name.encode())

@@ -1,9 +1,11 @@
-"""The user namespace of a container: what it sees belongs to its own ids, wherever that is possible.
+"""The user namespace of a container: what it sees belongs to its own ids, wherever that is
+possible.
 
-Layers, binds and the files of its streams are shown through idmapped mounts (`supervisor.idmapping`), so that a file
-of root on disk is one of the container's root, and one that it writes to its output is root's on disk, as without
-user namespaces. The container's own root is nobody outside, so it cannot pass directories that only root may pass:
-what it is given is mounted in a small directory that everybody may pass, in the supervisor's mount namespace.
+Layers, binds and the files of its streams are shown through idmapped mounts
+(`supervisor.id_mapping`), so that a file of root on disk is one of the container's root, and one
+that it writes to its output is root's on disk, as without user namespaces. The container's own root
+is nobody outside, so it cannot pass directories that only root may pass: what it is given is
+mounted in a small directory that everybody may pass, in the supervisor's mount namespace.
 
     <machine>/ids                        locks: which process has which range of ids
     <machine>/containers/<name>/         a file system in memory:
@@ -11,8 +13,9 @@ what it is given is mounted in a small directory that everybody may pass, in the
                                 gate     a named pipe, from which it reads that it may start
                                 binds/   what it is given, numbered; layers/ those of its image
 
-On a file system that cannot be mapped (NFS, Lustre) the container has the machine's ids, if the policy allows, as on a
-kernel that is too old. A FUSE mount is given as it is: everybody may read what the mount of collections shows.
+On a file system that cannot be mapped (NFS, Lustre) the container has the machine's ids, if the
+policy allows, as on a kernel that is too old. A FUSE mount is given as it is: everybody may read
+what the mount of collections shows.
 """
 
 from __future__ import annotations
@@ -29,10 +32,10 @@ from enum import StrEnum
 from pathlib import Path
 
 from lading.core.errors import ExecutionError, Failure
-from lading.core.imagelayout import Account
+from lading.core.images.image_layout import Account
 from lading.supervisor import linux
 from lading.supervisor.engines import Bind, Device
-from lading.supervisor.idmapping import (
+from lading.supervisor.id_mapping import (
     NO_DEVICES,
     NO_SUID,
     READ_ONLY,
@@ -60,23 +63,31 @@ class Policy(StrEnum):
 
 
 def hold_in_memory(machine: Path = MACHINE) -> None:
-    """Mount a file system in memory where the directories of containers are; for a private mount namespace only.
+    """Mount a file system in memory where the directories of containers are; for a private mount
+    namespace only.
 
-    Directories on disk take most of the time of mapped mounts: a mount point is made and removed for each. It ends
-    with the last process of the mount namespace, and so does what a killed process left there. Raises OSError.
+    Directories on disk take most of the time of mapped mounts: a mount point is made and removed
+    for each. It ends with the last process of the mount namespace, and so does what a killed
+    process left there. Raises OSError.
     """
     place = machine / "containers"
     for one in (machine, place):
         one.mkdir(parents=True, exist_ok=True)
         one.chmod(_PASSABLE)
-    linux.mount("tmpfs", str(place), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NODEV | linux.MS_NOSUID)
+    linux.mount(
+        "tmpfs", str(place), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NODEV | linux.MS_NOSUID
+    )
 
 
 class UserNamespace:
-    """What one container is given, mapped to its range of ids. `run`: the container's run directory."""
+    """What one container is given, mapped to its range of ids. `run`: the container's run
+    directory.
+    """
 
     def __init__(self, run: Path, machine: Path = MACHINE) -> None:
-        self.directory = machine / "containers" / hashlib.blake2s(os.fsencode(run), digest_size=12).hexdigest()
+        self.directory = (
+            machine / "containers" / hashlib.blake2s(os.fsencode(run), digest_size=12).hexdigest()
+        )
         """What it is given is below this one, which everybody may pass."""
         self._machine = machine
         self._shown = 0
@@ -97,8 +108,11 @@ class UserNamespace:
             self._make(self._machine)
             self._make(self.directory.parent)
             self._make(self.directory)
-        # All that is mounted below goes with it at once: the kernel takes as long for one mount as for ten.
-        linux.mount("tmpfs", str(self.directory), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NOSUID)
+        # All that is mounted below goes with it at once: the kernel takes as long for one mount as
+        # for ten.
+        linux.mount(
+            "tmpfs", str(self.directory), "tmpfs", f"mode={_PASSABLE:o}", flags=linux.MS_NOSUID
+        )
 
     def layers(self, paths: Sequence[str]) -> list[str]:
         """Where the layers are as the container is to see them. Raises OSError."""
@@ -117,7 +131,9 @@ class UserNamespace:
         """Raises OSError when a user of the image is none of the range."""
         most = max(account.uid, account.gid, *account.groups)
         if most >= self.ids.size:
-            raise OSError(errno.ERANGE, f"its user or group id {most} is larger than {self.ids.size - 1}")
+            raise OSError(
+                errno.ERANGE, f"its user or group id {most} is larger than {self.ids.size - 1}"
+            )
 
     def rootfs(self, name: str = "rootfs") -> Path:
         """The directory to mount a root on. Raises OSError."""
@@ -146,14 +162,18 @@ class UserNamespace:
         return tuple(made)
 
     def gate(self) -> tuple[str, int]:
-        """A named pipe that the container reads, and a descriptor for both of its ends. Raises OSError."""
+        """A named pipe that the container reads, and a descriptor for both of its ends. Raises
+        OSError.
+        """
         place = self.directory / "gate"
         os.mkfifo(place, 0o600)
         self.own(place)
         return str(place), os.open(place, os.O_RDWR | os.O_CLOEXEC)
 
     def stream(self, descriptor: int, *, readonly: bool) -> int:
-        """A file of a stream opened once more, so that it belongs to the container's root. Raises OSError."""
+        """A file of a stream opened once more, so that it belongs to the container's root. Raises
+        OSError.
+        """
         attributes = READ_ONLY if readonly else 0
         try:
             return reopen(descriptor, namespace=self._namespace, attributes=attributes)
@@ -163,12 +183,26 @@ class UserNamespace:
         return reopen(descriptor, attributes=attributes)
 
     def close(self) -> None:
-        """Take the mounts and the directory away; also what a process that was killed left. Raises OSError."""
+        """Take the mounts and the directory away; also what a process that was killed left. Raises
+        OSError.
+        """
         with contextlib.suppress(FileNotFoundError):
-            while self.directory.is_mount():
-                linux.unmount(str(self.directory))
+            while self._unmount():
+                pass
             # Should something still be in it, nothing of it is removed.
             self.directory.rmdir()
+
+    def _unmount(self) -> bool:
+        """Take the topmost mount of the directory away; False when there is none, or no right to.
+        Raises OSError.
+        """
+        try:
+            linux.unmount(str(self.directory))
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EPERM):
+                raise
+            return False
+        return True
 
     def _make(self, place: Path) -> Path:
         """A directory that everybody may pass, whatever the umask. Raises OSError."""
@@ -184,7 +218,10 @@ class UserNamespace:
             if not self._does_unmapped(bind):
                 raise
             mount = copy_mount(bind.source, attributes=attributes)
-        place = self._make(self.directory / _BINDS) / str(self._shown)
+        place = self.directory / _BINDS
+        if self._shown == 0:
+            self._make(place)
+        place /= str(self._shown)
         self._shown += 1
         if Path(bind.source).is_dir():
             place.mkdir()
@@ -194,10 +231,11 @@ class UserNamespace:
         return place
 
     def _does_unmapped(self, bind: Bind) -> bool:
-        """Whether it may be shown as it is where its file system cannot be mapped; in memory none can before Linux 6.3.
+        """Whether it may be shown as it is where its file system cannot be mapped; in memory none
+        can before Linux 6.3.
 
-        A mount of collections, a file that everybody may read, or an empty file system, which then is given to the
-        container's root. Raises OSError.
+        A mount of collections, a file that everybody may read, or an empty file system, which then
+        is given to the container's root. Raises OSError.
         """
         place = Path(bind.source)
         if linux.is_fuse(bind.source):
@@ -214,11 +252,14 @@ class UserNamespace:
 
 
 def refuse(policy: str, error: OSError) -> str:
-    """A note on why a container has no user namespace. Raises ExecutionError(NODE) where it must have one."""
+    """A note on why a container has no user namespace. Raises ExecutionError(NODE) where it must
+    have one.
+    """
     reason = f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
     if policy == Policy.ALWAYS:
         raise ExecutionError(
-            f"the container cannot have a user namespace of its own, and Containers.UserNamespaces is always: {reason}",
+            "the container cannot have a user namespace of its own,"
+            f" and Containers.UserNamespaces is always: {reason}",
             Failure.NODE,
         ) from error
     return f"the container has no user namespace of its own, its root is the machine's: {reason}"

@@ -7,5 +7,5 @@
     resolver           DNS questions, passed on to the resolvers of the machine
 
 Which addresses are refused, and the texts of files and of the packet filter, is decided in
-`lading.core.container_network`.
+`lading.core.containers.container_network`.
 """

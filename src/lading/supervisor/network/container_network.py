@@ -22,15 +22,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from lading.core import container_network as rules
-from lading.core.container_network import Endpoint
+from lading.core.containers import container_network as rules
+from lading.core.containers.container_network import Endpoint
 from lading.core.errors import ExecutionError, Failure, Invalid
 from lading.supervisor.engines import Bind, Reach
+from lading.supervisor.gather_or_cancel import together
 from lading.supervisor.network import routes
 from lading.supervisor.network.forwarder import Forwarder
 from lading.supervisor.network.namespace import inside, is_own, open_namespace
 from lading.supervisor.network.resolver import CONFIGURATION, PORT, Resolver
-from lading.supervisor.together import together
 
 UPLINK_PROGRAM, FILTER_PROGRAM = "slirp4netns", "nft"
 _HOSTS, _RESOLV = Path("/etc/hosts"), Path("/etc/resolv.conf")
@@ -71,11 +71,15 @@ class ContainerNetwork:
         self._refreshing: asyncio.Task[None] | None = None
 
     def binds(self) -> tuple[Bind, ...]:
-        """The container's /etc/hosts and /etc/resolv.conf, written. Raises OSError, ExecutionError."""
+        """The container's /etc/hosts and /etc/resolv.conf, written. Raises OSError,
+        ExecutionError.
+        """
         self._directory.mkdir(mode=0o755, exist_ok=True)
         files = {
             str(_HOSTS): rules.hosts_file(
-                self._endpoints(), hostname=self._hostname, machine=_read(_HOSTS) if self._reach.internet else ""
+                self._endpoints(),
+                hostname=self._hostname,
+                machine=_read(_HOSTS) if self._reach.internet else "",
             ),
             str(_RESOLV): rules.resolver_file(_read(CONFIGURATION), internet=self._reach.internet),
         }
@@ -92,7 +96,9 @@ class ContainerNetwork:
         try:
             self._namespace = open_namespace(pid)
             if is_own(self._namespace):
-                raise ExecutionError("the container has no network namespace of its own", Failure.NODE)
+                raise ExecutionError(
+                    "the container has no network namespace of its own", Failure.NODE
+                )
             sockets = await asyncio.to_thread(inside, self._namespace, self._prepare)
             await self._serve(sockets)
             if self._reach.internet:
@@ -126,7 +132,9 @@ class ContainerNetwork:
         try:
             return list(dict.fromkeys(rules.read_endpoint(one) for one in self._reach.api))
         except Invalid as error:
-            raise ExecutionError(f"the API cannot be reached from the container: {error.message}") from error
+            raise ExecutionError(
+                f"the API cannot be reached from the container: {error.message}"
+            ) from error
 
     # In the namespace, by a thread.
 
@@ -140,7 +148,9 @@ class ContainerNetwork:
                 made.listening.append((endpoint, _listen(str(address), port)))
             if self._reach.internet:
                 made.long_questions = _listen(rules.RESOLVER, PORT)
-                made.questions = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+                made.questions = socket.socket(
+                    socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK
+                )
                 made.questions.bind((rules.RESOLVER, PORT))
         except BaseException:
             made.close()
@@ -161,8 +171,13 @@ class ContainerNetwork:
         # Before the first look: what changes after it is seen.
         watching = self._watching = routes.watch()
         self._own = routes.own_networks()
-        text = rules.ruleset(rules.refusals(self._reach.refused), rules.with_translations(self._own))
-        await together(self._start_uplink(), asyncio.to_thread(inside, self._namespace, partial(_load_filter, text)))
+        text = rules.ruleset(
+            rules.refusals(self._reach.refused), rules.with_translations(self._own)
+        )
+        await together(
+            self._start_uplink(),
+            asyncio.to_thread(inside, self._namespace, partial(_load_filter, text)),
+        )
         asyncio.get_running_loop().add_reader(watching, self._addresses_changed)
 
     async def _start_uplink(self) -> None:
@@ -170,16 +185,17 @@ class ContainerNetwork:
         ending, self._exit = os.pipe2(os.O_CLOEXEC)
         ipv6 = ["--enable-ipv6"] if _has_ipv6() else []
         command = [
-            UPLINK_PROGRAM, "--configure", f"--mtu={_MTU}", "--disable-host-loopback", "--disable-dns",
-            f"--cidr={rules.UPLINK}", "--enable-sandbox", "--enable-seccomp", *ipv6, f"--ready-fd={told}",
-            f"--exit-fd={ending}", "--netns-type=path", f"/proc/self/fd/{self._namespace}", rules.INTERFACE,
+            UPLINK_PROGRAM, "--configure", f"--mtu={_MTU}", "--disable-host-loopback",
+            "--disable-dns", f"--cidr={rules.UPLINK}", "--enable-sandbox", "--enable-seccomp",
+            *ipv6, f"--ready-fd={told}", f"--exit-fd={ending}", "--netns-type=path",
+            f"/proc/self/fd/{self._namespace}", rules.INTERFACE,
         ]  # fmt: skip
         log = self._directory / "uplink.log"
         try:
             with log.open("wb") as output:
                 self._uplink = await asyncio.create_subprocess_exec(
-                    *command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=_environment(), cwd="/",
-                    pass_fds=(told, ending, self._namespace),
+                    *command, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                    env=_environment(), cwd="/", pass_fds=(told, ending, self._namespace),
                 )  # fmt: skip
         except FileNotFoundError as error:
             raise _missing(UPLINK_PROGRAM) from error
@@ -190,9 +206,13 @@ class ContainerNetwork:
             async with asyncio.timeout(_TIMEOUT):
                 if not await _first_byte(ready):
                     said = " ".join(_read(log).split())
-                    raise ExecutionError(f"{UPLINK_PROGRAM} cannot join the container: {said}", Failure.NODE)
+                    raise ExecutionError(
+                        f"{UPLINK_PROGRAM} cannot join the container: {said}", Failure.NODE
+                    )
         except TimeoutError as error:
-            raise ExecutionError(f"{UPLINK_PROGRAM} does not join the container in time", Failure.NODE) from error
+            raise ExecutionError(
+                f"{UPLINK_PROGRAM} does not join the container in time", Failure.NODE
+            ) from error
         finally:
             os.close(ready)
 
@@ -218,14 +238,19 @@ class ContainerNetwork:
             self._refreshing = asyncio.create_task(self._refresh(), name="addresses")
 
     async def _refresh(self) -> None:
-        """Have the filter refuse the addresses that the machine has now; without that, no internet."""
+        """Have the filter refuse the addresses that the machine has now; without that, no
+        internet.
+        """
         try:
             while (own := await asyncio.to_thread(routes.own_networks)) != self._own:
                 text = rules.update(rules.with_translations(own))
                 await asyncio.to_thread(inside, self._namespace, partial(_load_filter, text))
                 self._own = own
         except (OSError, ExecutionError) as error:
-            _logger.error("a container loses the internet, as its filter cannot be brought up to date: %s", error)
+            _logger.error(
+                "a container loses the internet, as its filter cannot be brought up to date: %s",
+                error,
+            )
             await self._end_uplink()
 
 
@@ -233,8 +258,8 @@ def _load_filter(text: str) -> None:
     """Load rules into the namespace of this thread. Raises ExecutionError, OSError."""
     try:
         done = subprocess.run(
-            [FILTER_PROGRAM, "-f", "-"], input=text, capture_output=True, text=True, check=False, timeout=_TIMEOUT,
-            env=_environment(), cwd="/",
+            [FILTER_PROGRAM, "-f", "-"], input=text, capture_output=True, text=True, check=False,
+            timeout=_TIMEOUT, env=_environment(), cwd="/",
         )  # fmt: skip
     except FileNotFoundError as error:
         raise _missing(FILTER_PROGRAM) from error
@@ -247,7 +272,9 @@ def _load_filter(text: str) -> None:
 
 def _fault(error: OSError) -> ExecutionError:
     hint = "; only root can do that" if isinstance(error, PermissionError) and os.geteuid() else ""
-    return ExecutionError(f"the network of the container cannot be made: {error}{hint}", Failure.NODE)
+    return ExecutionError(
+        f"the network of the container cannot be made: {error}{hint}", Failure.NODE
+    )
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -269,7 +296,8 @@ def _listen(host: str, port: int) -> socket.socket:
 def _missing(program: str) -> ExecutionError:
     package = {FILTER_PROGRAM: "nftables"}.get(program, program)
     return ExecutionError(
-        f"a container with the internet needs {program}, which is not installed; install the package {package}",
+        f"a container with the internet needs {program}, which is not installed;"
+        f" install the package {package}",
         Failure.NODE,
     )
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import socket
 
-from lading.core.container_network import Endpoint
+from lading.core.containers.container_network import Endpoint
 
 MOST_CONNECTIONS = 1024
 """At a time, for one service of one container: a workflow runner has some ten."""
@@ -32,7 +32,8 @@ class Forwarder:
 
     async def start(self) -> None:
         """Begin."""
-        # Not asyncio's server: what that has accepted when it is closed goes on, and nobody owns it.
+        # Not asyncio's server: what that has accepted when it is closed goes on, and nobody owns
+        # it.
         self._listen()
 
     async def close(self) -> None:

@@ -12,7 +12,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from lading.core.container_network import Endpoint, nameservers
+from lading.core.containers.container_network import Endpoint, nameservers
 from lading.supervisor.network.forwarder import Forwarder
 
 CONFIGURATION = Path("/etc/resolv.conf")
@@ -46,7 +46,9 @@ class Resolver:
     async def start(self) -> None:
         """Raises OSError."""
         loop = asyncio.get_running_loop()
-        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Questions(self._ask), sock=self._datagrams)
+        self._transport, _ = await loop.create_datagram_endpoint(
+            lambda: _Questions(self._ask), sock=self._datagrams
+        )
         host, port = self._find()[0]
         self._forwarder = Forwarder(Endpoint(host, port), self._listening)
         await self._forwarder.start()

@@ -1,5 +1,5 @@
-"""Routes of this machine and of a namespace, by rtnetlink (rtnetlink(7)): a few messages, which cost
-microseconds where a program such as `ip` costs milliseconds.
+"""Routes of this machine and of a namespace, by rtnetlink (rtnetlink(7)): a few messages, which
+cost microseconds where a program such as `ip` costs milliseconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from lading.core.container_network import Ip
+from lading.core.containers.container_network import Ip
 
 _RTM_NEWLINK, _RTM_NEWROUTE, _RTM_GETROUTE = 16, 24, 26
 _NLM_REQUEST, _NLM_ACK, _NLM_DUMP, _NLM_CREATE = 1, 4, 0x300, 0x400
@@ -76,7 +76,15 @@ def own(address: Ip) -> None:
     """Have an address mean the namespace of this thread. Raises OSError."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     body = _ROUTE.pack(
-        family, address.max_prefixlen, 0, 0, _RT_TABLE_LOCAL, _RTPROT_BOOT, _RT_SCOPE_HOST, _RTN_LOCAL, 0
+        family,
+        address.max_prefixlen,
+        0,
+        0,
+        _RT_TABLE_LOCAL,
+        _RTPROT_BOOT,
+        _RT_SCOPE_HOST,
+        _RTN_LOCAL,
+        0,
     )
     body += _attribute(_RTA_DST, address.packed)
     body += _attribute(_RTA_OIF, struct.pack("=i", _LOOPBACK_INDEX))

@@ -1,0 +1,253 @@
+"""Whether a caller may read, write or own something: asked of the database, in the transaction that
+acts on it.
+
+What cannot be read does not exist (404); what can be read but not written is Forbidden (403); an
+owner or a reference that cannot be read is Invalid (422). Nothing is written in a frozen project,
+by nobody. Source: docs/spec/api, sections Records and Permissions.
+"""
+
+from __future__ import annotations
+
+from lading.api.http import Call
+from lading.api.services import Services
+from lading.core import ids
+from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.records import access, groups
+from lading.core.records.access import Principal
+from lading.core.records.groups import GroupClass
+from lading.core.records.permissions import NAMES, Level, check_acyclic, is_group
+from lading.core.records.record_types import (
+    BY_INFIX,
+    COLLECTIONS,
+    CONTAINERS,
+    GROUPS,
+    LINKS,
+    LOGS,
+    TOKENS,
+    USERS,
+)
+from lading.core.records.schema import JSON, Record, RecordType
+from lading.store import permission_queries, permissions, records
+from lading.store.database import Transaction
+
+_BY_CONDITION = (CONTAINERS, LINKS, LOGS, USERS, GROUPS)
+
+
+async def find_readable(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    uuid: str,
+    principal: Principal,
+    *,
+    include_trash: bool = False,
+    raw: bool = False,
+) -> Record:
+    """The record, if the caller can read it and no project has it in the trash. Raises NotFound.
+
+    With `raw` its nested values are texts, to be answered as they are.
+    """
+    roles = services.config.Users.RoleGroupsVisibleToAll
+    conditions = access.readable(
+        kind, principal, now=services.now(), include_trash=include_trash, roles=roles, few=True
+    )
+    where = (records.equals(kind, "uuid", uuid), *conditions)
+    found = await records.find(tx, services.database.dialect, kind, where, limit=1, raw=raw)
+    if not found:
+        raise NotFound(f"Path not found: no {kind.singular} {uuid[:60]!r}")
+    return found[0]
+
+
+async def can_read(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    record: Record,
+    principal: Principal,
+    *,
+    include_trash: bool = False,
+) -> bool:
+    """Whether the caller, or who came along to read, can read a record that is there."""
+    for one in principal.everybody:
+        if await _can_read(tx, services, kind, record, one, include_trash=include_trash):
+            return True
+    return False
+
+
+async def _can_read(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    record: Record,
+    principal: Principal,
+    *,
+    include_trash: bool,
+) -> bool:
+    if not await _is_present(tx, services, kind, record, principal, include_trash=include_trash):
+        return False
+    user = principal.user_uuid
+    if principal.is_admin or (kind is USERS and record["uuid"] == user):
+        return True
+    if kind.owned and record["owner_uuid"] == user:
+        return True
+    if kind is TOKENS:
+        return False
+    if kind not in _BY_CONDITION:
+        return await permission_queries.level_on(tx, user, record["uuid"], record["owner_uuid"]) > 0
+    roles = services.config.Users.RoleGroupsVisibleToAll
+    conditions = access.readable(
+        kind, principal, now=services.now(), include_trash=True, roles=roles
+    )
+    where = (records.equals(kind, "uuid", record["uuid"]), *conditions)
+    return await records.exists(tx, services.database.dialect, kind, where)
+
+
+async def check_content_scope(
+    tx: Transaction,
+    services: Services,
+    principal: Principal,
+    pdh: str,
+    what: str,
+    *,
+    uuid: str = "",
+) -> None:
+    """Whether the scopes of the token include a GET of this content, by its hash or by a readable
+    collection's uuid.
+
+    `uuid` is a collection that is known to be readable and to have it. Raises Forbidden naming
+    `what` was asked for, whether there is such a content or not.
+    """
+    if access.covers_get(principal, COLLECTIONS, pdh, *([uuid] if uuid else [])):
+        return
+    where = (
+        records.equals(COLLECTIONS, "portable_data_hash", pdh),
+        *access.readable(COLLECTIONS, principal, now=services.now()),
+    )
+    found = await records.find(tx, services.database.dialect, COLLECTIONS, where)
+    if not any(access.covers_get(principal, COLLECTIONS, one["uuid"]) for one in found):
+        raise Forbidden(
+            f"Forbidden: {what}: the scopes of this token do not include "
+            f"GET /arvados/v1/collections/{uuid or pdh}"
+        )
+
+
+async def can_refer(tx: Transaction, services: Services, uuid: JSON, principal: Principal) -> bool:
+    """Whether a record may name another one: the caller can read that, and it is not in the
+    trash.
+    """
+    kind = BY_INFIX.get(ids.infix_of(uuid)) if isinstance(uuid, str) and ids.is_uuid(uuid) else None
+    if kind is None or not kind.stored:
+        return False
+    record = await records.get(tx, kind, uuid)
+    return record is not None and await can_read(tx, services, kind, record, principal)
+
+
+async def check_writable(
+    tx: Transaction,
+    kind: RecordType,
+    record: Record,
+    principal: Principal,
+    level: Level = Level.WRITE,
+) -> None:
+    """Whether the caller may change a record that can be read. Raises Forbidden."""
+    place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
+    if is_group(place) and (await permissions.standing(tx, place)).frozen:
+        raise groups.frozen(record["uuid"])
+    if await level_of(tx, kind, record, principal) < level:
+        raise lacking(record["uuid"], level)
+
+
+def lacking(uuid: str, level: Level) -> Forbidden:
+    """The refusal of what needs a level on a record."""
+    return Forbidden(f"Forbidden: {uuid}: you lack {NAMES[level]}; ask whoever manages it")
+
+
+async def level_of(tx: Transaction, kind: RecordType, record: Record, principal: Principal) -> int:
+    """The caller's level on a record."""
+    user = principal.user_uuid
+    if (
+        principal.is_admin
+        or record["owner_uuid"] == user
+        or (kind is USERS and record["uuid"] == user)
+    ):
+        return Level.MANAGE
+    return await permission_queries.level_on(tx, user, record["uuid"], record["owner_uuid"])
+
+
+async def check_owner(
+    tx: Transaction, call: Call, owner_uuid: JSON, *, old: str | None = None
+) -> None:
+    """Whether the caller may make this the owner of a record, whose owner is `old` if it has one.
+
+    Raises Invalid when it is no user or project that the caller can read, Forbidden without
+    can_write on both.
+    """
+    caller = call.caller
+    if old is not None and not caller.is_admin and old != caller.user_uuid:
+        await _check_level(tx, caller, old)
+    await check_owner_for(tx, call.services, caller, owner_uuid)
+
+
+async def check_owner_for(
+    tx: Transaction, services: Services, caller: Principal, owner_uuid: JSON
+) -> None:
+    """Whether somebody may make this the owner of a record. Raises Invalid, Forbidden as
+    `check_owner` does.
+    """
+    if owner_uuid == caller.user_uuid:
+        return
+    kind = (
+        BY_INFIX.get(ids.infix_of(owner_uuid))
+        if isinstance(owner_uuid, str) and ids.is_uuid(owner_uuid)
+        else None
+    )
+    if kind not in (USERS, GROUPS):
+        raise Invalid(
+            f"owner_uuid: {str(owner_uuid)[:60]!r} is not the uuid of a user or a project"
+        )
+    try:
+        owner = await find_readable(tx, services, kind, owner_uuid, caller)
+    except NotFound:
+        raise Invalid(f"owner_uuid: '{owner_uuid}' not found") from None
+    if kind is GROUPS:
+        if owner["group_class"] != GroupClass.PROJECT:
+            raise Invalid(
+                f"owner_uuid: {owner_uuid} is a {owner['group_class']} group, "
+                "which cannot own anything"
+            )
+        if (await permissions.standing(tx, owner_uuid)).frozen:
+            raise groups.frozen(owner_uuid)
+    if not caller.is_admin:
+        await _check_level(tx, caller, owner_uuid)
+
+
+async def check_move(tx: Transaction, call: Call, group: Record, owner_uuid: str) -> None:
+    """Whether a group may go to another owner. Raises Invalid when it would own itself, and as
+    `check_owner`.
+    """
+    await check_owner(tx, call, owner_uuid, old=group["owner_uuid"])
+    check_acyclic(group["uuid"], await permission_queries.owners_above(tx, owner_uuid))
+
+
+async def _check_level(tx: Transaction, principal: Principal, owner_uuid: str) -> None:
+    if await permission_queries.level_in(tx, principal.user_uuid, owner_uuid) < Level.WRITE:
+        raise Forbidden(f"Forbidden: owner_uuid: you may not write what {owner_uuid} owns")
+
+
+async def _is_present(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    record: Record,
+    principal: Principal,
+    *,
+    include_trash: bool,
+) -> bool:
+    """Whether no project has it in the trash, or the trash is looked through too."""
+    place = record["uuid"] if kind is GROUPS else record["owner_uuid"]
+    if not is_group(place):
+        return True
+    standing = await permissions.standing(tx, place)
+    if standing.trash_at is None or standing.trash_at > services.now():
+        return True
+    return include_trash and (principal.is_admin or not standing.frozen)

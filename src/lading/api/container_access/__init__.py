@@ -1,0 +1,3 @@
+"""Access to running containers: shell sessions, published ports, and the tunnels that lead to
+them.
+"""

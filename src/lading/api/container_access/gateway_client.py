@@ -1,0 +1,167 @@
+"""The way from this server to the gateway of a container, and the proof that it is that one.
+
+Source: docs/spec/shell, section Authentication.
+
+Directly, where the record names an address; through the tunnel that the gateway has opened to this
+server; or through the other server that has the tunnel. The gateway's certificate is made by
+itself: what counts is its key, which follows from the secret of the container. Arvados' gateways
+have any key; they have to answer an empty request first, with the proof that they know the secret
+for exactly the certificate that they showed. Nothing of a caller goes to anybody else.
+
+Whatever goes wrong at an address is told in the same words, so that they say nothing about what is
+there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lading.api.services import Services
+from lading.core.containers import sessions
+from lading.core.containers.container import Container
+from lading.core.errors import Corrupt, LadingError, Unavailable
+from lading.core.protocols import http_head
+from lading.core.protocols.http_head import Head
+from lading.net.certificates import is_key_of
+from lading.net.http_upgrade import TIMEOUT, Way
+from lading.net.pipes import Pipe, read_head
+
+_NOBODY = "container.invalid"
+_MOST_ANSWER = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A connection to the gateway of a container, and what both sides have to say."""
+
+    pipe: Pipe
+    uuid: str
+    proof: str
+    expected: str
+    is_ours: bool = False
+    """Whether the supervisor is one of Lading, not Arvados' crunch-run."""
+    key: str = field(default="", repr=False)
+    """What both sides share."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """With which the server proves itself; for every request."""
+        return {
+            "X-Arvados-Authorization": self.proof,
+            "X-Arvados-Container-Gateway-Uuid": self.uuid,
+        }
+
+    def check(self, answer: Head) -> None:
+        """Whether an answer came from the gateway. Raises Corrupt when somebody else is in the
+        middle.
+        """
+        if not sessions.is_proof(answer.get(sessions.AUTHORIZATION_RESPONSE), self.expected):
+            raise Corrupt(
+                "the gateway of the container did not prove to be it; nothing was sent to it"
+            )
+
+
+async def reach(services: Services, container: Container) -> Gateway:
+    """A connection to the gateway of a running container, which has proven to be it. Raises
+    Unavailable.
+    """
+    *others, last = services.gateway_keys(container)
+    for key in others:
+        with contextlib.suppress(Unavailable):
+            return await _reach(services, container, key)
+    return await _reach(services, container, last)
+
+
+async def _reach(services: Services, container: Container, key: str) -> Gateway:
+    if sessions.tunnel_url(container.gateway_address) is not None:
+        plain = await services.tunnels.open(container.uuid)
+    else:
+        host, port = sessions.parse_gateway(container.gateway_address)
+        try:
+            plain = await Way(host=host, port=port).open()
+        except Unavailable as error:
+            raise _silent(container.uuid) from error
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            return await _meet(container.uuid, key, plain)
+    except (OSError, TimeoutError, LadingError, EOFError) as error:
+        _drop(plain)
+        raise _silent(container.uuid) from error
+    except BaseException:
+        _drop(plain)
+        raise
+
+
+def _drop(plain: Pipe) -> None:
+    """Break a connection off: the time that the other side takes to end it would tell what it
+    is.
+    """
+    plain.writer.transport.abort()
+
+
+async def _meet(uuid: str, key: str, plain: Pipe) -> Gateway:
+    """Encrypt a connection, and make sure that the gateway of this container is at its end. Raises
+    Corrupt.
+    """
+    pipe = await _encrypt(plain)
+    certificate = pipe.writer.get_extra_info("ssl_object").getpeercert(binary_form=True) or b""
+    proof = sessions.request_proof(key, certificate)
+    is_ours = is_key_of(certificate, sessions.identity_seed(key))
+    gateway = Gateway(pipe, uuid, proof, sessions.response_proof(key, proof), is_ours, key)
+    if not is_ours:
+        await _challenge(gateway)
+    return gateway
+
+
+async def _challenge(gateway: Gateway) -> None:
+    """Let a gateway prove itself before anything is asked of it. Raises Corrupt."""
+    pipe = gateway.pipe
+    pipe.writer.write(
+        Head("GET / HTTP/1.1", (("Host", gateway.uuid), *gateway.headers.items())).encode()
+    )
+    answer = http_head.parse_answer(await read_head(pipe, timeout=TIMEOUT))
+    gateway.check(answer)
+    length = answer.get("content-length")
+    if answer.says("connection", "close") or not length.isdigit() or int(length) > _MOST_ANSWER:
+        raise Corrupt(
+            "the gateway of the container ends the connection on which it has proven itself"
+        )
+    await pipe.reader.readexactly(int(length))
+
+
+def _silent(uuid: str) -> Unavailable:
+    return Unavailable(
+        f"the gateway of {uuid} does not answer, or is not that of this container; "
+        "try again in a moment"
+    )
+
+
+def elsewhere(services: Services, container: Container, *, forwarded: bool) -> str | None:
+    """The address of the server that has the container's tunnel, when that is another one.
+
+    Raises Unavailable when the call comes from another server: two that point at each other are one
+    that is down.
+    """
+    url = sessions.tunnel_url(container.gateway_address)
+    if not url or url == services.config.ExternalURL or services.tunnels.has(container.uuid):
+        return None
+    if forwarded:
+        raise Unavailable("the tunnel to the container is down; try again in a moment")
+    return url
+
+
+async def _encrypt(plain: Pipe) -> Pipe:
+    await plain.writer.start_tls(_unchecked(), server_hostname=_NOBODY)
+    return plain
+
+
+def _unchecked() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

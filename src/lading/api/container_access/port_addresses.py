@@ -1,0 +1,218 @@
+"""Which port of which container an HTTP request is for, by its path, host or port.
+
+Source: docs/spec/shell, section Published ports.
+
+    /services/UUID-PORT/path         by path: UUID of a container or a request
+    UUID-PORT.DOMAIN/path            by host, where Services.ContainerWebServices.ExternalURL is
+    https://*.DOMAIN/ NAME.DOMAIN/path                 by the name of a link of class
+    `published_port`: its head is a container or a
+                                     request, its property `port` the port
+    HOST:PORT/path                   by a port from ExternalPortMin to ExternalPortMax, which a
+    container was given
+
+Names are labels of host names. Each is there once, and belongs to somebody who may change its head:
+nobody can take a name over, or send who comes by it to a container that he does not have a say in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lading.api import authorization
+from lading.api.http import Call
+from lading.api.services import Services
+from lading.config import Config
+from lading.core import ids
+from lading.core.containers import sessions
+from lading.core.containers.container import Container, State
+from lading.core.containers.sessions import Target
+from lading.core.errors import Gone, Invalid, NotFound, Unavailable
+from lading.core.records.filters import Column, Compare, Like, Query
+from lading.core.records.record_types import BY_INFIX, CONTAINERS, LINKS, REQUESTS
+from lading.core.records.schema import Record, Type
+from lading.store import records
+from lading.store.database import Transaction
+
+PREFIX: Final = "/services/"
+PUBLISHED: Final = "published_port"
+_HOST: Final = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15}-[0-9]{1,5})(?:--|\.)(.+)")
+_MOST: Final = 65536
+_LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Which port of which container a request is for. `base` is the part of the path that names
+    it.
+    """
+
+    name: str
+    base: str
+
+    @property
+    def by_path(self) -> bool:
+        """Whether it shares its origin with others."""
+        return bool(self.base)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sites:
+    """What is configured. `suffix` follows the name in a host; the ports are none when `first` is
+    0.
+    """
+
+    suffix: str = ""
+    first: int = 0
+    last: int = 0
+    own: bool = True
+    """Whether the server listens on the ports itself."""
+
+    def find(self, scope: Mapping[str, Any]) -> Place | None:
+        """Whose request this is; None when it is for the API itself."""
+        host = (
+            next((value for name, value in scope["headers"] if name == b"host"), b"")
+            .decode("latin-1")
+            .lower()
+        )
+        name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
+        match = _HOST.fullmatch(name)
+        if match:
+            return Place(name=match[1], base="")
+        label = name.removesuffix(self.suffix) if self.suffix and name.endswith(self.suffix) else ""
+        if _LABEL.fullmatch(label):
+            return Place(name=label, base="")
+        if self.first and port.isdigit() and len(port) < 6 and self.first <= int(port) <= self.last:
+            return Place(name=f":{port}", base="")
+        path = str(scope["path"])
+        if not path.startswith(PREFIX):
+            return None
+        name = path.removeprefix(PREFIX).partition("/")[0]
+        return Place(name=name, base=f"{PREFIX}{name}")
+
+    def addresses(self, listen: str) -> tuple[str, ...]:
+        """Where else a server listens that listens there."""
+        if not self.first or not self.own:
+            return ()
+        host = listen.rpartition(":")[0]
+        return tuple(f"{host}:{port}" for port in range(self.first, self.last + 1))
+
+
+def make_sites(config: Config) -> Sites:
+    """What the configuration says. Raises Invalid."""
+    web = config.Services.ContainerWebServices
+    if "*" in web.ExternalURL:
+        return Sites(suffix=web.ExternalURL.partition("*")[2].rstrip("/").partition(":")[0].lower())
+    if not web.ExternalPortMin:
+        return Sites()
+    if not 0 < web.ExternalPortMin <= web.ExternalPortMax < 65536:
+        raise Invalid(
+            "configuration: Services.ContainerWebServices.ExternalPortMax: "
+            "must not be below ExternalPortMin"
+        )
+    return Sites(first=web.ExternalPortMin, last=web.ExternalPortMax, own=not web.ExternalURL)
+
+
+def base_url(config: Config, uuid: str, port: str, external: int | None) -> str:
+    """Where a port of a container can be reached, with `/` at its end."""
+    own, domain_url = config.ExternalURL, config.Services.ContainerWebServices.ExternalURL
+    if "*" in domain_url:
+        return domain_url.replace("*", f"{uuid}-{port}", 1).rstrip("/") + "/"
+    if external is not None:
+        host = (domain_url or own).removeprefix("https://").rstrip("/")
+        return f"https://{host.rpartition(':')[0] or host}:{external}/"
+    return f"{own.rstrip('/')}{PREFIX}{uuid}-{port}/"
+
+
+async def assign(tx: Transaction, services: Services, container: Container) -> Record:
+    """The published ports of a container that runs now, with where each is reached. Raises
+    Unavailable.
+    """
+    config, uuid, published = services.config, container.uuid, container.published_ports
+    sites = make_sites(config)
+    found: Record = {}
+    taken = {external for external, _ in await _assigned(tx, services)} if sites.first else set()
+    for port, one in published.items():
+        if not isinstance(one, dict):
+            continue
+        external = None
+        if sites.first:
+            free = (number for number in range(sites.first, sites.last + 1) if number not in taken)
+            external = next(free, None)
+            if external is None:
+                raise Unavailable(
+                    f"all ports from {sites.first} to {sites.last} are in use by other containers"
+                )
+            taken.add(external)
+        base = base_url(config, uuid, port, external)
+        more = {} if external is None else {"external_port": external}
+        initial = str(one.get("initial_path") or "")
+        found[port] = {**one, **more, "base_url": base, "initial_url": base + initial.lstrip("/")}
+    return found
+
+
+async def resolve(tx: Transaction, services: Services, place: Place) -> Target:
+    """The port that is meant. Raises NotFound for an unknown name, Gone for a port that nobody has,
+    Malformed.
+    """
+    if place.by_path or sessions.is_target(place.name):
+        return sessions.parse_target(place.name)
+    if place.name.startswith(":"):
+        number = int(place.name[1:])
+        for external, target in await _assigned(tx, services):
+            if external == number:
+                return target
+        raise Gone(f"port {number}: no container has it now")
+    links = await records.matching(tx, LINKS, link_class=PUBLISHED, name=place.name)
+    if not links:
+        raise NotFound(f"{place.name}: there is no published port of that name")
+    first = min(links, key=lambda one: (str(one["created_at"]), str(one["uuid"])))
+    return Target(
+        str(first["head_uuid"]), sessions.check_port(str((first["properties"] or {}).get("port")))
+    )
+
+
+async def check_link(tx: Transaction, call: Call, record: Record) -> None:
+    """Whether a link may name a port. Raises Invalid, Forbidden."""
+    name, port = str(record["name"]), (record["properties"] or {}).get("port")
+    if not _LABEL.fullmatch(name) or sessions.is_target(name):
+        raise Invalid(f"name: {name[:70]!r} cannot be part of a host name; use a-z, 0-9 and -")
+    if isinstance(port, bool) or not isinstance(port, int | str) or not str(port).isdigit():
+        raise Invalid('properties: {"port": NUMBER} is missing')
+    sessions.check_port(str(port))
+    kind = (
+        BY_INFIX.get(ids.infix_of(str(record["head_uuid"])))
+        if ids.is_uuid(str(record["head_uuid"]))
+        else None
+    )
+    if kind not in (REQUESTS, CONTAINERS):
+        raise Invalid("head_uuid: must be that of a container request or a container")
+    head = await authorization.find_readable(
+        tx, call.services, kind, str(record["head_uuid"]), call.caller
+    )
+    await authorization.check_writable(tx, kind, head, call.caller)
+    links = await records.matching(tx, LINKS, link_class=PUBLISHED, name=name)
+    if any(one["uuid"] != record["uuid"] for one in links):
+        raise Invalid(f"name: there is a published port called {name!r} already")
+
+
+async def _assigned(tx: Transaction, services: Services) -> list[tuple[int, Target]]:
+    """The external ports that running containers have."""
+    query = Query(
+        where=(
+            Compare(Column("state", Type.STRING), "=", State.RUNNING),
+            Like((Column("published_ports", Type.OBJECT),), '%"external_port":%'),
+        ),
+        select=("uuid", "published_ports"),
+        limit=_MOST,
+    )  # fmt: skip
+    found = []
+    for row in await records.search(tx, services.database.dialect, CONTAINERS, query):
+        for port, one in row["published_ports"].items():
+            if isinstance(one.get("external_port"), int):
+                found.append(
+                    (one["external_port"], Target(str(row["uuid"]), sessions.check_port(port)))
+                )
+    return found

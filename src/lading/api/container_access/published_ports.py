@@ -1,0 +1,425 @@
+"""Published ports of running containers, over HTTP and WebSocket.
+
+Source: docs/spec/shell, section Published ports.
+
+Which port of which container a request is for is found out in `sites`. A port whose access is
+`public` is anybody's; any other port is for those who may enter the container. They show a token in
+Authorization, in the cookie `arvados_api_token`, or once as a parameter of that name, which becomes
+the cookie. No token is passed on, not even to the server that has the tunnel of the container. By
+path, all containers and this API share one origin: pages are told to be in a sandbox, so that a
+page of one container cannot use the cookie of another; by host each has an origin of its own. Where
+such an origin goes from one container to the next, because a name or a port does, what the browser
+kept of the former is not shown to the latter; a cookie says whose that is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, MutableMapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+
+from lading.api import authorization
+from lading.api.authentication import authenticate, find_token
+from lading.api.container_access import port_addresses
+from lading.api.container_access.forwarding import claimed, make_claim, read_claim
+from lading.api.container_access.gateway_client import Gateway, elsewhere, reach
+from lading.api.container_access.port_addresses import Place
+from lading.api.http import TAKE_OVER
+from lading.api.services import Services
+from lading.core.containers import sessions
+from lading.core.containers.container import Container
+from lading.core.containers.sessions import Target
+from lading.core.errors import Forbidden, Gone, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.core.protocols import http_head, origins
+from lading.core.protocols.forwarding_claims import HEADER, Claim, Purpose, check_container
+from lading.core.protocols.http_head import Head
+from lading.core.records.access import Principal, check_active, check_scope
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.net.http_bodies import read_body
+from lading.net.http_upgrade import parse_url, trusting
+from lading.net.peer import note_known
+from lading.net.pipes import Pipe, Turns, join, read_head
+from lading.store import records
+from lading.store.database import Transaction
+
+COOKIE: Final = "arvados_api_token"
+OWNER: Final = "arvados_container_uuid"
+_ANSWER_TIMEOUT: Final = 300.0
+_SANDBOX: Final = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts"
+_FORWARDED: Final = "x-arvados-no-forward"
+_KEPT_HERE: Final = frozenset(
+    {"authorization", "content-length", "cookie", HEADER, *http_head.HOP_BY_HOP}
+)
+_OURS: Final = frozenset({"host", *_KEPT_HERE})
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+async def serve(
+    services: Services, place: Place, scope: Message, receive: Receive, send: Send
+) -> None:
+    """Answer one request for a port."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    secure = scope.get("scheme") == "https"
+    try:
+        moved = _moved(place, scope, secure=secure)
+        if moved is not None:
+            await _say(send, 303, b"", moved.items())
+            return
+        if place.by_path and scope["path"] == place.base:
+            await _say(send, 308, b"", [("Location", f"{place.base}/")])
+            return
+        if place.by_path and headers.get("service-worker"):
+            raise Forbidden(
+                "Forbidden: a service worker would serve all pages of this origin; "
+                "give ports their own"
+            )
+        if origins.is_foreign(scope["method"], headers, scheme=str(scope.get("scheme", "https"))):
+            headers = _without_ambient(headers)
+        async with services.database.reading() as tx:
+            target = await port_addresses.resolve(tx, services, place)
+        claim = read_claim(services, headers, Purpose.PORT)
+        principal, container = await _find(services, target, headers, claim)
+        if principal is not None and not principal.is_anonymous:
+            note_known(scope)
+        sessions.check_state(container.uuid, container.state)
+        inherited = not place.by_path and _inherited(headers, container.uuid)
+        if inherited:
+            await _forget(send, scope, inherited, container.uuid)
+            return
+        exchange = _Exchange(scope, headers, receive, send, services.turns)
+        url = elsewhere(services, container, forwarded=claim is not None or _FORWARDED in headers)
+        if url is not None:
+            address = (scope.get("client") or ("",))[0]
+            said = make_claim(
+                services, url, principal, container.uuid, Purpose.PORT, address=address
+            )
+            pipe = await parse_url(url, trusting(services.certificate)).open()
+            await _pass_on(pipe, _forwarded_head(exchange, said), exchange, _Rules(lambda _: None))
+            return
+        gateway = await reach(services, container)
+        rules = _Rules(
+            functools.partial(_check, gateway),
+            True,
+            place.by_path,
+            "" if place.by_path or OWNER in headers.get("cookie", "") else _owner(container.uuid),
+        )
+        await _pass_on(
+            gateway.pipe, _request_head(gateway, target, place, exchange), exchange, rules
+        )
+    except LadingError as error:
+        headers_out = {
+            "Content-Type": "text/plain; charset=utf-8",
+            "X-Content-Type-Options": "nosniff",
+        }
+        if error.status == 401:
+            headers_out["WWW-Authenticate"] = 'Bearer realm="containers"'
+        await _say(send, error.status, f"{error.message}\n".encode(), headers_out.items())
+
+
+def _without_ambient(headers: Mapping[str, str]) -> dict[str, str]:
+    """The headers of a request that a page of another origin caused, without what a browser adds of
+    its own.
+    """
+    cookies = _cookies(headers, without=(COOKIE,))
+    kept = {**headers, "cookie": cookies[0][1] if cookies else ""}
+    if not origins.is_explicit(headers):
+        kept.pop("authorization", None)
+    return kept
+
+
+def _inherited(headers: Mapping[str, str], uuid: str) -> list[str]:
+    """The cookies that a browser got of another container at the same address, by name."""
+    try:
+        cookies = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return []
+    owner = cookies.get(OWNER)
+    return (
+        [] if owner is None or owner.value == uuid else [name for name in cookies if name != COOKIE]
+    )
+
+
+async def _forget(send: Send, scope: Mapping[str, Any], names: list[str], uuid: str) -> None:
+    """Let the browser forget them and come again. Raises Gone for what cannot be asked for
+    again.
+    """
+    if scope["method"] not in ("GET", "HEAD"):
+        raise Gone("this page is that of a container which had the address before; load it again")
+    query = scope["query_string"].decode("latin-1")
+    raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+    expired = [f"{name}=; Path=/; Max-Age=0" for name in names if name != OWNER]
+    headers = [
+        ("Location", "/" + raw.lstrip("/") + (f"?{query}" if query else "")),
+        ("Clear-Site-Data", '"cache", "storage"'),
+        ("Cache-Control", "no-store"),
+        *(("Set-Cookie", one) for one in (*expired, _owner(uuid))),
+    ]
+    await _say(send, 303, b"", headers)
+
+
+def _owner(uuid: str) -> str:
+    return f"{OWNER}={uuid}; Path=/; HttpOnly; SameSite=Lax"
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    scope: Message
+    headers: Mapping[str, str]
+    receive: Receive
+    send: Send
+    turns: Turns
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """For an answer: what makes sure of who gave it, whether a container did, by path, and a cookie
+    to go with it.
+    """
+
+    check: Callable[[Head], None]
+    is_container: bool = False
+    by_path: bool = False
+    cookie: str = ""
+
+    def shown(self, answer: Head) -> Head:
+        """The answer with those fields that may pass."""
+        if not self.is_container:
+            return answer
+        found = origins.passed_on(answer, by_path=self.by_path, reserved=(COOKIE, OWNER))
+        more = [("Content-Security-Policy", _SANDBOX)] if self.by_path else []
+        more += [("Set-Cookie", self.cookie)] if self.cookie else []
+        return Head(found.start, (*found.fields, *more))
+
+
+def _moved(place: Place, scope: Mapping[str, Any], *, secure: bool) -> dict[str, str] | None:
+    """The answer to an address with a token in it: the same without, and the token as a cookie of
+    that port.
+    """
+    pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    token = next((value for name, value in pairs if name == COOKIE), "")
+    if not token:
+        return None
+    rest = urlencode([pair for pair in pairs if pair[0] != COOKIE])
+    raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+    cookie = SimpleCookie({COOKIE: token})
+    for name, value in (
+        ("path", f"{place.base}/"),
+        ("httponly", True),
+        ("samesite", "Lax"),
+        ("secure", secure),
+    ):
+        cookie[COOKIE][name] = value
+    location = "/" + raw.lstrip("/") + (f"?{rest}" if rest else "")
+    return {
+        "Location": location,
+        "Set-Cookie": cookie[COOKIE].OutputString(),
+        "Cache-Control": "no-store",
+    }
+
+
+async def _find(
+    services: Services, target: Target, headers: Mapping[str, str], claim: Claim | None
+) -> tuple[Principal | None, Container]:
+    """The container, if the caller may use that port of it, and who calls; None for a port that is
+    anybody's.
+
+    Raises as `sessions.check_access` and `authorization` do.
+    """
+    async with services.database.reading() as tx:
+        row = await _row(tx, target)
+        if row is not None:
+            container = Container.from_record(row)
+            if claim is not None:
+                check_container(claim, container.uuid)
+            published = container.published_ports.get(str(target.port))
+            if isinstance(published, dict) and published.get("access") == "public":
+                return None, container
+    if claim is not None:
+        principal = await claimed(services, claim)
+    else:
+        principal = await authenticate(services, find_token(headers, {}) or _cookie(headers))
+    if principal is None:
+        raise Unauthenticated(
+            "Not logged in: send a token, or open the address once with ?arvados_api_token=TOKEN"
+        )
+    check_active(principal)
+    kind = REQUESTS if sessions.is_request(target) else CONTAINERS
+    check_scope(principal, "GET", f"/arvados/v1/{kind.plural}/{target.uuid}")
+    async with services.database.reading() as tx:
+        row = await _row(tx, target)
+        await authorization.find_readable(tx, services, kind, target.uuid, principal)
+        if row is None:
+            raise Unavailable(f"{target.uuid}: has no container yet; try again when it runs")
+        container = Container.from_record(row)
+        if claim is not None:
+            check_container(claim, container.uuid)
+        await _check_owner(tx, container, principal)
+    return principal, container
+
+
+async def _row(tx: Transaction, target: Target) -> dict[str, Any] | None:
+    if not sessions.is_request(target):
+        return await records.get(tx, CONTAINERS, target.uuid)
+    request = await records.get(tx, REQUESTS, target.uuid)
+    uuid = request["container_uuid"] if request else None
+    return await records.get(tx, CONTAINERS, uuid) if uuid else None
+
+
+async def _check_owner(tx: Transaction, container: Container, principal: Principal) -> None:
+    rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
+    changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)
+    if (
+        sessions.who(principal.user_uuid, is_admin=principal.is_admin, changed_by=changed_by)
+        is sessions.Who.OTHER
+    ):
+        raise Forbidden(
+            "Forbidden: a request of this container is not yours, and the port is not public"
+        )
+
+
+def _cookie(headers: Mapping[str, str]) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _request_head(gateway: Gateway, target: Target, place: Place, exchange: _Exchange) -> Head:
+    scope, given = exchange.scope, exchange.headers
+    raw = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+    path = "/" + raw[len(place.base) :].lstrip("/")
+    query = scope["query_string"].decode("latin-1")
+    fields = [
+        ("Host", given.get("host", gateway.uuid)),
+        *(
+            (name, value)
+            for name, value in given.items()
+            if name not in _OURS and not name.startswith("x-arvados-")
+        ),
+        *_cookies(given, without=(COOKIE, OWNER)),
+        ("X-Forwarded-Proto", str(scope.get("scheme", "https"))),
+        ("X-Forwarded-Prefix", place.base),
+        ("X-Arvados-Container-Target-Port", str(target.port)),
+        *gateway.headers.items(),
+    ]
+    fields += _framing(exchange)
+    start = f"{scope['method']} {path}{'?' if query else ''}{query} HTTP/1.1"
+    return http_head.parse_request(Head(start, tuple(fields)).encode())
+
+
+def _cookies(given: Mapping[str, str], *, without: tuple[str, ...]) -> list[tuple[str, str]]:
+    """The header with the cookies whose names do not begin with one of these."""
+    cookies = (one.strip() for one in given.get("cookie", "").split(";"))
+    kept = "; ".join(one for one in cookies if one and not one.startswith(without))
+    return [("Cookie", kept)] if kept else []
+
+
+def _forwarded_head(exchange: _Exchange, said: Mapping[str, str]) -> Head:
+    """The request as it came, but for the token, for another server of this installation."""
+    scope, given = exchange.scope, exchange.headers
+    path = scope.get("raw_path", scope["path"].encode()).decode("latin-1")
+    query = scope["query_string"].decode("latin-1")
+    kept = [(name, value) for name, value in given.items() if name not in _KEPT_HERE]
+    fields = (*kept, *_cookies(given, without=(COOKIE,)), *said.items(), *_framing(exchange))
+    start = f"{scope['method']} {path}{'?' if query else ''}{query} HTTP/1.1"
+    return http_head.parse_request(Head(start, fields).encode())
+
+
+def _framing(exchange: _Exchange) -> list[tuple[str, str]]:
+    """How the connection is used, and where the body ends."""
+    given = exchange.headers
+    fields = []
+    if given.get("upgrade") and TAKE_OVER in (exchange.scope.get("extensions") or {}):
+        fields += [("Connection", "upgrade"), ("Upgrade", given["upgrade"])]
+    if "content-length" in given:
+        fields.append(("Content-Length", given["content-length"]))
+    elif "transfer-encoding" in given:
+        fields.append(("Transfer-Encoding", "chunked"))
+    return fields
+
+
+async def _pass_on(pipe: Pipe, head: Head, exchange: _Exchange, rules: _Rules) -> None:
+    try:
+        pipe.writer.write(head.encode())
+        feeding = asyncio.create_task(
+            _feed(pipe, exchange, chunked="Transfer-Encoding" in dict(head.fields))
+        )
+        try:
+            answer = http_head.parse_answer(await read_head(pipe, timeout=_ANSWER_TIMEOUT))
+            rules.check(answer)
+            if answer.status == 101:
+                await _switch(pipe, rules.shown(answer), exchange)
+            else:
+                await _answer(pipe, answer, exchange, rules)
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+    except OSError as error:
+        raise Unavailable("the connection to the container broke; try again") from error
+    finally:
+        await pipe.close()
+
+
+def _check(gateway: Gateway, answer: Head) -> None:
+    """Raises NotFound when nothing listens at the port, Corrupt when this is not the gateway."""
+    if answer.status == 422 and not answer.get(sessions.AUTHORIZATION_RESPONSE):
+        raise NotFound("nothing of this container listens at that port")
+    gateway.check(answer)
+
+
+async def _feed(pipe: Pipe, exchange: _Exchange, *, chunked: bool) -> None:
+    writer, more, stream = pipe.writer, True, exchange.turns.stream()
+    with contextlib.suppress(OSError):
+        while more:
+            message = await exchange.receive()
+            if message["type"] != "http.request":
+                writer.transport.abort()
+                return
+            data, more = message.get("body", b""), bool(message.get("more_body"))
+            if data:
+                async with stream.turn(len(data)):
+                    writer.write(b"%x\r\n%b\r\n" % (len(data), data) if chunked else data)
+            if not more and chunked:
+                writer.write(b"0\r\n\r\n")
+            await writer.drain()
+
+
+async def _switch(pipe: Pipe, answer: Head, exchange: _Exchange) -> None:
+    """A WebSocket, or whatever else both sides agreed upon: bytes from now on."""
+    near = await exchange.scope["extensions"][TAKE_OVER](answer.encode())
+    await join(near, pipe, exchange.turns)
+
+
+async def _answer(pipe: Pipe, answer: Head, exchange: _Exchange, rules: _Rules) -> None:
+    shown = rules.shown(answer).without(http_head.HOP_BY_HOP)
+    fields = [
+        (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in shown.fields
+    ]
+    await exchange.send({"type": "http.response.start", "status": answer.status, "headers": fields})
+    body: AsyncGenerator[bytes] = read_body(pipe, answer, method=exchange.scope["method"])
+    stream = exchange.turns.stream()
+    async with aclosing(body) as pieces:
+        async for piece in pieces:
+            # A caller that does not read keeps nobody else waiting: it is sent to after the turn.
+            async with stream.turn(len(piece)):
+                pass
+            await exchange.send({"type": "http.response.body", "body": piece, "more_body": True})
+    await exchange.send({"type": "http.response.body", "body": b""})
+
+
+async def _say(send: Send, status: int, body: bytes, headers: Iterable[tuple[str, str]]) -> None:
+    fields = (*headers, ("Content-Length", str(len(body))))
+    encoded = [
+        (name.lower().encode(), value.encode("latin-1", "replace")) for name, value in fields
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,266 @@
+"""Sessions in running containers: the server's side (docs/spec/shell, sections Tunnel and
+Sessions).
+
+    POST connect/UUID/ssh, containers/UUID/ssh       Upgrade: ssh; form login_username, detach_keys,
+    no_forward, probe POST .../gateway_tunnel                          Upgrade: tunnel; form
+    auth_secret; from the container's supervisor
+
+UUID is that of a container or of a request, which stands for its container. All is decided before
+anything is promised: a caller gets 101 only when the gateway has answered and proven itself. Each
+session is in the trail, when it begins and when it ends, and `interactive_session_started` is set,
+once, before a byte is passed on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from lading.api import authorization
+from lading.api.container_access.forwarding import make_claim, read_claim
+from lading.api.container_access.gateway_client import Gateway, elsewhere, reach
+from lading.api.events import audit
+from lading.api.http import Answer, Call
+from lading.api.transaction import Ledger
+from lading.core import ids
+from lading.core.containers import lifecycle, sessions, write_permissions
+from lading.core.containers.container import Container
+from lading.core.containers.gateway_addresses import Places
+from lading.core.containers.write_permissions import Caller
+from lading.core.errors import Gone, Invalid, LadingError, NotFound, Unauthenticated, Unavailable
+from lading.core.protocols.forwarding_claims import Purpose, check_container
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
+from lading.net.http_upgrade import parse_url, switch, trusting
+from lading.net.pipes import Pipe, join
+from lading.store import records
+from lading.store.database import Transaction
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.api.container_access.shell_sessions")
+
+
+async def open_shell(call: Call) -> Answer:
+    """Join the caller's connection to an SSH server in the container; with `probe` only say that it
+    is possible.
+    """
+    _check_upgrade(call, "ssh")
+    services = call.services
+    async with services.database.reading() as tx:
+        row = await find_target(tx, call, call.uuid)
+        container = Container.from_record(row)
+        await _check_access(tx, call, container)
+    claim = read_claim(services, call.headers, Purpose.SHELL)
+    if claim is not None:
+        check_container(claim, container.uuid)
+        call.address = claim.address
+    sessions.check_state(container.uuid, container.state)
+    url = elsewhere(
+        services, container, forwarded=claim is not None or bool(call.params.get("no_forward"))
+    )
+    if url is not None:
+        return await _forward(call, container, url)
+    gateway = await reach(services, container)
+    form = {name: str(call.params.get(name) or "") for name in ("login_username", "detach_keys")}
+    if call.params.get("probe"):
+        await gateway.pipe.close()
+        return Answer(body={"uuid": container.uuid})
+    await switch(
+        gateway.pipe,
+        "/ssh",
+        "ssh",
+        host=container.uuid,
+        headers=gateway.headers,
+        form=form,
+        check=gateway.check,
+    )
+    try:
+        await _begin(call, container, form["login_username"])
+    except BaseException:
+        await gateway.pipe.close()
+        raise
+    return Answer(
+        status=101,
+        headers=_switched("ssh"),
+        session=lambda pipe: _attend(call, container, gateway, pipe),
+    )
+
+
+async def open_tunnel(call: Call) -> Answer:
+    """Take in the tunnel of a gateway, whose supervisor shows the key of the container."""
+    _check_upgrade(call, sessions.TUNNEL)
+    services, uuid = call.services, call.uuid
+    async with services.database.reading() as tx:
+        row = await records.get(tx, CONTAINERS, uuid)
+    if row is None:
+        raise NotFound(f"Path not found: no container {uuid[:60]!r}")
+    caller = Caller(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
+    role = write_permissions.role_of(Container.from_record(row), caller)
+    secret = call.params.get("auth_secret")
+    keys = (
+        [services.gateway_key(uuid)]
+        if role in (write_permissions.Role.SUPERVISOR, write_permissions.Role.HOLDER)
+        else []
+    )
+    if role is write_permissions.Role.HOLDER:
+        # Arvados' dispatchers derive it from their own token.
+        keys.append(sessions.container_key(call.caller.token, uuid))
+    if not isinstance(secret, str) or not any(sessions.is_proof(secret, key) for key in keys):
+        raise Unauthenticated(
+            "Not logged in: this is not the supervisor of the container, or has another secret"
+        )
+    sessions.check_state(uuid, Container.from_record(row).state)
+    services.tunnels.check_room(uuid)
+    services.supervisors.note_writer(Container.from_record(row), role, call.caller.token)
+    await _note_tunnel(call)
+    headers = {**_switched(sessions.TUNNEL), "X-Arvados-Internal-Url": services.config.ExternalURL}
+    return Answer(
+        status=101, headers=headers, session=lambda pipe: services.tunnels.serve(uuid, pipe)
+    )
+
+
+async def _note_tunnel(call: Call) -> None:
+    """Write down that this server has the tunnel, for the other servers: nobody else may say so."""
+    services = call.services
+    async with services.database.writing() as tx:
+        row = await records.get(tx, CONTAINERS, call.uuid)
+        if row is None:
+            raise Gone(f"{call.uuid}: has been deleted")
+        caller = Caller(token_uuid=call.caller.token_uuid, is_admin=call.caller.is_admin)
+        url = services.config.ExternalURL
+        change = lifecycle.update(
+            Container.from_record(row),
+            {"gateway_address": f"{sessions.TUNNEL} {url}"},
+            caller=caller,
+            now=services.now(),
+            places=Places(server=url),
+        )
+        if change.changed:
+            ledger = Ledger(tx, services, user_uuid=call.caller.user_uuid)
+            await ledger.change_container(row, change)
+            await ledger.settle()
+
+
+async def gone(call: Call) -> Answer:
+    """The old form of the calls. Raises Gone."""
+    raise Gone(f"{call.path}: send POST with the header 'Upgrade'; this form is no longer served")
+
+
+async def find_target(tx: Transaction, call: Call, uuid: str) -> Record:
+    """The container that a uuid stands for, if the caller can read it. Raises NotFound, Unavailable
+    without one.
+    """
+    services = call.services
+    if ids.infix_of(uuid) == ids.Infix.REQUEST:
+        request = await authorization.find_readable(tx, services, REQUESTS, uuid, call.caller)
+        found = (
+            await records.get(tx, CONTAINERS, request["container_uuid"])
+            if request["container_uuid"]
+            else None
+        )
+        if found is None:
+            raise Unavailable(f"{uuid}: has no container yet; try again when it runs")
+        return found
+    return await authorization.find_readable(tx, services, CONTAINERS, uuid, call.caller)
+
+
+async def caller_is(tx: Transaction, call: Call, container: Container) -> sessions.Who:
+    """What the caller is to the container."""
+    rows = await records.matching(tx, REQUESTS, container_uuid=container.uuid)
+    changed_by = frozenset(str(row["modified_by_user_uuid"]) for row in rows)
+    return sessions.who(call.caller.user_uuid, is_admin=call.caller.is_admin, changed_by=changed_by)
+
+
+async def _check_access(tx: Transaction, call: Call, container: Container) -> None:
+    admin, user = call.services.shell_access
+    sessions.check_access(await caller_is(tx, call, container), admin=admin, user=user)
+
+
+def _check_upgrade(call: Call, protocol: str) -> None:
+    if call.params.get("probe"):
+        return
+    if call.headers.get("upgrade", "").lower() != protocol:
+        raise Invalid(f"Upgrade: must be '{protocol}'; use 'lading shell'")
+    if call.take_over is None:
+        raise Unavailable("this connection cannot be switched to another protocol; use HTTP/1.1")
+
+
+def _switched(protocol: str) -> dict[str, str]:
+    return {"Connection": "upgrade", "Upgrade": protocol}
+
+
+async def _forward(call: Call, container: Container, url: str) -> Answer:
+    """The same call to another server of this installation, which has this one's certificate;
+    without the token.
+    """
+    tls = trusting(call.services.certificate)
+    form: Mapping[str, str] = {
+        "no_forward": "true",
+        **{
+            name: str(call.params.get(name) or "")
+            for name in ("login_username", "detach_keys", "probe")
+        },
+    }
+    claim = make_claim(
+        call.services, url, call.caller, container.uuid, Purpose.SHELL, address=call.address
+    )
+    pipe = await parse_url(url, tls).open()
+    headers = {**claim, "X-Request-Id": call.request_id}
+    host = url.removeprefix("https://").rstrip("/")
+    await switch(pipe, call.path, "ssh", host=host, headers=headers, form=form)
+
+    async def attend(near: Pipe) -> None:
+        await join(near, pipe, call.services.turns)
+
+    return Answer(status=101, headers=_switched("ssh"), session=attend)
+
+
+async def _begin(call: Call, container: Container, login: str) -> None:
+    """Write down that there is a session."""
+    services = call.services
+    async with services.database.writing() as tx:
+        row = await records.get(tx, CONTAINERS, container.uuid)
+        if row is None:
+            raise Gone(f"{container.uuid}: has been deleted")
+        if not row["interactive_session_started"]:
+            ledger = Ledger(tx, services, user_uuid=services.system_user)
+            row = await ledger.change_container(row, lifecycle.enter(Container.from_record(row)))
+            await ledger.settle()
+        # Without a name in the form the SSH client names the user, in bytes that pass unread.
+        await _note(tx, call, row, "shell", {"login_username": login} if login else {})
+
+
+async def _attend(call: Call, container: Container, gateway: Gateway, pipe: Pipe) -> None:
+    """Pass bytes until the session ends, and write down how long it was."""
+    services = call.services
+    began = services.clock()
+    moved = 0
+    try:
+        moved = await join(pipe, gateway.pipe, services.turns)
+    finally:
+        seconds = round((services.clock() - began).total_seconds(), 3)
+        event(
+            _logger,
+            "session ended",
+            container=container.uuid,
+            user=call.caller.user_uuid,
+            seconds=seconds,
+        )
+        try:
+            async with services.database.writing() as tx:
+                row = await records.get(tx, CONTAINERS, container.uuid)
+                if row is not None:
+                    await _note(tx, call, row, "shell_end", {"seconds": seconds, "bytes": moved})
+        except LadingError as error:
+            _logger.error("session of %s not written down: %s", container.uuid, error.message)
+
+
+async def _note(tx: Transaction, call: Call, row: Record, event_type: str, more: Record) -> None:
+    user = call.caller.user_uuid
+    properties = {"user_uuid": user, "address": call.address, "request_id": call.request_id, **more}
+    what = "entered" if event_type == "shell" else "left"
+    await audit.note(tx, call.services, row, event_type, f"{user} {what} {row['uuid']}", properties)
+
+
+HANDLERS: Final = {"ssh": open_shell, "gateway_tunnel": open_tunnel}

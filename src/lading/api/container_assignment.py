@@ -1,0 +1,476 @@
+"""From a request to a container: the facts that `core` decides on, and its decision carried out.
+
+Source: docs/spec/api, section Resolving and reuse.
+
+The decision and its reasons are kept as a log row of type "resolve" about the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from lading.api import authorization
+from lading.api.effective_user import acting_for
+from lading.api.events import audit
+from lading.api.git.git_mounts import NO_TREES, Trees
+from lading.api.services import Services
+from lading.api.transaction import Ledger
+from lading.core import ids
+from lading.core.containers import (
+    explain,
+    filter_satisfiability,
+    git_trees,
+    mounts,
+    priority,
+    recipe,
+    request,
+    reuse,
+)
+from lading.core.containers.container import FINAL, Container
+from lading.core.containers.effects import Adopt, Confirm, Resolve
+from lading.core.containers.recipe import Facts, Recipe
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.reuse import Candidate, Choice, Reuse
+from lading.core.containers.waiting import Standing
+from lading.core.data import manifest
+from lading.core.errors import Conflict, Invalid, LadingError, Unavailable
+from lading.core.ids import Infix
+from lading.core.images import image_references
+from lading.core.images.image_references import ImageLink, Term
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.filters import Column, Compare, Expression, Like, check_filters
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, LINKS, REQUESTS
+from lading.core.records.schema import JSON, Record, Type
+from lading.core.records.trash import is_trashed
+from lading.store import containers, contents, records
+from lading.store import waiting as waits
+from lading.store.database import Interrupted, Transaction
+
+_BY_HAND = "the request names this container"
+_OF_DRAFT = "the draft had been given this container"
+UNSATISFIABLE = (
+    "no existing container satisfies the request, and a new one could not meet its filters"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A choice with the recipe that it was made for. `possible`: it can be carried out."""
+
+    recipe: Recipe
+    choice: Choice
+    possible: bool = True
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is to use a container that has ended, which stays as it is."""
+        return isinstance(self.choice, Reuse) and self.choice.container.state in FINAL
+
+
+async def commit(
+    ledger: Ledger,
+    change: request.Change,
+    principal: Principal,
+    trees: Trees | None = NO_TREES,
+    ahead: Decision | None = None,
+) -> request.Change:
+    """The change with a container assigned, and the end of the request if that container has ended
+    already.
+
+    Does what the effects of the change ask for. `trees` are its git trees, None while they are
+    looked for: then the request has no container yet; `ahead` is what `look_ahead` found. A request
+    whose dependency was broken ends at once. Raises Invalid when the image or an input cannot be
+    read, or nothing can satisfy the request.
+    """
+    effects = change.effects
+    if any(isinstance(one, Resolve | Adopt | Confirm) for one in effects) and await _is_over(
+        ledger, change
+    ):
+        return request.then(change, request.fail(change.request))
+    for effect in effects:
+        match effect:
+            case Resolve() | Confirm() if trees is None:
+                if change.request.state is request.State.COMMITTED:
+                    _check_may_defer(change.request, principal)
+                    change = request.then(change, request.defer(change.request))
+            case Resolve():
+                change = await _resolve(ledger, change, principal, trees or NO_TREES, ahead)
+            case Adopt(uuid):
+                change = await _adopt(ledger, change, principal, uuid, trees or NO_TREES, _BY_HAND)
+            case Confirm(uuid):
+                change = await _confirm(ledger, change, principal, uuid, trees or NO_TREES)
+            case _:
+                ledger.note(change)
+    return change
+
+
+def _check_may_defer(subject: ContainerRequest, principal: Principal) -> None:
+    # The server goes on later with the rights of the user, whose token it does not know any more.
+    if subject.runtime_token is None and access.is_limited(principal):
+        raise Unavailable(
+            f"{subject.uuid}: the git repositories of its mounts are still being fetched; "
+            "try again: a token of limited scopes cannot leave that to the server"
+        )
+
+
+async def look_ahead(
+    services: Services, change: request.Change, principal: Principal, trees: Trees | None
+) -> Decision | None:
+    """What would be used for a new request, looked up before its turn to write, where others may
+    write meanwhile.
+
+    Turns are what a database shared by several servers has least of. What a request means, and a
+    container that has ended, stay as they are; any other choice is made again in the turn. None
+    where there is nothing to be gained, or what is wrong is better said in the turn.
+    """
+    subject = change.request
+    if not services.database.shared or trees is None or not subject.use_existing:
+        return None
+    if not any(isinstance(one, Resolve) for one in change.effects):
+        return None
+    with suppress(LadingError):
+        async with services.database.reading() as tx:
+            return await decide(tx, services, subject, principal, trees)
+    return None
+
+
+async def decide(
+    tx: Transaction,
+    services: Services,
+    subject: ContainerRequest,
+    principal: Principal,
+    trees: Trees = NO_TREES,
+    made_of: Recipe | None = None,
+) -> Decision:
+    """What would be used for a request now, whose recipe may be known. Raises Invalid."""
+    if made_of is None:
+        acting = await acting_for(services, subject, principal)
+        facts = await _facts(tx, services, subject, acting, trees)
+        made_of = recipe.resolve(subject, facts, policy=services.policy)
+    filters = check_filters(subject.filters, CONTAINERS)
+    known = await _candidates(tx, services, made_of, filters) if subject.use_existing else []
+    choice = reuse.choose(
+        made_of,
+        known,
+        policy=services.policy,
+        use_existing=subject.use_existing,
+        waiting=await _waiting(tx, subject.requesting_container_uuid),
+    )
+    if isinstance(choice, Reuse) or not filters:
+        return Decision(made_of, choice)
+    fresh = recipe.new_container(made_of, uuid="", now=services.now()).to_record()
+    possible = filter_satisfiability.can_meet(
+        filters, {**fresh, "owner_uuid": services.system_user}
+    )
+    return Decision(made_of, choice, possible)
+
+
+async def find_nearest(
+    tx: Transaction, services: Services, ours: Recipe, created_at: str
+) -> tuple[explain.Nearest, ...]:
+    """The earlier containers that are most like a recipe."""
+    rows = await containers.earlier(tx, services.database.dialect, created_at, ours.container_image)
+    return explain.nearest(ours, [Container.from_record(row) for row in rows])
+
+
+async def check_image(
+    tx: Transaction, services: Services, subject: ContainerRequest, principal: Principal
+) -> None:
+    """Whether the image of a request can be found. Raises Invalid."""
+    acting, term = (
+        await acting_for(services, subject, principal),
+        image_references.parse(subject.container_image or ""),
+    )
+    await _image(
+        tx,
+        services,
+        term,
+        acting,
+        await _present(tx, services, [term.pdh] if term.pdh else [], acting),
+    )
+
+
+async def _is_over(ledger: Ledger, change: request.Change) -> bool:
+    """Whether a request that is being committed ends at once, because what it depends on did not
+    end well.
+
+    Remembers what it waits for. Raises Invalid when the container that asked for it has ended.
+    """
+    subject = change.request
+    if subject.state is not request.State.COMMITTED:
+        return False
+    if subject.requesting_container_uuid is not None:
+        parent = await ledger.container(subject.requesting_container_uuid)
+        if parent is None or parent["state"] in FINAL:
+            raise Invalid(
+                f"Requesting container uuid {subject.requesting_container_uuid} has ended; "
+                "its requests end too"
+            )
+    if not subject.depends_on:
+        return False
+    judgement = await ledger.judge(subject, new=True)
+    if judgement.standing is Standing.BROKEN:
+        about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
+        reason = {"reason": judgement.sentence}
+        await audit.note(ledger.tx, ledger.services, about, "end", judgement.sentence, reason)
+        return True
+    if judgement.standing in (Standing.DEPENDENT, Standing.EXPIRED):
+        await waits.watch(ledger.tx, subject.uuid, subject.depends_on)
+    return False
+
+
+async def _resolve(
+    ledger: Ledger,
+    change: request.Change,
+    principal: Principal,
+    trees: Trees,
+    ahead: Decision | None = None,
+) -> request.Change:
+    services, subject = ledger.services, change.request
+    if ahead is not None and ahead.is_settled:
+        decision = ahead
+    else:
+        decision = await decide(
+            ledger.tx, services, subject, principal, trees, ahead.recipe if ahead else None
+        )
+    if not decision.possible:
+        raise Invalid(f"Filters: {UNSATISFIABLE}")
+    if isinstance(decision.choice, Reuse):
+        container = decision.choice.container
+        change = await _attach(ledger, change, container, decision.recipe)
+        if decision is ahead and not (change.request.log_uuid and change.request.output_uuid):
+            raise Interrupted(
+                f"{container.uuid}: its log or output was deleted meanwhile; try again"
+            )
+    else:
+        uuid = services.new_uuid(Infix.CONTAINER)
+        change = request.then(change, request.assign(subject, uuid))
+        parents = await ledger.parent_priorities(change.request)
+        counts = (await ledger.judge(change.request)).counts
+        worth = priority.container_priority([change.request] if counts else [], parents)
+        container = recipe.new_container(decision.recipe, uuid=uuid, now=ledger.now, priority=worth)
+        await ledger.add_container(container)
+        earlier = [uuid for uuid in change.request.attempted_container_uuids if uuid]
+        ledger.stale(earlier)
+    explanation = explain.explain(decision.choice, container_uuid=container.uuid, trees=trees)
+    await _remember(ledger, change.request, explanation)
+    return change
+
+
+async def _attach(
+    ledger: Ledger, change: request.Change, container: Container, made_of: Recipe
+) -> request.Change:
+    """The request with a container that exists."""
+    change = request.then(change, request.assign(change.request, container.uuid))
+    if container.state in FINAL and change.request.state is request.State.COMMITTED:
+        return request.then(change, await ledger.finalize(change.request, container, reused=True))
+    await ledger.resize(container, recipe.joined(made_of, container))
+    ledger.stale([container.uuid])
+    return change
+
+
+async def _confirm(
+    ledger: Ledger, change: request.Change, principal: Principal, uuid: str, trees: Trees
+) -> request.Change:
+    """The draft's container if it satisfies the request still, else another."""
+    try:
+        return await _adopt(ledger, change, principal, uuid, trees, _OF_DRAFT)
+    except Invalid:
+        released = request.then(change, request.release(change.request))
+        ledger.stale([uuid])
+        return await _resolve(ledger, released, principal, trees)
+
+
+async def _adopt(
+    ledger: Ledger,
+    change: request.Change,
+    principal: Principal,
+    uuid: str,
+    trees: Trees,
+    reason: str,
+) -> request.Change:
+    services, subject = ledger.services, change.request
+    row = await ledger.container(uuid)
+    if row is None or not await _may_read(ledger, principal, uuid):
+        raise Invalid(f"container_uuid: '{uuid}' not found")
+    container = Container.from_record(row)
+    acting = await acting_for(services, subject, principal)
+    facts = await _facts(ledger.tx, services, subject, acting, trees)
+    made_of = recipe.resolve(subject, facts, policy=services.policy)
+    recipe.check_adoption(made_of, container, policy=services.policy)
+    change = await _attach(ledger, change, container, made_of)
+    chosen = explain.explain(Reuse(container, reason, ()), container_uuid=uuid, trees=trees)
+    await _remember(ledger, change.request, chosen)
+    return change
+
+
+async def _may_read(ledger: Ledger, principal: Principal, uuid: str) -> bool:
+    return await authorization.can_refer(ledger.tx, ledger.services, uuid, principal)
+
+
+async def _remember(ledger: Ledger, subject: ContainerRequest, explanation: Record) -> None:
+    about = {"uuid": subject.uuid, "owner_uuid": subject.owner_uuid}
+    summary = f"{explanation['decision']} {explanation['container_uuid']}: {explanation['reason']}"
+    await audit.note(ledger.tx, ledger.services, about, "resolve", summary, explanation)
+
+
+async def _facts(
+    tx: Transaction, services: Services, subject: ContainerRequest, acting: Principal, trees: Trees
+) -> Facts:
+    if {one.target for one in git_trees.references(subject.mounts)} != trees.keys():
+        raise Conflict(f"{subject.uuid}: somebody else changed its mounts first; read it again")
+    named, term = (
+        mounts.references(subject.mounts),
+        image_references.parse(subject.container_image or ""),
+    )
+    hashes = [_bare(one.name) for one in named if one.is_pdh]
+    present = await _present(tx, services, [*hashes, term.pdh] if term.pdh else hashes, acting)
+    image = await _image(tx, services, term, acting, present)
+    found = {one.name: await _hash(tx, services, one, acting, present) for one in named}
+    if access.is_limited(acting):
+        await authorization.check_content_scope(
+            tx, services, acting, image, "container_image", uuid=term.uuid or ""
+        )
+        for one in named:
+            pdh = found[one.name]
+            if pdh is not None:
+                uuid = "" if one.is_pdh else one.name
+                await authorization.check_content_scope(
+                    tx, services, acting, pdh, f"mounts [{one.target}]", uuid=uuid
+                )
+    scopes = acting.scopes if access.is_limited(acting) else access.ALL_SCOPES
+    return Facts(
+        trees=trees, image_pdh=image, hashes=found, user_uuid=acting.user_uuid, scopes=scopes
+    )
+
+
+async def _present(
+    tx: Transaction, services: Services, hashes: Iterable[str], acting: Principal
+) -> set[str]:
+    """Those hashes whose content the user can read."""
+    reader = None if acting.is_admin else acting.user_uuid
+    wanted = sorted({one for one in hashes if ids.is_pdh(one)})
+    return await contents.present(tx, wanted, services.now(), reader=reader)
+
+
+def _bare(pdh: str) -> str:
+    """A portable data hash without hints."""
+    return "+".join(pdh.split("+")[:2])
+
+
+async def _hash(
+    tx: Transaction,
+    services: Services,
+    reference: mounts.Reference,
+    acting: Principal,
+    present: Collection[str],
+) -> str | None:
+    if reference.is_pdh:
+        return _bare(reference.name) if _bare(reference.name) in present else None
+    found = await records.get(tx, COLLECTIONS, reference.name)
+    if found is None or not await _usable(tx, found, services, acting):
+        return None
+    return str(found["portable_data_hash"])
+
+
+async def _usable(
+    tx: Transaction, collection: Record, services: Services, acting: Principal
+) -> bool:
+    if is_trashed(collection, services.now()):
+        return False
+    return await authorization.can_read(tx, services, COLLECTIONS, collection, acting)
+
+
+async def _image(
+    tx: Transaction, services: Services, term: Term, acting: Principal, present: Collection[str]
+) -> str:
+    if term.pdh is not None:
+        if term.pdh not in present:
+            raise Invalid(image_references.not_found(term.text))
+        return term.pdh
+    if term.uuid is not None:
+        found = await records.get(tx, COLLECTIONS, term.uuid)
+        if found is None or not await _usable(tx, found, services, acting):
+            raise Invalid(image_references.not_found(term.text))
+        return str(found["portable_data_hash"])
+    links = await _image_links(tx, services, term, acting)
+    return image_references.choose(term, links, formats=services.policy.image_formats)
+
+
+async def _image_links(
+    tx: Transaction, services: Services, term: Term, acting: Principal
+) -> list[ImageLink]:
+    readable = access.readable(LINKS, acting, now=services.now())
+    link_class, name = Column("link_class", Type.STRING), Column("name", Type.STRING)
+    by_name: tuple[Expression, ...] = (
+        Compare(link_class, "=", image_references.REPO_TAG),
+        Compare(name, "=", term.name),
+    )
+    links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_name))
+    if not links and term.is_hash:
+        by_hash = (
+            Compare(link_class, "=", image_references.IMAGE_HASH),
+            Like((name,), f"{_escaped(term.text)}%"),
+        )
+        links = await records.find(tx, services.database.dialect, LINKS, (*readable, *by_hash))
+    heads = [link["head_uuid"] for link in links if link["head_uuid"]]
+    collections = {one["uuid"]: one for one in await records.among(tx, COLLECTIONS, "uuid", heads)}
+    usable = {uuid for uuid, one in collections.items() if await _usable(tx, one, services, acting)}
+    return [
+        _image_link(link, collections[link["head_uuid"]])
+        for link in links
+        if link["head_uuid"] in usable
+    ]
+
+
+def _image_link(link: Record, collection: Record) -> ImageLink:
+    stamp = link["properties"].get("image_timestamp")
+    streams = manifest.parse(collection["manifest_text"]).streams
+    return ImageLink(
+        collection_uuid=collection["uuid"],
+        pdh=collection["portable_data_hash"],
+        files=tuple(dict.fromkeys(file.name for stream in streams for file in stream.files)),
+        created_at=link["created_at"],
+        image_timestamp=stamp if isinstance(stamp, str) else None,
+    )
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+async def _candidates(
+    tx: Transaction, services: Services, made_of: Recipe, filters: tuple[Expression, ...]
+) -> list[Candidate]:
+    now, keys, dialect = services.now(), recipe.keys(made_of), services.database.dialect
+    found = await containers.candidates(tx, dialect, keys, filters, now=now)
+    passing = {one.record["uuid"] for one in found}
+    if filters:
+        others = await containers.candidates(tx, dialect, keys, now=now)
+        found += [one for one in others if one.record["uuid"] not in passing]
+    return [
+        Candidate(
+            Container.from_record(one.record),
+            one.log_present,
+            one.output_present,
+            one.record["uuid"] not in passing,
+        )
+        for one in found
+    ]
+
+
+async def _waiting(tx: Transaction, uuid: str | None) -> set[str]:
+    """The containers that wait for what a request asks for: the one that made it, and those that
+    wait for that one.
+    """
+    seen: set[str] = set()
+    frontier = [uuid] if uuid else []
+    while frontier:
+        seen.update(frontier)
+        rows = await records.among(tx, REQUESTS, "container_uuid", frontier)
+        above: list[JSON] = [row["requesting_container_uuid"] for row in rows]
+        frontier = [one for one in dict.fromkeys(above) if one and one not in seen]
+    return seen

@@ -1,0 +1,265 @@
+"""Live logs of a container whose supervisor is Arvados' crunch-run: read from its gateway while it
+runs.
+
+Supervisors of Lading post what their logs have grown by (`live`). crunch-run posts nothing; its
+gateway serves the log over WebDAV, to a server that proves itself (`gateway_client`):
+
+    GET, PROPFIND /arvados/v1/container_requests/UUID/log/CONTAINER/FILE
+    X-Webdav-Prefix    the part of the path before /FILE
+    X-Webdav-Source    /log
+
+Which kind of supervisor a container has stays in memory: the token with which it reported that the
+container runs, or opened its tunnel, says which. Another server, and one that was started since,
+asks the gateway once, unless something was posted or the container started only now. Where another
+server has the tunnel of the container, the call is passed on to that server, which answers 421 when
+the supervisor is one of Lading.
+
+The answers come from a worker: only lengths and ranges of its header are passed on, and every file
+is plain text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Final
+from urllib.parse import quote, unquote
+from xml.sax.saxutils import unescape
+
+from lading.api.container_access.forwarding import make_claim
+from lading.api.container_access.gateway_client import elsewhere, reach
+from lading.api.container_logs import propfind
+from lading.api.http import Answer, Call
+from lading.api.services import Services
+from lading.api.supervisor_registry import SupervisorKind
+from lading.core.containers.container import HELD, Container
+from lading.core.errors import Corrupt, Malformed, NotFound, Unavailable, from_status
+from lading.core.protocols import http_head
+from lading.core.protocols.forwarding_claims import HEADER, Purpose
+from lading.core.protocols.http_head import Head
+from lading.core.timestamps import format_time
+from lading.net.http_bodies import read_body
+from lading.net.http_upgrade import TIMEOUT, parse_url, trusting
+from lading.net.pipes import Pipe, read_head
+
+MISDIRECTED: Final = 421
+_NO_FILE: Final = 405
+_FIRST_POST: Final = timedelta(seconds=5)
+"""By then a supervisor of Lading has posted something."""
+_RANGE: Final = re.compile(r"bytes \d{1,18}-\d{1,18}/\d{1,18}")
+_DIGITS: Final = re.compile(r"\d{1,18}")
+_HREF: Final = re.compile(rb"<D:href>([^<]*)</D:href>")
+_LONGEST_LISTING: Final = 1 << 20
+_TEXT: Final = "text/plain; charset=utf-8"
+_XML: Final = "application/xml; charset=utf-8"
+
+
+def is_source(services: Services, container: Container | None, uuid: str) -> bool:
+    """Whether the log of the container `uuid` may be at a gateway: `container` is that one, and has
+    a supervisor.
+    """
+    if (
+        container is None
+        or container.uuid != uuid
+        or container.state not in HELD
+        or not container.gateway_address
+    ):
+        return False
+    known = services.supervisors.find(container)
+    if known is not None:
+        return known.kind is SupervisorKind.ARVADOS
+    if services.spool.names(uuid):
+        services.supervisors.note(container, SupervisorKind.LADING)
+        return False
+    latest = format_time(services.clock() - _FIRST_POST)
+    return container.started_at is not None and container.started_at < latest
+
+
+async def serve(call: Call, container: Container) -> Answer | None:
+    """Answer a path below `log/` from the container's gateway; None when the supervisor is one of
+    Lading.
+
+    Raises NotFound, RequestError for a range that is not there, Unavailable when the gateway does
+    not answer.
+    """
+    path = call.rest.partition("/")[2].strip("/")
+    if call.method == propfind.METHOD:
+        return await _describe(call, container, path)
+    if path:
+        found = await _ask(call, container, path, "GET", _given(call, "range"))
+        if found is None:
+            return None
+        pipe, head = found
+        if head.status in (200, 206):
+            return await _stream(pipe, head, _TEXT)
+        _drop(pipe)
+        if head.status != _NO_FILE:
+            raise _fault(head, path)
+    names = await _names(call, container, path)
+    return None if names is None else Answer(body={"items": [{"name": name} for name in names]})
+
+
+async def read_part(
+    call: Call, container: Container, name: str, start: int, length: int
+) -> bytes | None:
+    """At most `length` bytes of a file from `start`, b"" when there are none; None as `serve` does.
+
+    Raises Unavailable when the gateway does not answer.
+    """
+    found = await _ask(
+        call, container, name, "GET", {"Range": f"bytes={start}-{start + length - 1}"}
+    )
+    if found is None:
+        return None
+    pipe, head = found
+    try:
+        # Of a file that has nothing at `start` a gateway says 416, or 200 and all when the file is
+        # empty.
+        return await _read(pipe, head, length) if head.status == 206 else b""
+    finally:
+        _drop(pipe)
+
+
+async def _describe(call: Call, container: Container, path: str) -> Answer | None:
+    depth = "0" if call.headers.get("depth") == "0" else "1"
+    found = await _ask(call, container, path, propfind.METHOD, {"Depth": depth})
+    if found is None:
+        return None
+    pipe, head = found
+    if head.status == 207:
+        return await _stream(pipe, head, _XML)
+    _drop(pipe)
+    raise _fault(head, path)
+
+
+async def _names(call: Call, container: Container, path: str) -> list[str] | None:
+    """The names in a directory of the log."""
+    found = await _ask(call, container, path, propfind.METHOD, {"Depth": "1"})
+    if found is None:
+        return None
+    pipe, head = found
+    try:
+        if head.status != 207:
+            raise _fault(head, path)
+        text = await _read(pipe, head, _LONGEST_LISTING)
+    finally:
+        _drop(pipe)
+    own = f"{_prefix(call, container)}/{path}".rstrip("/")
+    paths = (
+        unquote(unescape(one.decode(errors="replace"))).rstrip("/") for one in _HREF.findall(text)
+    )
+    return sorted(one.rpartition("/")[2] for one in paths if one != own)
+
+
+async def _ask(
+    call: Call, container: Container, path: str, method: str, fields: Mapping[str, str]
+) -> tuple[Pipe, Head] | None:
+    """The head of the answer, and the connection that its body comes from; None as `serve` does."""
+    services = call.services
+    url = elsewhere(services, container, forwarded=HEADER in call.headers)
+    if url is not None:
+        pipe = await parse_url(url, trusting(services.certificate)).open()
+        claim = make_claim(
+            services, url, call.caller, container.uuid, Purpose.LOG, address=call.address
+        )
+        sent = {
+            "Host": url.removeprefix("https://").rstrip("/"),
+            "X-Request-Id": call.request_id,
+            **claim,
+        }
+    else:
+        gateway = await reach(services, container)
+        kind = SupervisorKind.LADING if gateway.is_ours else SupervisorKind.ARVADOS
+        services.supervisors.note(container, kind, key=gateway.key)
+        if gateway.is_ours:
+            _drop(gateway.pipe)
+            return None
+        pipe = gateway.pipe
+        source = {"X-Webdav-Prefix": _prefix(call, container), "X-Webdav-Source": "/log"}
+        sent = {"Host": container.uuid, **source, **gateway.headers}
+    target = quote(f"{_prefix(call, container)}/{path}")
+    request = Head(
+        f"{method} {target} HTTP/1.1", tuple({**sent, **fields, "Connection": "close"}.items())
+    )
+    try:
+        pipe.writer.write(http_head.parse_request(request.encode()).encode())
+        head = http_head.parse_answer(await read_head(pipe, timeout=TIMEOUT))
+        if url is None:
+            gateway.check(head)
+    except BaseException as error:
+        _drop(pipe)
+        if isinstance(error, OSError | Malformed):
+            raise Unavailable("the connection to the container broke; try again") from error
+        raise
+    if url is not None and head.status == MISDIRECTED:
+        services.supervisors.note(container, SupervisorKind.LADING)
+        _drop(pipe)
+        return None
+    return pipe, head
+
+
+def _prefix(call: Call, container: Container) -> str:
+    return f"/arvados/v1/container_requests/{call.uuid}/log/{container.uuid}"
+
+
+def _given(call: Call, name: str) -> dict[str, str]:
+    return {name.title(): call.headers[name]} if name in call.headers else {}
+
+
+async def _stream(pipe: Pipe, head: Head, media: str) -> Answer:
+    headers = {"Content-Type": media, "Accept-Ranges": "bytes"}
+    for name, form in (("Content-Length", _DIGITS), ("Content-Range", _RANGE)):
+        if form.fullmatch(head.get(name.lower())):
+            headers[name] = head.get(name.lower())
+    stream = _pieces(pipe, head)
+    await anext(stream)
+    return Answer(stream=stream, status=head.status, headers=headers)
+
+
+async def _pieces(pipe: Pipe, head: Head) -> AsyncGenerator[bytes]:
+    try:
+        # The caller takes this empty piece at once: from then on, closing the generator ends the
+        # connection.
+        yield b""
+        async with aclosing(read_body(pipe, head, method="GET")) as body:
+            while True:
+                async with asyncio.timeout(TIMEOUT):
+                    piece = await anext(body, b"")
+                if not piece:
+                    return
+                yield piece
+    except TimeoutError as error:
+        raise Unavailable(
+            "the gateway of the container stopped in the middle of its answer; try again"
+        ) from error
+    finally:
+        _drop(pipe)
+
+
+async def _read(pipe: Pipe, head: Head, most: int) -> bytes:
+    """A short body. Raises Corrupt when it is longer than `most`."""
+    data = bytearray()
+    async with aclosing(_pieces(pipe, head)) as pieces:
+        async for piece in pieces:
+            data += piece
+            if len(data) > most:
+                raise Corrupt("the gateway of the container says more than it was asked for")
+    return bytes(data)
+
+
+def _fault(head: Head, path: str) -> Exception:
+    if head.status == 404:
+        return NotFound(f"Path not found: no log {path[:80]!r} yet")
+    if head.status == 416:
+        return from_status(416, "Range: these bytes are not there")
+    return Unavailable(
+        f"the gateway of the container answered {head.status} for its log; try again in a moment"
+    )
+
+
+def _drop(pipe: Pipe) -> None:
+    """End a connection of which nothing more is wanted."""
+    pipe.writer.transport.abort()

@@ -1,0 +1,224 @@
+"""Logs of a request's containers as files: from the spool while one runs, from the saved log
+afterwards.
+
+`log/<container uuid>/<path>`; a directory answers the files in it, PROPFIND works as in WebDAV. A
+single range of bytes is served (206), as clients follow a growing file by asking for what comes
+after what they have. Source: docs/spec/api, section Logs endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import BinaryIO, Final
+
+from lading.api.container_logs import propfind
+from lading.api.http import Answer, Call
+from lading.api.services import Blocks, Services
+from lading.core.containers.container import HELD, Container
+from lading.core.containers.finalize import LOG_DIRECTORY
+from lading.core.data import filetree
+from lading.core.data.manifest_assembly import subtree
+from lading.core.errors import LadingError, NotFound, from_status
+from lading.core.records.record_types import COLLECTIONS
+from lading.core.records.schema import Record
+from lading.store import records
+from lading.store.database import Transaction
+
+PART: Final = 1 << 18
+_RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
+
+
+async def serve(tx: Transaction, call: Call, row: Record, container: Container | None) -> Answer:
+    """Answer a path below `log/` of the request `row`, whose present container is `container`.
+    Raises NotFound.
+    """
+    uuid, _, path = call.rest.partition("/")
+    path = path.strip("/")
+    known = [row["container_uuid"], *(row["attempted_container_uuids"] or [])]
+    if not uuid:
+        return _listing(call, (propfind.Entry(name=one) for one in dict.fromkeys(known) if one))
+    if uuid not in known:
+        raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
+    if container is not None and container.uuid == uuid and container.state in HELD:
+        return await _serve_live(call, uuid, path)
+    saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
+    text = subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
+    if not text and call.services.spool.names(uuid):
+        return await _serve_live(call, uuid, path)
+    return _serve_saved(call, filetree.from_manifest(text), path)
+
+
+async def _serve_live(call: Call, uuid: str, path: str) -> Answer:
+    spool = call.services.spool
+    if not path:
+        return _listing(
+            call,
+            (
+                propfind.Entry(name=one, size=_size(spool.open(uuid, one)))
+                for one in spool.names(uuid)
+            ),
+        )
+    # Opened before anything is answered: the spool may go at any moment, once the log is saved.
+    file = spool.open(uuid, path)
+    if file is None:
+        raise NotFound(f"Path not found: no log {path[:80]!r} yet")
+    if call.method == propfind.METHOD:
+        return propfind.describe(call, propfind.Entry(size=_size(file)))
+    try:
+        start, end, size, partial = _span(call, os.fstat(file.fileno()).st_size)
+    except LadingError:
+        file.close()
+        raise
+    stream = _read_file(file, start, end)
+    await anext(stream)
+    return _answer(stream, start, end, size, partial=partial)
+
+
+class LastBlock:
+    """The block that was read last, so that a reader of many small parts reads each block once."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+        self._locator, self._data = "", b""
+
+    async def get(self, locator: str, /) -> bytes:
+        """The bytes of a block. Raises as `Blocks.get`."""
+        if locator != self._locator:
+            self._locator, self._data = "", b""
+            self._data = await self._blocks.get(locator)
+            self._locator = locator
+        return self._data
+
+
+async def read_part(
+    services: Services, row: Record, uuid: str, name: str, start: int, *, blocks: LastBlock
+) -> bytes:
+    """At most `PART` bytes of a file of the log of a request's container, from `start`; nothing
+    when there are none.
+    """
+    file = services.spool.open(uuid, name)
+    if file is not None:
+        stream = _read_file(file, start, start + PART)
+        async with aclosing(stream) as pieces:
+            return b"".join([piece async for piece in pieces])
+    async with services.database.reading() as tx:
+        saved = await records.get(tx, COLLECTIONS, row["log_uuid"]) if row["log_uuid"] else None
+    tree = filetree.from_manifest(
+        subtree(saved["manifest_text"], f"{LOG_DIRECTORY}{uuid}") if saved else ""
+    )
+    found = filetree.find(tree, name)
+    if not isinstance(found, filetree.File):
+        return b""
+    return b"".join(
+        [piece async for piece in _read_blocks(blocks, found, start, min(found.size, start + PART))]
+    )
+
+
+def _serve_saved(call: Call, tree: filetree.Tree, path: str) -> Answer:
+    found = filetree.find(tree, path)
+    if found is None and not path:
+        return _listing(call, ())
+    if isinstance(found, filetree.Tree):
+        return _listing(call, (_entry(name, one) for name, one in sorted(found.entries.items())))
+    if found is None:
+        raise NotFound(f"Path not found: no log {path[:80]!r}")
+    if call.method == propfind.METHOD:
+        return propfind.describe(call, propfind.Entry(size=found.size))
+    start, end, size, partial = _span(call, found.size)
+    return _answer(
+        _read_blocks(LastBlock(call.services.blocks), found, start, end),
+        start,
+        end,
+        size,
+        partial=partial,
+    )
+
+
+def _listing(call: Call, entries: Iterable[propfind.Entry]) -> Answer:
+    """What is in a directory: for people and programs as JSON, for WebDAV clients as they ask for
+    it.
+    """
+    if call.method == propfind.METHOD:
+        return propfind.describe(call, propfind.Entry(), entries)
+    return Answer(body={"items": [{"name": one.name} for one in entries]})
+
+
+def _entry(name: str, found: filetree.Tree | filetree.File) -> propfind.Entry:
+    return propfind.Entry(name=name, size=None if isinstance(found, filetree.Tree) else found.size)
+
+
+def _size(file: BinaryIO | None) -> int:
+    """How much there is to read; the file is closed."""
+    if file is None:
+        return 0
+    with file:
+        return os.fstat(file.fileno()).st_size
+
+
+def _answer(
+    stream: AsyncGenerator[bytes], start: int, end: int, size: int, *, partial: bool
+) -> Answer:
+    headers = {
+        "Content-Type": "text/plain; charset=utf-8",
+        "Content-Length": str(end - start),
+        "Accept-Ranges": "bytes",
+    }
+    if partial:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
+    return Answer(stream=stream, status=206 if partial else 200, headers=headers)
+
+
+def _span(call: Call, size: int) -> tuple[int, int, int, bool]:
+    """Begin and end of what is asked for, the size of the file, and whether a range was asked for.
+
+    `bytes=-0`, the last 0 bytes, is an empty range: `arvados-client logs` asks so how long a file
+    is, an empty one too. RFC 9110 has no such range, Go's file server answers it with 206 and
+    `bytes SIZE-(SIZE - 1)/SIZE`.
+    """
+    match = _RANGE.fullmatch(call.headers.get("range", ""))
+    if match is None or match.groups() == ("", ""):
+        return 0, size, size, False
+    first, last = match.groups()
+    if not first and int(last) == 0:
+        return size, size, size, True
+    start = int(first) if first else max(0, size - int(last))
+    end = min(size, int(last) + 1) if first and last else size
+    if start >= size or end <= start:
+        raise from_status(416, f"Range: bytes {start}- are not there: the file has {size}")
+    return start, end, size, True
+
+
+async def _read_file(file: BinaryIO, start: int, end: int) -> AsyncGenerator[bytes]:
+    def part(at: int) -> bytes:
+        file.seek(at)
+        return file.read(min(PART, end - at))
+
+    with file:
+        # The caller takes this empty piece at once: from then on, closing the generator closes the
+        # file.
+        yield b""
+        while start < end:
+            data = await asyncio.to_thread(part, start)
+            if not data:
+                return
+            yield data
+            start += len(data)
+
+
+async def _read_blocks(
+    blocks: LastBlock, file: filetree.File, start: int, end: int
+) -> AsyncGenerator[bytes]:
+    """The bytes of a saved file from `start` up to `end`, in parts: of large blocks no copy is
+    made.
+    """
+    at = 0
+    for segment in file.segments:
+        low, high = max(start, at), min(end, at + segment.length)
+        for first in range(low, high, PART):
+            block, offset = await blocks.get(segment.locator), segment.offset + first - at
+            yield block[offset : offset + min(PART, high - first)]
+        at += segment.length

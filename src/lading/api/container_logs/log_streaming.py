@@ -1,0 +1,159 @@
+"""A log as it grows, as server-sent events (HTML standard, 9.2): for pages, and for whoever does
+not want to ask again.
+
+    GET container_requests/UUID/log/CONTAINER/FILE, Accept: text/event-stream
+
+    id: CONTAINER:OFFSET        where the next line begins; sent back as Last-Event-ID, it goes on
+    there data: a line, with its timestamp
+    event: attempt              data is the container whose log follows, when the request got
+    another one event: end                  data is the state in which the last container ended;
+    there will be no more
+
+What was written before comes first. The log of a container that has ended goes on where it is
+saved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Final
+
+from lading.api import authorization
+from lading.api.container_logs import gateway_logs, log_files
+from lading.api.http import Answer, Call
+from lading.core.containers.container import FINAL, Container
+from lading.core.containers.request import State
+from lading.core.errors import NotFound, Unavailable
+from lading.core.records.record_types import CONTAINERS, REQUESTS
+from lading.core.records.schema import Record
+from lading.store import records
+
+MEDIA: Final = "text/event-stream"
+PERIOD: Final = 0.5
+"""Seconds between two looks."""
+_SILENCE: Final = 30
+"""Looks without news after which a comment is sent, so that nobody on the way gives the connection
+up.
+"""
+_LONGEST: Final = 1 << 16
+
+
+def is_wanted(call: Call) -> bool:
+    """Whether a caller wants events."""
+    return (
+        call.method == "GET" and call.headers.get("accept", "").partition(";")[0].strip() == MEDIA
+    )
+
+
+def stream(call: Call, *, period: float = PERIOD) -> Answer:
+    """The events from the container that the path names, or from where Last-Event-ID says. Raises
+    NotFound.
+    """
+    uuid, _, name = call.rest.partition("/")
+    if not name or "/" in name:
+        raise NotFound("Path not found: name the log as CONTAINER/FILE")
+    offset = 0
+    last, _, number = call.headers.get("last-event-id", "").rpartition(":")
+    if last and number.isascii() and number.isdigit():
+        uuid, offset = last, int(number)
+    headers = {"Content-Type": MEDIA, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Answer(
+        stream=_events(call, uuid, name, offset, period), headers=headers, is_endless=True
+    )
+
+
+async def _events(
+    call: Call, uuid: str, name: str, offset: int, period: float
+) -> AsyncGenerator[bytes]:
+    row = await _request(call)
+    if uuid not in _attempts(row):
+        raise NotFound(f"Path not found: {uuid[:60]!r} is not a container of this request")
+    yield b": log\n\n"
+    silent, rest, blocks = 0, b"", log_files.LastBlock(call.services.blocks)
+    while True:
+        row = await _request(call)
+        attempts = _attempts(row)
+        container = await _container(call, uuid)
+        state = container.state if container is not None else None
+        start = offset + len(rest)
+        data = await _read(call, row, container, uuid, name, start, blocks=blocks)
+        *lines, rest = (rest + data).split(b"\n")
+        if len(rest) > _LONGEST or (rest and not data and state in FINAL):
+            lines, rest = [*lines, rest], b""
+        if lines:
+            events, offset = _encode(
+                uuid, offset, lines, ends=not rest and not data.endswith(b"\n")
+            )
+            silent = 0
+            yield events
+        if data:
+            continue
+        if state is None or state in FINAL or uuid != attempts[-1]:
+            if uuid != attempts[-1]:
+                uuid, offset = attempts[attempts.index(uuid) + 1], 0
+                yield _event("attempt", uuid)
+                continue
+            if row["state"] == State.FINAL:
+                yield _event("end", state or "")
+                return
+        silent += 1
+        if silent % _SILENCE == 0:
+            yield b": still there\n\n"
+        await asyncio.sleep(period)
+
+
+def _encode(uuid: str, offset: int, lines: list[bytes], *, ends: bool) -> tuple[bytes, int]:
+    """The events for lines, and where the next one begins; `ends`: the last of them has no
+    newline.
+    """
+    parts = []
+    for number, line in enumerate(lines, 1):
+        offset += len(line) + (0 if ends and number == len(lines) else 1)
+        text = line.replace(b"\r", b"\ndata: ")
+        parts.append(b"id: %b:%d\ndata: %b\n\n" % (uuid.encode(), offset, text))
+    return b"".join(parts), offset
+
+
+def _event(kind: str, data: str) -> bytes:
+    return f"event: {kind}\ndata: {data}\n\n".encode()
+
+
+async def _request(call: Call) -> Record:
+    async with call.services.database.reading() as tx:
+        return await authorization.find_readable(
+            tx, call.services, REQUESTS, call.uuid, call.caller
+        )
+
+
+async def _container(call: Call, uuid: str) -> Container | None:
+    async with call.services.database.reading() as tx:
+        found = await records.get(tx, CONTAINERS, uuid)
+    return Container.from_record(found) if found else None
+
+
+async def _read(
+    call: Call,
+    row: Record,
+    container: Container | None,
+    uuid: str,
+    name: str,
+    start: int,
+    *,
+    blocks: log_files.LastBlock,
+) -> bytes:
+    """What a log has from `start`, as far as it can be had now."""
+    if container is not None and gateway_logs.is_source(call.services, container, uuid):
+        try:
+            data = await gateway_logs.read_part(call, container, name, start, log_files.PART)
+        except Unavailable:
+            return b""
+        if data is not None:
+            return data
+    return await log_files.read_part(call.services, row, uuid, name, start, blocks=blocks)
+
+
+def _attempts(row: Record) -> list[str]:
+    """The containers of a request, in order."""
+    found = [*(row["attempted_container_uuids"] or []), row["container_uuid"]]
+    return list(dict.fromkeys(one for one in found if one))

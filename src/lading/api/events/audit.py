@@ -1,0 +1,186 @@
+"""The trail: each change of a record is a row in `logs` of the same transaction, and an event once
+it is committed.
+
+Source: docs/spec/api, sections Log rows and Websocket. A row holds the whole record when it was
+made or deleted, and what changed when it was changed, with the few attributes that listeners go by.
+Secrets and manifests are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.api.events.event_bus import Event
+from lading.api.serializer import etag
+from lading.api.services import Services
+from lading.core.ids import Infix
+from lading.core.records.record_types import KINDS, LOGS, TOKENS
+from lading.core.records.schema import Record, RecordType
+from lading.store import records
+from lading.store.database import Transaction
+
+LISTENED: Final = (
+    "is_trashed",
+    "name",
+    "owner_uuid",
+    "portable_data_hash",
+    "requesting_container_uuid",
+    "state",
+)
+
+
+async def created(
+    tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
+) -> None:
+    """A record was made."""
+    new = _logged(services, kind, record)
+    properties = {"new_etag": etag(record), "new_attributes": new}
+    await _write(tx, services, record, "create", user_uuid, properties, at=record["modified_at"])
+
+
+async def deleted(
+    tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
+) -> None:
+    """A record was deleted."""
+    _note_token(tx, services, kind)
+    old = _logged(services, kind, record)
+    await _write(
+        tx, services, record, "delete", user_uuid, {"old_etag": etag(record), "old_attributes": old}
+    )
+
+
+async def changed(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    old: Record,
+    new: Record,
+    *,
+    user_uuid: str,
+) -> None:
+    """A record was changed from `old` to `new`, both whole."""
+    _note_token(tx, services, kind)
+    fields, unlogged = kind.by_name, services.config.AuditLogs.UnloggedAttributes
+    names = [
+        name
+        for name in new
+        if name in LISTENED
+        or (old.get(name) != new[name] and not fields[name].hidden and name not in unlogged)
+    ]
+    properties = {
+        "old_etag": etag(old),
+        "old_attributes": {name: old.get(name) for name in names},
+        "new_etag": etag(new),
+        "new_attributes": {name: new[name] for name in names},
+    }
+    await _write(tx, services, new, "update", user_uuid, properties)
+
+
+async def note(
+    tx: Transaction,
+    services: Services,
+    record: Record,
+    event_type: str,
+    summary: str,
+    properties: Record,
+) -> None:
+    """Something else that is to be remembered about a record."""
+    row = await _store(tx, services, record, event_type, summary, services.system_user, properties)
+    if is_event(row):
+        tell(tx, services, row)
+
+
+def _note_token(tx: Transaction, services: Services, kind: RecordType) -> None:
+    if kind is TOKENS:
+        tx.after_commit(services.bus.note_token_change)
+
+
+def _logged(services: Services, kind: RecordType, record: Record) -> Record:
+    unlogged = services.config.AuditLogs.UnloggedAttributes
+    return {name: record[name] for name in kind.visible if name in record and name not in unlogged}
+
+
+async def _write(
+    tx: Transaction,
+    services: Services,
+    record: Record,
+    event_type: str,
+    user_uuid: str,
+    properties: Record,
+    *,
+    at: str = "",
+) -> None:
+    summary = f"{event_type} of {record['uuid']}"
+    row = await _store(tx, services, record, event_type, summary, user_uuid, properties, at=at)
+    if is_event(row):
+        tell(tx, services, row)
+
+
+async def _store(
+    tx: Transaction,
+    services: Services,
+    record: Record,
+    event_type: str,
+    summary: str,
+    user_uuid: str,
+    properties: Record,
+    *,
+    at: str = "",
+) -> Record:
+    now = at or services.now()
+    row: Record = {
+        "uuid": services.new_uuid(Infix.LOG),
+        "owner_uuid": user_uuid,
+        "created_at": now,
+        "modified_at": now,
+        "modified_by_user_uuid": user_uuid,
+        "object_uuid": record["uuid"],
+        "object_owner_uuid": record["owner_uuid"],
+        "event_at": now,
+        "event_type": event_type,
+        "summary": summary,
+        "properties": properties,
+    }
+    row["id"] = await records.add(tx, LOGS, row)
+    return row
+
+
+def tell(tx: Transaction, services: Services, row: Record) -> None:
+    """Let listeners hear of a log row once it is committed: those of this process, or by a `Relay`
+    in each.
+    """
+    if services.database.shared:
+        tx.announce()
+    else:
+        event = make_event(row, listened(row["properties"]))
+        tx.after_commit(lambda: services.bus.publish(event))
+
+
+def is_event(row: Record) -> bool:
+    """Whether listeners hear of a log row: one about a record that is no token."""
+    return row["object_uuid"] is not None and row["object_uuid"][6:11] != TOKENS.infix
+
+
+def listened(properties: Record) -> Record:
+    """What listeners see of a log row's properties."""
+    if "text" in properties:
+        return properties
+    return {
+        side: {name: properties[side][name] for name in LISTENED if name in properties[side]}
+        for side in ("old_attributes", "new_attributes")
+        if side in properties
+    }
+
+
+def make_event(row: Record, properties: Record) -> Event:
+    """What listeners are told about a log row."""
+    return Event(
+        id=row["id"],
+        uuid=row["uuid"],
+        object_uuid=row["object_uuid"],
+        object_owner_uuid=row["object_owner_uuid"],
+        object_kind=KINDS.get(str(row["object_uuid"])[6:11]),
+        event_type=row["event_type"],
+        event_at=row["event_at"],
+        properties=properties,
+    )

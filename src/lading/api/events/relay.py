@@ -1,0 +1,79 @@
+"""Events of a database that several processes share: what any of them committed, read from `logs`
+in order.
+
+A message says no more than that there are new rows; the rows after the last one seen are read, so
+nothing is missed while the connection was away. Rows become visible in the order of their numbers
+(`store.database`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import Final
+
+from lading.api.events import audit
+from lading.api.services import Services
+from lading.core.errors import Unavailable
+from lading.core.records.filters import Column, Compare, Order, Query
+from lading.core.records.record_types import LOGS
+from lading.core.records.schema import Type
+from lading.store import records
+from lading.telemetry import event
+
+_PAGE: Final = 500
+_PAUSE: Final = 1.0
+_NAMES: Final = tuple(one.name for one in LOGS.columns)
+_logger = logging.getLogger("lading.api.events.relay")
+
+
+async def latest(services: Services) -> int:
+    """The number of the last log row; 0 when there is none."""
+    query = Query(order=(Order("id", descending=True),), select=("id",), limit=1)
+    async with services.database.reading() as tx:
+        rows = await records.search(tx, services.database.dialect, LOGS, query)
+    return int(rows[0]["id"]) if rows else 0
+
+
+class Relay:
+    """Passes on, to the listeners of this process, what was committed after `start`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._last = 0
+
+    async def start(self) -> None:
+        """From here on nothing is missed."""
+        self._last = await latest(self._services)
+
+    async def run(self) -> None:
+        """Pass on for ever, or until there is nobody to hear from."""
+        async with aclosing(self._services.database.announcements()) as announcements:
+            async for _ in announcements:
+                await self._insist()
+
+    async def _insist(self) -> None:
+        while True:
+            try:
+                await self._catch_up()
+            except Unavailable as error:
+                event(_logger, "events are late", error=error)
+                await asyncio.sleep(_PAUSE)
+            else:
+                return
+
+    async def _catch_up(self) -> None:
+        database, full = self._services.database, True
+        while full:
+            after = Compare(Column("id", Type.INTEGER), ">", self._last)
+            query = Query(where=(after,), order=(Order("id"),), select=_NAMES, limit=_PAGE)
+            async with database.reading() as tx:
+                rows = await records.search(tx, database.dialect, LOGS, query)
+            for row in rows:
+                self._last = row["id"]
+                if audit.is_event(row):
+                    self._services.bus.publish(
+                        audit.make_event(row, audit.listened(row["properties"]))
+                    )
+            full = len(rows) == _PAGE

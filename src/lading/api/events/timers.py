@@ -1,0 +1,131 @@
+"""What the server does when a moment comes, or when an answer from outside does.
+
+* A request expires, or may start: the priority of its container is computed anew, at that moment.
+  The dispatcher then stops it, or starts it.
+* A request whose container is sought (a repository was still being fetched when it was committed)
+  gets its container, or ends with the reason why it can have none.
+
+Every process of a server does this; whoever is first does it, the others find nothing left to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from lading.api.container_assignment import commit
+from lading.api.effective_user import committer
+from lading.api.git.git_mounts import look_up
+from lading.api.services import Services
+from lading.api.transaction import Ledger
+from lading.core.containers import request
+from lading.core.containers.request import ContainerRequest
+from lading.core.errors import Conflict, Invalid, Unavailable
+from lading.core.records.record_types import REQUESTS
+from lading.core.records.schema import Record
+from lading.core.timestamps import parse_time
+from lading.store import records, waiting
+from lading.telemetry import event
+
+LONGEST: Final = 10.0
+"""Seconds after which moments are looked up again, in case another process knows of an earlier
+one.
+"""
+_BATCH: Final = 20
+_logger = logging.getLogger("lading.api.events.timers")
+
+
+async def act(services: Services) -> str | None:
+    """Do what is due; the next moment at which something will be."""
+    now = services.now()
+    async with services.database.reading() as tx:
+        due = await waiting.outdated(tx, now)
+        upcoming = await waiting.next_moment(tx, now)
+    if due:
+        async with services.database.writing() as tx:
+            ledger = Ledger(tx, services, user_uuid=services.system_user)
+            ledger.stale(due)
+            await ledger.settle()
+    return upcoming
+
+
+async def keep_time(services: Services) -> None:
+    """Act at every moment, until cancelled."""
+    while True:
+        upcoming = None
+        try:
+            upcoming = await act(services)
+        except (Unavailable, Conflict) as error:
+            event(_logger, "moment missed", why=error)
+        pause = LONGEST
+        if upcoming is not None:
+            left = (parse_time(upcoming) - services.clock()).total_seconds()
+            pause = min(LONGEST, max(0.001, left))
+        await services.alarm.until_moment(pause)
+
+
+async def seek(services: Services) -> int:
+    """Look for the containers that are sought; how many requests still wait for theirs."""
+    async with services.database.reading() as tx:
+        uuids = await waiting.resolving(tx, limit=_BATCH)
+    left = 0
+    for uuid in uuids:
+        try:
+            left += not await _satisfy(services, uuid)
+        except (Unavailable, Conflict) as error:
+            left += 1
+            event(_logger, "container not found yet", request=uuid, why=error)
+    return left
+
+
+async def seek_for_ever(services: Services) -> None:
+    """Look whenever something is sought, until cancelled."""
+    while True:
+        try:
+            left = await seek(services)
+        except Unavailable as error:
+            left = 1
+            event(_logger, "search failed", why=error)
+        await services.alarm.until_sought(LONGEST if left else 6 * LONGEST)
+
+
+async def _satisfy(services: Services, uuid: str) -> bool:
+    async with services.database.reading() as tx:
+        row = await records.get(tx, REQUESTS, uuid)
+        if row is None or not _sought(row):
+            return True
+        principal = await committer(tx, services, row)
+    fault, trees = "", None
+    try:
+        patience = 2 * services.config.Containers.GitTimeout
+        trees = await look_up(
+            services, ContainerRequest.from_record(row), principal, patience=patience
+        )
+        if trees is None:
+            return False
+    except Invalid as error:
+        fault = error.message
+    async with services.database.writing() as tx:
+        ledger = Ledger(tx, services, user_uuid=principal.user_uuid)
+        row = await records.get(tx, REQUESTS, uuid)
+        if row is None or not _sought(row):
+            return True
+        try:
+            if not fault:
+                change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
+                change = await commit(ledger, change, principal, trees)
+                await ledger.change_request(row, change)
+        except Invalid as error:
+            fault = error.message
+        if fault:
+            await ledger.fail(row, fault)
+        await ledger.settle()
+    return True
+
+
+def _sought(row: Record) -> bool:
+    return (
+        bool(row["resolving"])
+        and row["state"] == request.State.COMMITTED
+        and row["container_uuid"] is None
+    )

@@ -1,0 +1,358 @@
+"""Git repositories as this server sees them: a bare mirror of each below the data directory, and
+questions to `git`.
+
+A mirror is fetched before it is asked for anything that may have changed; a commit named by its
+whole hash is taken from the mirror when it is there. Everyone who waits for one mirror while it is
+fetched shares the next fetch, and who asks for the same again while it is sought shares the search;
+what nobody waited for is there for the next. `git` runs in a thread, without a terminal, hooks or
+the configuration of the machine, over the transports listed below, and with its children is killed
+when its time is over. Answers are read by `core.containers.git_trees`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import re
+import signal
+import subprocess
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lading import confined
+from lading.confined import Tree
+from lading.core.containers import git_trees
+from lading.core.containers.git_trees import Found, Reference
+from lading.core.errors import Invalid, Unavailable
+
+TRANSPORTS: Final = "file:git:http:https:ssh"
+_MOST: Final = 100
+_LOCK: Final = "lading.lock"
+_LATELY: Final = 600.0
+_PIECE: Final = 1 << 20
+_FULL: Final = re.compile(r"[0-9a-f]{40}")
+_SAFE: Final = (
+    "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "safe.directory=*",
+    "-c", "credential.helper=", "-c", "fetch.fsckObjects=true", "-c", "http.followRedirects=false",
+)  # fmt: skip
+_REFS: Final = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+
+
+@dataclass(slots=True)
+class _Mirror:
+    path: Path
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asked: int = 0
+    fetched: int = 0
+
+
+class GitCache:
+    """Mirrors below one directory.
+
+    `timeout` is the longest that one run of `git` may take, in seconds; `size` is how many bytes of
+    mirrors are kept.
+    """
+
+    def __init__(
+        self, directory: Path, *, timeout: float, size: int = 10 << 30, program: str = "git"
+    ) -> None:
+        self._directory = directory
+        self._timeout = timeout
+        self._size = size
+        self._program = program
+        self._mirrors: dict[str, _Mirror] = {}
+        self._processes: set[subprocess.Popen[str] | subprocess.Popen[bytes]] = set()
+        self._searches: dict[tuple[str, ...], asyncio.Task[tuple[Found, ...]]] = {}
+
+    async def find(
+        self, url: str, wanted: Reference, *, patience: float
+    ) -> tuple[Found, ...] | None:
+        """The trees or blobs that a mount may be, newest first, at least one; None while that takes
+        longer.
+
+        Raises Invalid when the repository has no such commit or path, Unavailable when it cannot be
+        reached.
+        """
+        key = (url, wanted.target, wanted.selector, wanted.revision, wanted.path)
+        search = self._searches.get(key)
+        if search is None:
+            for old in [
+                one
+                for one, task in self._searches.items()
+                if task.done() and len(self._searches) >= _MOST
+            ]:
+                self._searches.pop(old).exception()
+            if len(self._searches) >= _MOST:
+                raise Unavailable("too many repositories are being fetched; try again later")
+            search = self._searches[key] = asyncio.create_task(
+                self._find(url, wanted), name=f"git {url}"
+            )
+        await asyncio.wait((search,), timeout=patience)
+        if not search.done():
+            return None
+        self._searches.pop(key, None)
+        return search.result()
+
+    async def archive(self, kind: str, wanted: str) -> AsyncGenerator[bytes] | None:
+        """A tree as a tar archive, or a blob, by its hash and in pieces; None when no mirror has
+        it.
+
+        Close the generator. Raises Unavailable when `git` cannot be run; an archive that breaks off
+        is shorter.
+        """
+        mirror = await asyncio.to_thread(self._mirror_with, wanted)
+        if mirror is None:
+            return None
+        command = (
+            ("archive", "--format=tar", wanted) if kind == "tree" else ("cat-file", "blob", wanted)
+        )
+        return self._pieces(await asyncio.to_thread(self._start, mirror, command))
+
+    async def shrink(self, now: float) -> int:
+        """Remove mirrors that were not used lately, the longest unused first, until the rest fits;
+        how many went.
+
+        `now` is in seconds since 1970.
+        """
+        return await asyncio.to_thread(self._shrink, now)
+
+    async def close(self) -> None:
+        """Give up all searches, and end what runs for them."""
+        searches = tuple(self._searches.values())
+        self._searches.clear()
+        for process in tuple(self._processes):
+            _kill(process)
+        for one in searches:
+            one.cancel()
+        await asyncio.gather(*searches, return_exceptions=True)
+
+    async def _find(self, url: str, wanted: Reference) -> tuple[Found, ...]:
+        name = hashlib.sha256(url.encode()).hexdigest()[:40]
+        mirror = self._mirrors.setdefault(name, _Mirror(self._directory / name))
+        await asyncio.to_thread(_touch, mirror.path)
+        if _FULL.fullmatch(wanted.revision):
+            found = await asyncio.to_thread(self._look, mirror.path, wanted)
+            if found:
+                return found
+        await self._fetch(mirror, url)
+        found = await asyncio.to_thread(self._look, mirror.path, wanted)
+        if not found:
+            path = f" with the path {wanted.path!r}" if wanted.path else ""
+            raise Invalid(
+                f"Mounts [{wanted.target}][{wanted.selector}]: "
+                f"{url} has no commit {wanted.revision!r}{path}"
+            )
+        return found
+
+    async def _fetch(self, mirror: _Mirror, url: str) -> None:
+        mirror.asked += 1
+        mine = mirror.asked
+        async with mirror.lock:
+            if mirror.fetched >= mine:
+                return
+            until = mirror.asked
+            await asyncio.to_thread(self._bring_up_to_date, mirror.path, url)
+            mirror.fetched = until
+
+    def _bring_up_to_date(self, path: Path, url: str) -> None:
+        with _alone(path):
+            if not (path / "HEAD").exists():
+                self._git(path, ("init", "--quiet", "--bare", "."))
+            self._git(
+                path,
+                ("fetch", "--quiet", "--prune", "--force", "--no-tags", "--", url, *_REFS),
+                what=url,
+            )
+
+    def _shrink(self, now: float) -> int:
+        found = [(_used(path), path, _size_of(path)) for path in self._directory.glob("*/")]
+        total, gone = sum(size for _, _, size in found), 0
+        for used, path, size in sorted(found):
+            if total <= self._size or used > now - _LATELY:
+                break
+            with _alone(path, wait=False) as is_ours:
+                if is_ours:
+                    # Names of branches are directories, as deep as whoever pushed them wanted.
+                    with suppress(OSError):
+                        confined.remove(path)
+                        total, gone = total - size, gone + 1
+        return gone
+
+    def _look(self, path: Path, wanted: Reference) -> tuple[Found, ...]:
+        if not (path / "HEAD").exists():
+            return ()
+        commits = self._commits(path, wanted)
+        if not commits:
+            return ()
+        asked = git_trees.lookup_lines(commits, wanted.path)
+        return git_trees.read_lookup(
+            commits, self._git(path, ("cat-file", "--batch-check"), text=asked)
+        )
+
+    def _commits(self, path: Path, wanted: Reference) -> Sequence[str]:
+        words = wanted.revision.split()
+        if wanted.selector == "commit":
+            command = [
+                "rev-parse",
+                "--verify",
+                "--quiet",
+                "--end-of-options",
+                f"{words[0]}^{{commit}}",
+            ]
+        else:
+            command = [
+                "rev-list",
+                f"--max-count={git_trees.MAX_COMMITS}",
+                "--end-of-options",
+                *words,
+                "--",
+            ]
+        answer = self._git(path, command, unknown_is_empty=True)
+        return [line for line in answer.split() if _FULL.fullmatch(line)]
+
+    def _mirror_with(self, wanted: str) -> Path | None:
+        """The mirror that has an object, the one used last first."""
+        mirrors = self._directory.glob("*/HEAD")
+        for head in sorted(mirrors, key=lambda one: one.stat().st_mtime_ns, reverse=True):
+            if self._git(head.parent, ("cat-file", "-t", wanted), unknown_is_empty=True):
+                head.touch()
+                return head.parent
+        return None
+
+    async def _pieces(self, process: subprocess.Popen[bytes]) -> AsyncGenerator[bytes]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._timeout
+        try:
+            assert process.stdout is not None
+            while piece := await asyncio.to_thread(process.stdout.read, _PIECE):
+                yield piece
+                if loop.time() > until:
+                    raise Unavailable(
+                        f"git: sending took longer than {self._timeout:g} s; "
+                        "raise Containers.GitTimeout"
+                    )
+        finally:
+            _kill(process)
+            self._processes.discard(process)
+            await asyncio.to_thread(process.communicate)
+
+    def _start(self, path: Path, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        try:
+            process = subprocess.Popen(
+                [self._program, *_SAFE, *command], cwd=path, env=self._environment(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise _no_git(error) from None
+        self._processes.add(process)
+        return process
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(self._directory),
+            "LC_ALL": "C",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ALLOW_PROTOCOL": TRANSPORTS,
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+            "GIT_DIR": ".",
+        }
+
+    def _git(
+        self,
+        path: Path,
+        command: Sequence[str],
+        *,
+        text: str = "",
+        what: str = "",
+        unknown_is_empty: bool = False,
+    ) -> str:
+        try:
+            process = subprocess.Popen(
+                [self._program, *_SAFE, *command], cwd=path, env=self._environment(),
+                text=True, errors="replace", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise _no_git(error) from None
+        self._processes.add(process)
+        with process:
+            try:
+                out, err = process.communicate(text, timeout=self._timeout)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                raise Unavailable(
+                    f"git {command[0]} {what}: took longer than {self._timeout:g} s; try again"
+                ) from None
+            finally:
+                self._processes.discard(process)
+        if process.returncode == 0:
+            return out
+        if unknown_is_empty:
+            return ""
+        fault = " ".join(err.split())[-300:]
+        raise Unavailable(
+            f"git {command[0]} {what}: failed with code {process.returncode}: {fault}"
+        )
+
+
+def _no_git(error: OSError) -> Unavailable:
+    return Unavailable(f"git: cannot be run here: {error}; install git on the server")
+
+
+def _kill(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """End a process that has not been waited for, with its children."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextmanager
+def _alone(path: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Hold a mirror against other processes of this server; whether it is held, as without `wait`
+    it may not be.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def _touch(path: Path) -> None:
+    """Note that a mirror is used, if it is there."""
+    with suppress(FileNotFoundError):
+        os.utime(path / _LOCK)
+
+
+def _used(path: Path) -> float:
+    try:
+        return (path / _LOCK).stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _size_of(path: Path) -> int:
+    """The bytes of the objects of a mirror. Directories of its branches are as deep as those who
+    made them wanted.
+    """
+    total = 0
+    with suppress(OSError), Tree.open(path / "objects") as tree:
+        for folder in list(tree.scan()):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                total += sum(
+                    entry.stat(follow_symlinks=False).st_size for entry in tree.scan(folder.name)
+                )
+    return total

@@ -1,0 +1,237 @@
+"""One call and its answer: parameters from the query, the form and the JSON body; attributes,
+wrapped or bare.
+
+Source: docs/spec/api, section Parameters and attributes. Nothing here knows a record type's rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from lading.api.services import Services
+from lading.core.errors import Invalid, Malformed, Unauthenticated
+from lading.core.json_values import MAX_DEPTH, is_too_deep
+from lading.core.protocols import multipart
+from lading.core.records.access import Principal
+from lading.core.records.schema import JSON, Record, RecordType
+from lading.net.pipes import Pipe
+
+TAKE_OVER: Final = "lading.take_over"
+"""The ASGI extension by which a connection becomes plain bytes: given a head, it sends that and
+hands it over.
+"""
+TakeOver = Callable[[bytes], Awaitable[Pipe]]
+BOOLEANS: Final = frozenset(
+    {
+        "distinct",
+        "ensure_unique_name",
+        "include_trash",
+        "include_old_versions",
+        "redirect_to_new_user",
+        "send_notification_email",
+        "bypass_federation",
+        "recursive",
+        "exclude_home_project",
+        "no_forward",
+        "satisfy",
+    }
+)
+_BESIDE: Final = frozenset(
+    {"ensure_unique_name", "select", "cluster_id", "satisfy", "replace_files", "replace_segments"}
+)
+_TRANSPORT: Final = frozenset(
+    {"alt", "api_token", "oauth_token", "_method", "reader_tokens", "pp", "prettyPrint"}
+)
+_WITH_RECORDS: Final = frozenset(
+    {"filters", "where", "include", "order", "uuid", "updates", "collections", "blocks"}
+)
+"""Parameters that may be objects, or have the name of an attribute."""
+_FORM: Final = "application/x-www-form-urlencoded"
+_TOO_DEEP: Final = f"{{what}}: more than {MAX_DEPTH} objects and arrays in each other"
+_decode = msgspec.json.Decoder().decode
+
+
+@dataclass(slots=True, kw_only=True)
+class Answer:
+    """What goes back. `body` is JSON, unless it is bytes already; `stream` sends bytes as they
+    come.
+
+    With `session` the connection is no longer HTTP after the head: it is handed over, to be served
+    until it ends.
+    """
+
+    body: JSON = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    stream: AsyncGenerator[bytes] | None = None
+    session: Callable[[Pipe], Awaitable[None]] | None = None
+    is_endless: bool = False
+    """The stream goes on until its reader leaves."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One request after it was authenticated and read.
+
+    `uuid` is the member it is about, "" for a collection; `rest` what follows the action in the
+    path.
+    """
+
+    services: Services
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    principal: Principal | None
+    request_id: str = ""
+    address: str = ""
+    uuid: str = ""
+    rest: str = ""
+    params: dict[str, JSON] = field(default_factory=dict)
+    document: JSON = None
+    raw: bytes = b""
+    take_over: TakeOver | None = None
+    """Makes plain bytes of the connection after a head was sent; None where that is not
+    possible.
+    """
+
+    @property
+    def caller(self) -> Principal:
+        """Who calls. Raises Unauthenticated when nobody said so."""
+        if self.principal is None:
+            raise Unauthenticated
+        return self.principal
+
+    def attributes(self, kind: RecordType) -> Record:
+        """The attributes that were sent: below the type's name, or else the bare body.
+
+        Raises Malformed, also for properties that do not keep to the vocabulary; Invalid for
+        attributes that stand where they would not be heard.
+        """
+        given = self._sent(kind)
+        if isinstance(given.get("properties"), dict):
+            self.services.vocabulary.check(given["properties"])
+        return given
+
+    def _sent(self, kind: RecordType) -> Record:
+        given = self.params.get(kind.singular)
+        bare = self.document if given is None and isinstance(self.document, dict) else {}
+        _check_beside(self.params, kind, bare)
+        if given is None:
+            return {name: value for name, value in bare.items() if not _beside(name, kind)}
+        if not isinstance(given, dict):
+            raise Malformed(f"{kind.singular}: must be an object of attributes")
+        return given
+
+
+def _beside(name: str, kind: RecordType) -> bool:
+    return name not in kind.by_name and (name in _TRANSPORT or name in _BESIDE)
+
+
+def _check_beside(params: Mapping[str, JSON], kind: RecordType, bare: Mapping[str, JSON]) -> None:
+    """Refuse parameters that were meant as attributes, which would be ignored where they stand.
+    Raises Invalid.
+
+    A token whose scopes went unheard would be one without limits. `bare` are attributes that were
+    sent as they should.
+    """
+    for name, value in params.items():
+        if (
+            name == kind.singular
+            or name in bare
+            or name in _TRANSPORT
+            or name in _BESIDE
+            or name in _WITH_RECORDS
+        ):
+            continue
+        found = kind.by_name.get(name)
+        is_attribute = (
+            found is not None and not found.fixed and name not in ("kind", "etag", "href")
+        )
+        if is_attribute or isinstance(value, dict) or name.startswith(f"{kind.singular}["):
+            raise Invalid(
+                f"{name[:80]}: is not a parameter of this call; nothing was done. "
+                "Send attributes as a JSON object, with 'Content-Type: application/json', "
+                f"or as the parameter {kind.singular}={{...}}"
+            )
+
+
+def read_query(query: bytes) -> dict[str, JSON]:
+    """Parameters of a query string. Raises Malformed."""
+    return _form(query) if query else {}
+
+
+def read_body(raw: bytes, content_type: str) -> tuple[dict[str, JSON], JSON]:
+    """Parameters in a body, and the JSON document that it is, if it is one. Raises Malformed."""
+    if not raw:
+        return {}, None
+    media = content_type.partition(";")[0].strip().lower()
+    if media == _FORM:
+        return _form(raw), None
+    if media == multipart.MEDIA:
+        return {
+            name: _value(name, value) for name, value in multipart.parse(raw, content_type)
+        }, None
+    if media not in ("", "application/json"):
+        raise Malformed(
+            f"Content-Type {media[:80]!r}: send application/json, {_FORM} or {multipart.MEDIA}"
+        )
+    document = decode(raw, "request body")
+    if not isinstance(document, dict):
+        raise Malformed("request body: must be a JSON object")
+    return {name: _value(name, value) for name, value in document.items()}, document
+
+
+def _form(text: bytes) -> dict[str, JSON]:
+    try:
+        pairs = parse_qsl(text.decode(), keep_blank_values=True, max_num_fields=1000)
+    except (UnicodeDecodeError, ValueError) as error:
+        raise Malformed(f"parameters: {error}") from None
+    if any(name.lstrip().startswith(("{", "[", '"')) and name.strip() != "{}" for name, _ in pairs):
+        # As a parameter it would have a strange name, and be ignored. An empty object says nothing
+        # in either form.
+        raise Malformed(
+            f"request: JSON was sent as {_FORM}, as 'curl -d' does unless told otherwise; "
+            "nothing was done. Add the header 'Content-Type: application/json'"
+        )
+    return {name: _value(name, value) for name, value in pairs}
+
+
+def _value(name: str, value: JSON) -> JSON:
+    if name in BOOLEANS:
+        return value not in ("", "false", "0", None, False, 0)
+    if not isinstance(value, str):
+        return value
+    if value in ("", "null"):
+        return None
+    if value[0] in '[{"':
+        try:
+            return decode(value, name)
+        except Malformed:
+            if name in ("filters", "where", "select"):
+                raise
+    return value
+
+
+def decode(text: bytes | str, what: str) -> JSON:
+    """The JSON document in a text that a client sent. Raises Malformed; also when it is nested too
+    deep.
+    """
+    try:
+        document = _decode(text)
+    except RecursionError:
+        raise Malformed(_TOO_DEEP.format(what=what)) from None
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Malformed(f"{what}: not JSON: {error}") from None
+    brackets = (
+        text.count("[") + text.count("{")
+        if isinstance(text, str)
+        else text.count(b"[") + text.count(b"{")
+    )
+    if brackets > MAX_DEPTH and is_too_deep(document):
+        raise Malformed(_TOO_DEEP.format(what=what))
+    return document

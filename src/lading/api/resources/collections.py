@@ -1,0 +1,305 @@
+"""Collections: content, names, versions and the trash (docs/spec/api, section Collections).
+
+A change is prepared outside of any transaction, as big manifests take a while, and applied if what
+it was made from is still there; if not it is made anew. `If-Match` with an etag on an update says
+that nobody may have changed the record since: 412 if somebody did. Past versions are found by their
+own uuid, and listed with `include_old_versions`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from lading.api import authorization
+from lading.api.http import Answer, Call
+from lading.api.manifests import find_content, not_trashed, read_content, read_splicing, sign
+from lading.api.resources import collection_versions, dispatching, generic
+from lading.api.serializer import etag, show
+from lading.api.services import Services
+from lading.core import ids
+from lading.core.data import replication_state
+from lading.core.errors import Conflict, Invalid, NotFound, from_status
+from lading.core.records import attributes
+from lading.core.records.filters import Expression, check_select
+from lading.core.records.groups import check_name
+from lading.core.records.record_types import COLLECTIONS
+from lading.core.records.schema import Record
+from lading.core.records.trash import Lifetimes, is_trashed, shortened, times
+from lading.core.records.versions import check_present
+from lading.store import contents
+from lading.store.database import Transaction
+
+_PAGE_BYTES: Final = 128 << 20
+_ATTEMPTS: Final = 20
+
+
+class _Outrun(Exception):
+    """Somebody else changed the content that a change was made from."""
+
+
+async def list_collections(call: Call) -> Answer:
+    """A page of collections; manifests are signed when they are selected."""
+    where = listed(call)
+    query = generic.prepare_query(call, COLLECTIONS, where)
+    if query.select is None or not {"manifest_text", "unsigned_manifest_text"} & set(query.select):
+        return await generic.list_records(call, COLLECTIONS, where)
+    answer = await generic.list_records(call, COLLECTIONS, where)
+    kept: list[Record] = []
+    size = 0
+    for item in answer.body["items"]:
+        text = item.get("manifest_text", item.get("unsigned_manifest_text", ""))
+        size += len(text)
+        if kept and size > _PAGE_BYTES:
+            break
+        if "manifest_text" in item:
+            item["manifest_text"] = await sign(
+                call.services, call.caller, text, item.get("trash_at")
+            )
+        kept.append(item)
+    answer.body["items"] = kept
+    return answer
+
+
+def listed(call: Call) -> tuple[Expression, ...]:
+    """The conditions that collections meet in lists: outside the trash and present, unless the call
+    wants more.
+    """
+    trash = () if call.params.get("include_trash") else (not_trashed(call.services.now()),)
+    return (
+        trash if call.params.get("include_old_versions") else (*trash, collection_versions.PRESENT)
+    )
+
+
+async def get_collection(call: Call) -> Answer:
+    """One collection by uuid, or by the hash of its content."""
+    select = check_select(call.params.get("select"), COLLECTIONS)
+    services, now = call.services, call.services.now()
+    async with services.database.reading() as tx:
+        if ids.is_uuid(call.uuid):
+            trash = bool(call.params.get("include_trash"))
+            record = await collection_versions.find(
+                tx, services, call.uuid, call.caller, include_trash=trash
+            )
+            if is_trashed(record, now) and not trash:
+                raise NotFound(f"Path not found: collection {call.uuid} is in the trash")
+            return await _shown(call, record, select)
+        found = await find_content(tx, services, call.caller, call.uuid.partition("+A")[0])
+    pseudo = {
+        "uuid": found["portable_data_hash"],
+        "portable_data_hash": found["portable_data_hash"],
+        "manifest_text": await sign(
+            services, call.caller, found["manifest_text"], found["trash_at"]
+        ),
+    }
+    if found["trash_at"] is not None:
+        pseudo["trash_at"] = found["trash_at"]
+    return Answer(
+        body={name: value for name, value in pseudo.items() if select is None or name in select}
+    )
+
+
+async def create_collection(call: Call) -> Answer:
+    """Store a new collection."""
+    select = check_select(call.params.get("select"), COLLECTIONS)
+    given = _check_attributes(call, None)
+    content = await read_content(call, given, None, read_splicing(call, given))
+    record = generic.new_record(call, COLLECTIONS, {**given, **content})
+    record["current_version_uuid"] = record["uuid"]
+    if not given.get("storage_classes_desired"):
+        record["storage_classes_desired"] = list(call.services.policy.default_storage_classes)
+    _check_values(call.services, record, given)
+    record |= trash_times(call.services, {**COLLECTIONS.defaults}, given)
+    async with call.services.database.writing() as tx:
+        await authorization.check_owner(tx, call, record["owner_uuid"])
+        await dispatching.check_log(tx, call, record)
+        await settle_name(tx, record, ensure=bool(call.params.get("ensure_unique_name")))
+        await generic.insert(tx, call, COLLECTIONS, record)
+    return await _shown(call, record, select)
+
+
+async def update_collection(call: Call) -> Answer:
+    """Change a collection."""
+    select = check_select(call.params.get("select"), COLLECTIONS)
+    if not (call.params.get("replace_files") or call.params.get("replace_segments")):
+        return await _shown(call, await _update(call), select)
+    # Without a line, whoever has the most to work out would be outrun for ever. Other servers may
+    # still be faster.
+    async with call.services.lines.setdefault(call.uuid, asyncio.Lock()):
+        for _ in range(_ATTEMPTS):
+            try:
+                return await _shown(call, await _update(call), select)
+            except _Outrun:
+                continue
+    raise Conflict(f"{call.uuid}: others change its files all the time; try again")
+
+
+async def _update(call: Call) -> Record:
+    services = call.services
+    async with services.database.reading() as tx:
+        base = await collection_versions.find(tx, services, call.uuid, call.caller)
+        check_present(base)
+        await authorization.check_writable(tx, COLLECTIONS, base, call.caller)
+    _check_match(call, base)
+    given = _check_attributes(call, base)
+    splicing = read_splicing(call, given)
+    content = await read_content(call, given, base, splicing)
+    async with services.database.writing() as tx:
+        old = await authorization.find_readable(tx, services, COLLECTIONS, call.uuid, call.caller)
+        await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
+        if old["portable_data_hash"] != base["portable_data_hash"] and splicing:
+            raise _Outrun
+        _check_match(call, old)
+        new = {**old, **given, "portable_data_hash": old["portable_data_hash"], **content}
+        new |= trash_times(services, old, given)
+        new |= {
+            name: value
+            for name, value in replication_state.after_change(old, new).items()
+            if name not in given
+        }
+        _check_values(services, new, given)
+        await dispatching.check_log(tx, call, old, new)
+        if new["owner_uuid"] != old["owner_uuid"]:
+            await authorization.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
+        await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
+        return await collection_versions.apply(
+            tx, services, old, new, given, user_uuid=call.caller.user_uuid
+        )
+
+
+async def delete_collection(call: Call) -> Answer:
+    """Put a collection in the trash, and let it go as soon as no signature can name its blocks any
+    more.
+    """
+    return await _trash(call, lasting=call.services.config.Collections.BlobSigningTTL)
+
+
+async def trash_collection(call: Call) -> Answer:
+    """Put a collection in the trash."""
+    return await _trash(call)
+
+
+async def untrash_collection(call: Call) -> Answer:
+    """Take a collection out of the trash."""
+    services, now = call.services, call.services.now()
+    async with services.database.writing() as tx:
+        old = await _writable(tx, call)
+        if not is_trashed(old, now) or old["delete_at"] <= now:
+            raise Invalid("Item is not trashed, cannot untrash")
+        return await _moved(
+            tx, call, old, {**old, **trash_times(services, old, {"is_trashed": False})}
+        )
+
+
+async def _trash(call: Call, *, lasting: float | None = None) -> Answer:
+    """`lasting` are the most seconds until it is gone for good."""
+    services = call.services
+    async with services.database.writing() as tx:
+        old = await _writable(tx, call)
+        new = {**old, **trash_times(services, old, {"is_trashed": True})}
+        if lasting is not None:
+            new |= shortened(new, lasting)
+        return await _moved(tx, call, old, new)
+
+
+async def _writable(tx: Transaction, call: Call) -> Record:
+    old = await collection_versions.find(
+        tx, call.services, call.uuid, call.caller, include_trash=True
+    )
+    check_present(old)
+    await authorization.check_writable(tx, COLLECTIONS, old, call.caller)
+    return old
+
+
+async def _moved(tx: Transaction, call: Call, old: Record, new: Record) -> Answer:
+    """Into the trash or out of it."""
+    await settle_name(tx, new, ensure=bool(call.params.get("ensure_unique_name")))
+    new = await collection_versions.apply(
+        tx, call.services, old, new, {}, user_uuid=call.caller.user_uuid
+    )
+    return await _shown(call, new, check_select(call.params.get("select"), COLLECTIONS))
+
+
+def _check_attributes(call: Call, stored: Record | None) -> Record:
+    """What is to be written; who counts copies may say so, if they are an admin."""
+    sent = dict(call.attributes(COLLECTIONS))
+    counted: Record = {}
+    if call.caller.is_admin:
+        for name in replication_state.NAMES:
+            if name in sent:
+                counted[name] = attributes.convert(COLLECTIONS.by_name[name], sent.pop(name))
+    return generic.check_attributes(call, COLLECTIONS, stored, sent) | counted
+
+
+def _check_match(call: Call, record: Record) -> None:
+    wanted = call.headers.get("if-match", "").strip()
+    if (
+        wanted
+        and wanted != "*"
+        and etag(record) not in (one.strip().strip('"') for one in wanted.split(","))
+    ):
+        raise from_status(412, f"{record['uuid']}: somebody else changed it since; read it again")
+
+
+async def _shown(call: Call, record: Record, select: tuple[str, ...] | None) -> Answer:
+    shown = show(COLLECTIONS, record, select)
+    if "manifest_text" in shown:
+        text = await sign(call.services, call.caller, record["manifest_text"], record["trash_at"])
+        shown["manifest_text"] = text
+    return Answer(body=shown)
+
+
+def _check_values(services: Services, record: Record, given: Record) -> None:
+    name = record["name"] = record["name"] or None
+    check_name(name, slashes=bool(services.config.Collections.ForwardSlashNameSubstitution))
+    if given.get("storage_classes_desired") == []:
+        raise Invalid("storage_classes_desired: cannot be empty")
+    wanted = record["storage_classes_desired"]
+    for one in wanted:
+        if one not in services.policy.storage_classes:
+            raise Invalid(f"storage_classes_desired: {one!r} is not a configured storage class")
+    replication = record["replication_desired"]
+    if replication is not None and replication < 0:
+        raise Invalid("replication_desired: must not be negative")
+
+
+def trash_times(services: Services, old: Record, given: Record) -> Record:
+    """`trash_at`, `delete_at` and `is_trashed` after a write; nothing if it names none of them.
+    Raises Invalid.
+    """
+    settings = services.config.Collections
+    lifetimes = Lifetimes(usual=settings.DefaultTrashLifetime, least=settings.BlobSigningTTL)
+    return times(old, given, now=services.now(), lifetimes=lifetimes)
+
+
+async def settle_name(tx: Transaction, record: Record, *, ensure: bool) -> None:
+    """See that no other collection of the owner has this name; change it if `ensure`, else Invalid
+    (422).
+    """
+    name = record["name"]
+    if name is None or record["is_trashed"]:
+        return
+    if not await contents.names_taken(tx, record["owner_uuid"], [name], besides=record["uuid"]):
+        return
+    if not ensure:
+        raise Invalid(
+            "name: duplicate key value violates unique constraint: "
+            f"Key (owner_uuid, name)=({record['owner_uuid']}, {name}) already exists"
+        )
+    record["name"] = distinct_name(name, record["uuid"])
+
+
+def distinct_name(name: str, uuid: str) -> str:
+    """The name of a collection where its own is taken."""
+    return f"{name[:237]} ({uuid[-15:]})"
+
+
+HANDLERS: Final = {
+    "collections.list": list_collections,
+    "collections.get": get_collection,
+    "collections.create": create_collection,
+    "collections.update": update_collection,
+    "collections.delete": delete_collection,
+    "collections.trash": trash_collection,
+    "collections.untrash": untrash_collection,
+}

@@ -1,0 +1,294 @@
+"""Container requests: made, committed, changed, cancelled (docs/spec/api, section Container
+requests).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.api import authorization
+from lading.api.container_assignment import commit, look_ahead
+from lading.api.events import audit
+from lading.api.git.git_mounts import NO_TREES, Trees, look_up
+from lading.api.http import Answer, Call
+from lading.api.resources import dependency_check, generic
+from lading.api.serializer import show
+from lading.api.transaction import Ledger
+from lading.core.containers import request
+from lading.core.containers.container import Container
+from lading.core.containers.effects import Adopt, Confirm, Resolve
+from lading.core.containers.mounts import git_references
+from lading.core.containers.request import ContainerRequest, Parent
+from lading.core.errors import Invalid
+from lading.core.ids import Infix
+from lading.core.policy import Policy
+from lading.core.records import access
+from lading.core.records.filters import check_select
+from lading.core.records.record_types import REQUESTS
+from lading.core.records.schema import Record
+from lading.store import records
+from lading.store.database import Transaction
+
+
+async def list_requests(call: Call) -> Answer:
+    """A page of requests."""
+    return await generic.list_records(call, REQUESTS)
+
+
+async def get_request(call: Call) -> Answer:
+    """One request."""
+    return await generic.get_record(call, REQUESTS)
+
+
+async def create_request(call: Call) -> Answer:
+    """A new request; committed, it has a container when this answers, unless a git repository takes
+    too long.
+
+    With the parameter `satisfy` the status is 202 then, and a draft is given a container too.
+    """
+    satisfy = bool(call.params.get("satisfy"))
+    select = check_select(call.params.get("select"), REQUESTS)
+    services, caller = call.services, call.caller
+    given = call.attributes(REQUESTS)
+    trees = (
+        await _look_up(call, given)
+        if satisfy or given.get("state") == request.State.COMMITTED
+        else NO_TREES
+    )
+    change, ahead = None, None
+    if not _has_parent(call, given):
+        # What needs no turn is done before it, so that turns are short.
+        change = _satisfied(_new(call, given), services.policy, satisfy=satisfy)
+        ahead = await look_ahead(services, change, caller, trees)
+    async with services.database.writing() as tx:
+        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        if change is None:
+            change = _new(call, given, parent=await find_parent(tx, call, given))
+            change = _satisfied(change, services.policy, satisfy=satisfy)
+        change = request.with_values(change, {"created_at": ledger.now})
+        await authorization.check_owner(tx, call, change.request.owner_uuid)
+        await dependency_check.check(tx, services, caller, change.request, [])
+        change = await commit(ledger, change, caller, trees, ahead)
+        record: Record = {**change.request.to_record(), "modified_at": ledger.now}
+        await records.add(tx, REQUESTS, record)
+        await audit.created(tx, services, REQUESTS, record, user_uuid=caller.user_uuid)
+        await ledger.follow(None, record)
+        await ledger.settle()
+    return Answer(body=show(REQUESTS, record, select), status=_status(record) if satisfy else 200)
+
+
+async def update_request(call: Call) -> Answer:
+    """Change a request; committing it finds its container. `satisfy` is that of create."""
+    satisfy = bool(call.params.get("satisfy"))
+    select = check_select(call.params.get("select"), REQUESTS)
+    services, caller = call.services, call.caller
+    given = call.attributes(REQUESTS)
+    trees: Trees | None = NO_TREES
+    if satisfy or given.get("state") == request.State.COMMITTED or given.get("container_uuid"):
+        trees = await _look_up_stored(call, given)
+    async with services.database.writing() as tx:
+        trash = bool(call.params.get("include_trash"))
+        row = await authorization.find_readable(
+            tx, services, REQUESTS, call.uuid, caller, include_trash=trash
+        )
+        await authorization.check_writable(tx, REQUESTS, row, caller)
+        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        subject = ContainerRequest.from_record(row)
+        change = request.update(
+            subject,
+            given,
+            policy=services.policy,
+            user_uuid=caller.user_uuid,
+            admin=caller.is_admin,
+            parent=await _new_parent(tx, call, given, subject),
+        )
+        for name in ("log_uuid", "output_uuid"):
+            uuid = change.changed.get(name)
+            if uuid is not None and not await authorization.can_refer(tx, services, uuid, caller):
+                raise Invalid(f"{name}: {str(uuid)[:60]!r} not found")
+            if uuid is not None:
+                access.check_scope(caller, "GET", f"/arvados/v1/collections/{uuid}")
+        if change.request.owner_uuid != subject.owner_uuid:
+            await authorization.check_owner(
+                tx, call, change.request.owner_uuid, old=subject.owner_uuid
+            )
+        await dependency_check.check(tx, services, caller, change.request, subject.depends_on)
+        change = await commit(
+            ledger, _satisfied(change, services.policy, satisfy=satisfy), caller, trees
+        )
+        row = await ledger.change_request(row, change)
+        if (
+            change.request.owner_uuid != subject.owner_uuid
+            and change.request.container_uuid is not None
+        ):
+            # One of the two projects may be in the trash.
+            ledger.stale([change.request.container_uuid])
+        if subject.state is request.State.COMMITTED and change.request.state is request.State.FINAL:
+            await ledger.charge(subject)
+            await _let_go(ledger, subject)
+        elif (
+            subject.state is request.State.UNCOMMITTED
+            and row["container_uuid"] != subject.container_uuid
+        ):
+            await _let_go(ledger, subject)
+        await ledger.settle()
+    return Answer(body=show(REQUESTS, row, select), status=_status(row) if satisfy else 200)
+
+
+async def satisfy_request(call: Call) -> Answer:
+    """Find or make the container of a request: 200 when it has one, 202 while that takes longer
+    (ask again).
+    """
+    services, caller = call.services, call.caller
+    select = check_select(call.params.get("select"), REQUESTS)
+    async with services.database.reading() as tx:
+        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
+    if row["container_uuid"] is not None:
+        return Answer(body=show(REQUESTS, row, select))
+    trees = await _look_up_stored(call, {})
+    async with services.database.writing() as tx:
+        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        await authorization.check_writable(tx, REQUESTS, row, caller)
+        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        change = request.satisfy(ContainerRequest.from_record(row), policy=services.policy)
+        row = await ledger.change_request(row, await commit(ledger, change, caller, trees))
+        await ledger.settle()
+    return Answer(body=show(REQUESTS, row, select), status=_status(row))
+
+
+async def cancel_request(call: Call) -> Answer:
+    """Set the priority to 0, and end the request if nothing has started for it."""
+    services, caller = call.services, call.caller
+    async with services.database.writing() as tx:
+        # What is in the trash may be stopped too.
+        row = await authorization.find_readable(
+            tx, services, REQUESTS, call.uuid, caller, include_trash=True
+        )
+        await authorization.check_writable(tx, REQUESTS, row, caller)
+        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        row = await ledger.cancel(row)
+        await ledger.settle()
+    return Answer(body=show(REQUESTS, row, check_select(call.params.get("select"), REQUESTS)))
+
+
+async def delete_request(call: Call) -> Answer:
+    """Remove a request; its container stops if nobody else wants it."""
+    services, caller = call.services, call.caller
+    async with services.database.writing() as tx:
+        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, caller)
+        await authorization.check_writable(tx, REQUESTS, row, caller)
+        ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+        await generic.remove(tx, services, REQUESTS, row, user_uuid=caller.user_uuid)
+        await ledger.removed(row)
+        if row["container_uuid"] is not None:
+            await _let_go(ledger, ContainerRequest.from_record(row))
+        await ledger.settle()
+    return Answer(body=show(REQUESTS, row, None))
+
+
+def _new(call: Call, given: Record, *, parent: Parent | None = None) -> request.Change:
+    services, user = call.services, call.caller.user_uuid
+    return request.create(
+        given,
+        uuid=services.new_uuid(Infix.REQUEST),
+        owner_uuid=user,
+        user_uuid=user,
+        now=services.now(),
+        policy=services.policy,
+        parent=parent,
+    )
+
+
+def _has_parent(call: Call, given: Record) -> bool:
+    """Whether a container may have made the request, which is then to be looked up."""
+    return (
+        call.caller.container_uuid is not None or given.get("requesting_container_uuid") is not None
+    )
+
+
+async def find_parent(tx: Transaction, call: Call, given: Record) -> Parent | None:
+    """The container that makes a request: the token's own, or for an admin the one that is named.
+    Raises Invalid.
+    """
+    uuid = call.caller.container_uuid
+    named = given.get("requesting_container_uuid")
+    if uuid is None and named is not None and call.caller.is_admin:
+        uuid = named
+    if not isinstance(uuid, str):
+        return None
+    row = await Ledger(tx, call.services, user_uuid=call.caller.user_uuid).container(uuid)
+    if row is None:
+        raise Invalid(f"requesting_container_uuid: '{uuid}' not found")
+    wanting = await records.matching(tx, REQUESTS, container_uuid=uuid)
+    highest = max((one["priority"] or 0 for one in wanting), default=0)
+    return Parent(container_uuid=uuid, state=Container.from_record(row).state, priority=highest)
+
+
+async def look_up_given(call: Call, given: Record) -> Trees | None:
+    """The git trees that the mounts of a body name, None while that takes longer than a client
+    waits.
+    """
+    if isinstance(given.get("mounts"), dict) and not git_references(given["mounts"]):
+        return NO_TREES
+    subject = ContainerRequest.from_record(
+        {"uuid": "", **{name: given.get(name) for name in _LOOKED_AT}}
+    )
+    patience = call.services.config.Containers.ResolveTimeout
+    return await look_up(call.services, subject, call.caller, patience=patience)
+
+
+async def _look_up(call: Call, given: Record) -> Trees | None:
+    return await look_up_given(call, given) if given.get("mounts") else NO_TREES
+
+
+async def _look_up_stored(call: Call, given: Record) -> Trees | None:
+    async with call.services.database.reading() as tx:
+        row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+    if row["state"] == request.State.FINAL:
+        return NO_TREES
+    return await _look_up(call, {**{name: row[name] for name in _LOOKED_AT}, **given})
+
+
+def _satisfied(change: request.Change, policy: Policy, *, satisfy: bool) -> request.Change:
+    """The change, with a container for the draft that it leaves if that is asked for."""
+    if (
+        not satisfy
+        or change.request.container_uuid is not None
+        or change.request.state is request.State.FINAL
+    ):
+        return change
+    if any(isinstance(effect, Resolve | Adopt | Confirm) for effect in change.effects):
+        return change
+    return request.then(change, request.satisfy(change.request, policy=policy))
+
+
+def _status(record: Record) -> int:
+    """202 while there is no container."""
+    return 200 if record["container_uuid"] or record["state"] == request.State.FINAL else 202
+
+
+async def _new_parent(
+    tx: Transaction, call: Call, given: Record, subject: ContainerRequest
+) -> Parent | None:
+    """The container that a draft is said to be asked for by."""
+    if subject.state is not request.State.UNCOMMITTED or not given.get("requesting_container_uuid"):
+        return None
+    return await find_parent(tx, call, given)
+
+
+async def _let_go(ledger: Ledger, subject: ContainerRequest) -> None:
+    if subject.container_uuid is not None:
+        ledger.stale([subject.container_uuid])
+        await ledger.abandon(subject.container_uuid)
+
+
+_LOOKED_AT: Final = ("mounts", "runtime_token")
+HANDLERS: Final = {
+    "container_requests.list": list_requests,
+    "container_requests.get": get_request,
+    "container_requests.create": create_request,
+    "container_requests.update": update_request,
+    "container_requests.delete": delete_request,
+    "container_requests.cancel": cancel_request,
+    "container_requests.satisfy": satisfy_request,
+}

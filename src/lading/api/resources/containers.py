@@ -1,0 +1,424 @@
+"""Containers: written by those who run them, locked and unlocked by dispatchers.
+
+Source: docs/spec/api, section Containers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from lading.api import authorization
+from lading.api.container_access import port_addresses
+from lading.api.events import audit
+from lading.api.http import Answer, Call
+from lading.api.resources import generic
+from lading.api.serializer import show
+from lading.api.transaction import Ledger
+from lading.core.containers import lifecycle, recipe, write_permissions
+from lading.core.containers.container import FINAL, Container, State
+from lading.core.containers.decisions import Decision
+from lading.core.containers.gateway_addresses import Places
+from lading.core.containers.lifecycle import NewTokens
+from lading.core.containers.write_permissions import Caller
+from lading.core.errors import Failure, Forbidden, Invalid, NotFound
+from lading.core.ids import Infix
+from lading.core.records import access, attributes
+from lading.core.records.filters import check_number, check_select
+from lading.core.records.record_types import COLLECTIONS, CONTAINERS, REQUESTS, TOKENS, USERS
+from lading.core.records.schema import Record
+from lading.core.values import printable
+from lading.store import accounting, contents, records
+from lading.store.database import Transaction
+
+_LOCKED: Final = ("uuid", "state", "priority", "auth_uuid", "locked_by_uuid")
+_LOST: Final = (Failure.NODE, Failure.PREEMPTED, Failure.INFRASTRUCTURE)
+_RECIPE: Final = recipe.GIVEN
+
+
+async def list_containers(call: Call) -> Answer:
+    """A page of containers."""
+    return await generic.list_records(call, CONTAINERS)
+
+
+async def get_container(call: Call) -> Answer:
+    """One container."""
+    select = check_select(call.params.get("select"), CONTAINERS)
+    async with call.services.database.reading() as tx:
+        record = await find_container(tx, call, raw=True)
+    shown = show(CONTAINERS, record, select)
+    if call.caller.supervises == call.uuid:
+        shown = _for_supervisor(call, shown, record)
+    return Answer(body=shown)
+
+
+async def current_container(call: Call) -> Answer:
+    """The container whose token calls."""
+    if call.caller.container_uuid is None:
+        raise NotFound("Token is not associated with a container.")
+    call.uuid = call.caller.container_uuid
+    return await get_container(call)
+
+
+async def create_container(call: Call) -> Answer:
+    """A container without a request, made by an admin."""
+    access.check_admin(call.caller, "make containers")
+    services = call.services
+    given = attributes.check(
+        call.attributes(CONTAINERS),
+        CONTAINERS,
+        stored=None,
+        admin=False,
+        cluster=services.config.ClusterID,
+    )
+    for name in given.keys() - set(_RECIPE):
+        if given[name] != CONTAINERS.by_name[name].default:
+            raise Invalid(f"{name}: cannot be set when a container is made")
+    made_of = recipe.of_container(Container.from_record({**given, "uuid": ""}))
+    if not made_of.command or not made_of.container_image or not made_of.output_path:
+        raise Invalid("command, container_image and output_path: can't be blank")
+    container = recipe.new_container(
+        made_of, uuid=services.new_uuid(Infix.CONTAINER), now=services.now()
+    )
+    async with services.database.writing() as tx:
+        row = await Ledger(tx, services, user_uuid=call.caller.user_uuid).add_container(container)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def update_container(call: Call) -> Answer:
+    """What its supervisor, its own token or an admin reports."""
+    services = call.services
+    select = check_select(call.params.get("select"), CONTAINERS)
+    given = call.attributes(CONTAINERS)
+    log = await _spooled_log(call, given) if given.get("state") == State.CANCELLED else None
+    async with services.database.writing() as tx:
+        row = await find_container(tx, call)
+        container = Container.from_record(row)
+        if log is not None:
+            await generic.insert(tx, log[0], COLLECTIONS, log[1])
+            given = {**given, "log": log[1]["portable_data_hash"]}
+        change = lifecycle.update(
+            container,
+            given,
+            caller=caller_of(call),
+            now=services.now(),
+            max_attempts=services.policy.max_dispatch_attempts,
+            tokens=_new_tokens(call) if given.get("state") == "Locked" else None,
+            output_readable=await _output_readable(tx, call, container, given),
+            places=_places(call),
+        )
+        if change.changed.get("state") == State.RUNNING and container.published_ports:
+            assigned = await port_addresses.assign(tx, services, container)
+            change = replace(change, changed={**change.changed, "published_ports": assigned})
+        row = await carry_out(tx, call, row, change)
+    if "gateway_address" in change.changed:
+        role = write_permissions.role_of(container, caller_of(call))
+        services.supervisors.note_writer(container, role, call.caller.token)
+    return Answer(body=show(CONTAINERS, row, select))
+
+
+async def _spooled_log(call: Call, given: Record) -> tuple[Call, Record] | None:
+    """The log of a container whose supervisor is lost (`spooled_log`)."""
+    # Few containers end so.
+    from lading.api.container_logs.spooled_log import save_spooled
+
+    async with call.services.database.reading() as tx:
+        container = Container.from_record(await find_container(tx, call))
+    return await save_spooled(call, container, given)
+
+
+async def delete_container(call: Call) -> Answer:
+    """Remove a container that has ended."""
+    access.check_admin(call.caller, "delete containers")
+    async with call.services.database.writing() as tx:
+        row = await find_container(tx, call)
+        if row["state"] not in FINAL:
+            raise Invalid(
+                f"State: a container that is {row['state']} cannot be deleted; cancel it first"
+            )
+        await generic.remove(tx, call.services, CONTAINERS, row, user_uuid=call.caller.user_uuid)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def lock_container(call: Call) -> Answer:
+    """Take a queued container; the answer has the token for its supervisor.
+
+    With `runtime_constraints` {"ram", "vcpus"} the dispatcher says how much it gives, within
+    `constraint_ranges`. With `known` the answer has, under that name, what the supervisor would ask
+    for first: its `container` and `auth`.
+    """
+    amounts = call.params.get("runtime_constraints") or {}
+    if not isinstance(amounts, dict):
+        raise Invalid("runtime_constraints: must be an object of ram and vcpus")
+    async with call.services.database.writing() as tx:
+        row = await find_container(tx, call)
+        change = lifecycle.lock(
+            Container.from_record(row),
+            caller=caller_of(call),
+            tokens=_new_tokens(call),
+            amounts=amounts,
+        )
+        row = await carry_out(tx, call, row, change)
+    token = row["supervisor_auth_uuid"]
+    shown = show(CONTAINERS, row, (*_LOCKED, "runtime_constraints") if amounts else _LOCKED)
+    shown["supervisor_token"] = f"v2/{token}/{call.services.container_secret(token)}"
+    if call.params.get("known"):
+        uuid, secret = auth_token(call, Container.from_record(row))
+        auth = {"uuid": uuid, "api_token": secret}
+        shown["known"] = {
+            "container": _for_supervisor(call, show(CONTAINERS, row), row),
+            "auth": auth,
+        }
+    return Answer(body=shown)
+
+
+async def unlock_container(call: Call) -> Answer:
+    """Give a locked container back."""
+    services = call.services
+    async with services.database.writing() as tx:
+        row = await find_container(tx, call)
+        change = lifecycle.unlock(
+            Container.from_record(row),
+            caller=caller_of(call),
+            now=services.now(),
+            max_attempts=services.policy.max_dispatch_attempts,
+        )
+        row = await carry_out(tx, call, row, change)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def get_auth(call: Call) -> Answer:
+    """The container's own token, for the one who locked it and its supervisor."""
+    services = call.services
+    async with services.database.reading() as tx:
+        row = await find_container(tx, call)
+        container = Container.from_record(row)
+        write_permissions.check_may_read_auth(container, caller_of(call))
+        uuid, secret = auth_token(call, container)
+        token = await records.get(tx, TOKENS, uuid)
+    if token is None:
+        raise NotFound(f"Path not found: container {call.uuid} has no token")
+    return Answer(body={**show(TOKENS, token), "api_token": secret})
+
+
+async def update_priority(call: Call) -> Answer:
+    """Compute the priority anew."""
+    access.check_admin(call.caller, "recompute priorities")
+    async with call.services.database.writing() as tx:
+        await find_container(tx, call)
+        ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
+        ledger.stale([call.uuid])
+        await ledger.settle()
+        row = await find_container(tx, call)
+    return Answer(body=show(CONTAINERS, row))
+
+
+async def get_secret_mounts(call: Call) -> Answer:
+    """The secret mounts, for the container's own token only."""
+    async with call.services.database.reading() as tx:
+        row = await find_container(tx, call)
+    write_permissions.check_may_read_secrets(Container.from_record(row), caller_of(call))
+    return Answer(body={"secret_mounts": row["secret_mounts"]})
+
+
+async def report_progress(call: Call) -> Answer:
+    """{"progress": 0 to 1}, from the container itself."""
+    given = call.attributes(CONTAINERS)
+    if given.keys() != {"progress"}:
+        raise Invalid("progress: send it and nothing else, as a number from 0 to 1")
+    async with call.services.database.writing() as tx:
+        row = await find_container(tx, call)
+        container, caller = Container.from_record(row), caller_of(call)
+        if write_permissions.role_of(container, caller) is not write_permissions.Role.OWN:
+            raise Forbidden("Token is not associated with this container.")
+        row = await carry_out(
+            tx,
+            call,
+            row,
+            lifecycle.update(container, given, caller=caller, now=call.services.now()),
+        )
+    return Answer(body=show(CONTAINERS, row, check_select(call.params.get("select"), CONTAINERS)))
+
+
+async def get_accounting(call: Call) -> Answer:
+    """When the container held resources, for which request of which user, at which priority and in
+    which state.
+
+    {"items": [{"start", "end": null while it lasts, "user_uuid", "container_request_uuid",
+    "container_request_priority", "container_state"}]}; all for admins, others see those of requests
+    they can read.
+    """
+    services, caller = call.services, call.caller
+    async with services.database.reading() as tx:
+        await find_container(tx, call)
+        intervals = await accounting.of_container(tx, call.uuid)
+        requests = dict.fromkeys(one.request_uuid for one in intervals)
+        if not caller.is_admin:
+            rows = await records.among(tx, REQUESTS, "uuid", requests)
+            requests = {
+                row["uuid"]: None
+                for row in rows
+                if await authorization.can_read(tx, services, REQUESTS, row, caller)
+            }
+    items = [
+        {
+            "start": one.started_at,
+            "end": one.ended_at,
+            "user_uuid": one.user_uuid,
+            "container_request_uuid": one.request_uuid,
+            "container_request_priority": one.priority,
+            "container_state": one.state,
+        }
+        for one in intervals
+        if one.request_uuid in requests
+    ]
+    return Answer(body={"items": items})
+
+
+async def append_live(call: Call) -> Answer:
+    """Add what the container has written to one of its live logs."""
+    async with call.services.database.reading() as tx:
+        row = await find_container(tx, call)
+    role = write_permissions.role_of(Container.from_record(row), caller_of(call))
+    if role not in (write_permissions.Role.SUPERVISOR, write_permissions.Role.HOLDER):
+        raise Forbidden("Forbidden: live logs are written by the container's supervisor")
+    offset = check_number(call.params, "offset", 0)
+    return Answer(
+        body={"length": call.services.spool.append(call.uuid, call.rest, call.raw, offset=offset)}
+    )
+
+
+async def find_container(tx: Transaction, call: Call, *, raw: bool = False) -> Record:
+    """The container that a call is about. Raises NotFound unless the caller can read it.
+
+    With `raw` nested values may be texts, to be answered as they are.
+    """
+    caller = call.caller
+    if call.uuid in (caller.container_uuid, caller.supervises):
+        row = await records.get(tx, CONTAINERS, call.uuid)
+        if row is not None:
+            return row
+    return await authorization.find_readable(
+        tx, call.services, CONTAINERS, call.uuid, caller, raw=raw
+    )
+
+
+def caller_of(call: Call) -> Caller:
+    """Who calls, as far as a container is concerned."""
+    caller = call.caller
+    return Caller(
+        token_uuid=caller.token_uuid,
+        is_admin=caller.is_admin,
+        is_own=caller.container_uuid == call.uuid,
+    )
+
+
+def _places(call: Call) -> Places:
+    """Where the gateway of a container may be whose supervisor makes this call."""
+    services = call.services
+    return Places(
+        seen=call.address, server=services.config.ExternalURL, hosts=services.gateway_hosts
+    )
+
+
+def _new_tokens(call: Call) -> NewTokens:
+    services = call.services
+    return NewTokens(
+        auth_uuid=services.new_uuid(Infix.TOKEN), supervisor_uuid=services.new_uuid(Infix.TOKEN)
+    )
+
+
+async def carry_out(tx: Transaction, call: Call, row: Record, change: lifecycle.Change) -> Record:
+    """Store a change and all that follows from it; the new row. Raises Conflict when it came too
+    late.
+    """
+    ledger = Ledger(tx, call.services, user_uuid=call.caller.user_uuid)
+    row = await ledger.change_container(row, change)
+    await ledger.settle()
+    status = change.container.runtime_status
+    if (
+        change.changed.get("state") == State.CANCELLED
+        and call.caller.supervises
+        and status.get("failure") in _LOST
+    ):
+        # What a dispatcher notes of a supervisor that ended without a word, its own last words say
+        # here.
+        text = f"Cancelled: {status.get('error') or status['failure']}"
+        await audit.note(
+            tx,
+            call.services,
+            row,
+            Decision.CRASHED,
+            text,
+            {"text": text, "failure": status["failure"]},
+        )
+    return row
+
+
+async def _output_readable(
+    tx: Transaction, call: Call, container: Container, given: Record
+) -> bool:
+    """Whether the caller may name this output; a supervisor names what the container's user can
+    read, no more.
+
+    Its token is the system's: a hostile machine could give its user anything whose hash it knows.
+    Raises Invalid for such a log.
+    """
+    reader = None if call.caller.is_admin else call.caller.user_uuid
+    names: tuple[str, ...] = ("output",)
+    if call.caller.supervises == container.uuid:
+        reader, names = await _user(tx, call, container), ("output", "log")
+    named = {name: given[name] for name in names if isinstance(given.get(name), str)}
+    found = await contents.present(
+        tx, list(named.values()), call.services.now(), reader=reader, trashed=True
+    )
+    if "log" in named and named["log"] not in found:
+        raise Invalid(
+            f"log: {printable(named['log'])!r} is no collection that the container's user can read"
+        )
+    return named.get("output") is None or named["output"] in found
+
+
+async def _user(tx: Transaction, call: Call, container: Container) -> str | None:
+    """The user whom a container acts for; None for one who can read everything."""
+    uuid = container.runtime_user_uuid or call.services.system_user
+    row = await records.get(tx, USERS, uuid)
+    return (
+        None if uuid == call.services.system_user or (row is not None and row["is_admin"]) else uuid
+    )
+
+
+def _for_supervisor(call: Call, shown: Record, record: Record) -> Record:
+    """A record as its supervisor sees it, which can spare itself asking for secrets that are not
+    there.
+    """
+    key = call.services.gateway_key(record["uuid"])
+    return {**shown, "secret_mounts_md5": record["secret_mounts_md5"], "gateway_auth_secret": key}
+
+
+def auth_token(call: Call, container: Container) -> tuple[str, str]:
+    """Uuid and secret of the container's own token. Raises NotFound."""
+    if container.auth_uuid is not None:
+        return container.auth_uuid, call.services.container_secret(container.auth_uuid)
+    parts = (container.runtime_token or "").split("/")
+    if len(parts) < 3:
+        raise NotFound(f"Path not found: container {container.uuid} has no token")
+    return parts[1], parts[2]
+
+
+HANDLERS: Final = {
+    "containers.list": list_containers,
+    "containers.get": get_container,
+    "containers.create": create_container,
+    "containers.update": update_container,
+    "containers.delete": delete_container,
+    "containers.lock": lock_container,
+    "containers.unlock": unlock_container,
+    "containers.auth": get_auth,
+    "containers.update_priority": update_priority,
+    "containers.secret_mounts": get_secret_mounts,
+    "containers.current": current_container,
+    "containers.live": append_live,
+    "containers.progress": report_progress,
+    "containers.accounting": get_accounting,
+}

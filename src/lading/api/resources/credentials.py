@@ -1,0 +1,156 @@
+"""Credentials: secrets of outside services, told to running containers only.
+
+Source: docs/spec/api, section Other records.
+
+The secret is sealed where it is stored, no call shows it but `secret`, and each time it is told a
+`secret_access` row says so. The system user owns every credential; whoever is named as the owner at
+creation may manage it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.api import authorization
+from lading.api.events import audit
+from lading.api.http import Answer, Call
+from lading.api.resources import generic, permission_links
+from lading.api.serializer import show
+from lading.api.services import Services
+from lading.core.containers.container import State
+from lading.core.errors import Forbidden, Invalid
+from lading.core.records.attributes import convert
+from lading.core.records.permissions import NAMES, Level
+from lading.core.records.record_types import CONTAINERS, LINKS
+from lading.core.records.schema import Record
+from lading.core.records.service_records import CREDENTIALS
+from lading.store import records
+from lading.store.database import Transaction
+from lading.store.graph import PERMISSION
+
+_REQUIRED: Final = ("name", "credential_class", "external_id", "secret", "expires_at")
+
+
+async def list_credentials(call: Call) -> Answer:
+    """A page of credentials, without their secrets."""
+    return await generic.list_records(call, CREDENTIALS)
+
+
+async def get_credential(call: Call) -> Answer:
+    """One credential, without its secret."""
+    return await generic.get_record(call, CREDENTIALS)
+
+
+async def create_credential(call: Call) -> Answer:
+    """A new credential, which its owner may manage."""
+    given = _given(call, None)
+    services = call.services
+    record = generic.new_record(call, CREDENTIALS, given)
+    _check(record)
+    manager, record["owner_uuid"] = record["owner_uuid"], services.system_user
+    async with services.database.writing() as tx:
+        await authorization.check_owner(tx, call, manager)
+        await _settle_name(tx, call, record)
+        await generic.insert(tx, call, CREDENTIALS, record)
+        if manager != services.system_user:
+            await _let_manage(tx, call, record["uuid"], manager)
+    return Answer(body=show(CREDENTIALS, record))
+
+
+async def update_credential(call: Call) -> Answer:
+    """Change a credential."""
+    services = call.services
+    async with services.database.writing() as tx:
+        old = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, call.caller)
+        await authorization.check_writable(tx, CREDENTIALS, old, call.caller)
+        new = {**old, **_given(call, old), "owner_uuid": old["owner_uuid"]}
+        _check(new)
+        await _settle_name(tx, call, new)
+        new = await generic.apply(
+            tx, services, CREDENTIALS, old, new, user_uuid=call.caller.user_uuid
+        )
+    return Answer(body=show(CREDENTIALS, new))
+
+
+async def delete_credential(call: Call) -> Answer:
+    """Remove a credential."""
+    return await generic.delete_record(call, CREDENTIALS)
+
+
+async def tell_secret(call: Call) -> Answer:
+    """{"external_id", "secret"}, for a container that runs."""
+    services, caller = call.services, call.caller
+    async with services.database.writing() as tx:
+        await _check_running(tx, caller.container_uuid)
+        record = await authorization.find_readable(tx, services, CREDENTIALS, call.uuid, caller)
+        _check_current(services, record)
+        told: Record = {"container_uuid": caller.container_uuid}
+        await audit.note(
+            tx, services, record, "secret_access", f"secret of {record['uuid']} was read", told
+        )
+    return Answer(body={"external_id": record["external_id"], "secret": record["secret"]})
+
+
+async def _check_running(tx: Transaction, container_uuid: str | None) -> None:
+    container = await records.get(tx, CONTAINERS, container_uuid) if container_uuid else None
+    if container is None or container["state"] != State.RUNNING:
+        raise Forbidden("Token is not associated with a running container.")
+
+
+def _check_current(services: Services, record: Record) -> None:
+    if record["expires_at"] <= services.now():
+        raise Forbidden("Credential has expired.")
+
+
+def _given(call: Call, stored: Record | None) -> Record:
+    """What is written, the secret with it. Raises Invalid."""
+    sent = call.attributes(CREDENTIALS)
+    given = generic.check_attributes(
+        call, CREDENTIALS, stored, {name: sent[name] for name in sent if name != "secret"}
+    )
+    if "secret" in sent:
+        given["secret"] = convert(CREDENTIALS.by_name["secret"], sent["secret"])
+    return given
+
+
+def _check(record: Record) -> None:
+    for name in _REQUIRED:
+        if not record[name]:
+            raise Invalid(f"{name.capitalize().replace('_', ' ')} can't be blank")
+    if not all(isinstance(one, str) for one in record["scopes"]):
+        raise Invalid("scopes: must be an array of strings")
+
+
+async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
+    taken = await records.matching(
+        tx, CREDENTIALS, owner_uuid=record["owner_uuid"], name=record["name"]
+    )
+    if all(one["uuid"] == record["uuid"] for one in taken):
+        return
+    if not call.params.get("ensure_unique_name"):
+        raise Invalid(
+            "name: duplicate key value violates unique constraint: "
+            f"Key (owner_uuid, name)=({record['owner_uuid']}, {record['name']}) already exists"
+        )
+    record["name"] = f"{record['name'][:237]} ({record['uuid'][-15:]})"
+
+
+async def _let_manage(tx: Transaction, call: Call, uuid: str, manager: str) -> None:
+    """Whoever asked for a credential may manage it."""
+    link = {
+        "link_class": PERMISSION,
+        "name": NAMES[Level.MANAGE],
+        "tail_uuid": manager,
+        "head_uuid": uuid,
+    }
+    await permission_links.grant(tx, call, generic.new_record(call, LINKS, link), Level.MANAGE)
+
+
+HANDLERS: Final = {
+    "credentials.list": list_credentials,
+    "credentials.get": get_credential,
+    "credentials.create": create_credential,
+    "credentials.update": update_credential,
+    "credentials.delete": delete_credential,
+    "credentials.secret": tell_secret,
+}

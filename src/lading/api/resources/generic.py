@@ -1,0 +1,203 @@
+"""List, get and the steps of create, update and delete that all record types share.
+
+Source: docs/spec/api, sections Parameters and attributes, Lists, Filters, Order and select, Errors
+and Records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lading.api.authorization import check_writable, find_readable
+from lading.api.caller_serializer import present, present_one
+from lading.api.events import audit
+from lading.api.http import Answer, Call
+from lading.api.resources.inclusion import find_included
+from lading.api.serializer import is_plain, needed, show, show_texts
+from lading.api.services import Services
+from lading.core.errors import Conflict
+from lading.core.records import access, attributes
+from lading.core.records.access import Principal
+from lading.core.records.filters import Expression, Query, check_query, check_select
+from lading.core.records.record_types import LINKS
+from lading.core.records.schema import Record, RecordType
+from lading.core.records.visibility import Accessible
+from lading.store import graph, permission_queries, records
+from lading.store.database import Transaction
+
+
+async def list_records(call: Call, kind: RecordType, where: Sequence[Expression] = ()) -> Answer:
+    """A page of the records that the caller can read and that meet `where` and the caller's
+    filters.
+    """
+    query = prepare_query(call, kind, where)
+    database = call.services.database
+    async with database.reading() as tx:
+        query = await narrowed(tx, kind, query, call.caller)
+        available = await records.count(tx, database.dialect, kind, query) if query.count else None
+        if is_plain(kind) and query.limit and not query.include and not query.distinct:
+            texts = await records.search_texts(tx, database.dialect, kind, query)
+            if texts is not None:
+                body = envelope(kind, query, [], available)
+                return Answer(body={**body, "items": show_texts(kind, texts)})
+        rows = (
+            await records.search(tx, database.dialect, kind, query, raw=True) if query.limit else []
+        )
+        included = await find_included(tx, call, rows, query.include) if query.include else []
+        names = query.select if query.select is not None else kind.listed
+        items = await present(
+            tx, call.services, call.caller, kind, rows, names, distinct=query.distinct
+        )
+    return Answer(body={**envelope(kind, query, items, available), "included": included})
+
+
+def prepare_query(call: Call, kind: RecordType, where: Sequence[Expression] = ()) -> Query:
+    """The checked query of a list call, restricted to what the caller can read. Raises Invalid."""
+    asked = check_query(call.params, kind, max_limit=call.services.config.API.MaxItemsPerResponse)
+    access.check_filters(call.caller, asked.where)
+    names = asked.select if asked.select is not None else kind.listed
+    return Query(
+        where=(*readable(call, kind), *where, *asked.where),
+        order=asked.order,
+        select=asked.select,
+        limit=asked.limit,
+        offset=asked.offset,
+        distinct=asked.distinct,
+        count=asked.count,
+        extra=(*needed(kind, names), *asked.include),
+        include=asked.include,
+        most_bytes=call.services.config.API.MaxIndexDatabaseRead,
+    )
+
+
+def readable(call: Call, kind: RecordType) -> tuple[Expression, ...]:
+    """The conditions that records meet which the caller may read, in the trash or not as the call
+    says.
+    """
+    return access.readable(
+        kind,
+        call.caller,
+        now=call.services.now(),
+        include_trash=bool(call.params.get("include_trash")),
+        roles=call.services.config.Users.RoleGroupsVisibleToAll,
+    )
+
+
+async def narrowed(tx: Transaction, kind: RecordType, query: Query, principal: Principal) -> Query:
+    """The same query in the form that is quick for what the caller can read."""
+    if not any(isinstance(one, Accessible) for one in query.where):
+        return query
+    found = await permission_queries.accessible(tx, kind, principal.user_uuid)
+    return replace(
+        query, where=tuple(found if isinstance(one, Accessible) else one for one in query.where)
+    )
+
+
+def envelope(kind: RecordType, query: Query, items: list[Record], available: int | None) -> Record:
+    """A list answer."""
+    body: Record = {
+        "kind": f"{kind.kind}List",
+        "etag": "",
+        "self_link": "",
+        "offset": query.offset,
+        "limit": query.limit,
+        "items": items,
+        "included": [],
+    }
+    if available is not None:
+        body["items_available"] = available
+    return body
+
+
+async def get_record(call: Call, kind: RecordType) -> Answer:
+    """One record."""
+    select = check_select(call.params.get("select"), kind)
+    async with call.services.database.reading() as tx:
+        trash = bool(call.params.get("include_trash"))
+        record = await find_readable(
+            tx, call.services, kind, call.uuid, call.caller, include_trash=trash, raw=True
+        )
+        return Answer(body=await present_one(tx, call.services, call.caller, kind, record, select))
+
+
+def check_attributes(
+    call: Call, kind: RecordType, stored: Record | None, sent: Record | None = None
+) -> Record:
+    """What the caller wants to write (`sent`, if given), checked for names and types. Raises
+    Invalid.
+    """
+    return attributes.check(
+        call.attributes(kind) if sent is None else sent,
+        kind,
+        stored=stored,
+        admin=call.caller.is_admin,
+        cluster=call.services.config.ClusterID,
+    )
+
+
+def new_record(call: Call, kind: RecordType, given: Record) -> Record:
+    """A whole new record: defaults, what was given, and the common fields."""
+    services, now = call.services, call.services.now()
+    return {
+        **kind.defaults,
+        **given,
+        "uuid": given.get("uuid") or services.new_uuid(kind.infix),
+        "owner_uuid": given.get("owner_uuid") or call.caller.user_uuid,
+        "created_at": now,
+        "modified_at": now,
+        "modified_by_user_uuid": call.caller.user_uuid,
+    }
+
+
+async def insert(tx: Transaction, call: Call, kind: RecordType, record: Record) -> None:
+    """Store a new record and its trail. Raises Invalid when it collides."""
+    await records.insert(tx, kind, record)
+    await graph.inserted(tx, kind, record)
+    await audit.created(tx, call.services, kind, record, user_uuid=call.caller.user_uuid)
+
+
+async def apply(
+    tx: Transaction,
+    services: Services,
+    kind: RecordType,
+    old: Record,
+    changes: Record,
+    *,
+    user_uuid: str,
+) -> Record:
+    """Change a record, and write the trail; the new record. Without real changes nothing is
+    touched.
+    """
+    real = {name: value for name, value in changes.items() if old.get(name) != value}
+    if not real:
+        return old
+    real |= {"modified_at": services.now(), "modified_by_user_uuid": user_uuid}
+    if not await records.update(
+        tx, kind, old["uuid"], real, expected={"modified_at": old["modified_at"]}
+    ):
+        raise Conflict(f"{old['uuid']}: somebody else changed it first; read it again")
+    new = {**old, **real}
+    await graph.changed(tx, kind, old, new)
+    await audit.changed(tx, services, kind, old, new, user_uuid=user_uuid)
+    return new
+
+
+async def delete_record(call: Call, kind: RecordType) -> Answer:
+    """Remove a record."""
+    async with call.services.database.writing() as tx:
+        old = await find_readable(tx, call.services, kind, call.uuid, call.caller)
+        await check_writable(tx, kind, old, call.caller)
+        await remove(tx, call.services, kind, old, user_uuid=call.caller.user_uuid)
+    return Answer(body=show(kind, old))
+
+
+async def remove(
+    tx: Transaction, services: Services, kind: RecordType, record: Record, *, user_uuid: str
+) -> None:
+    """Take a record out, with the permission links that it is an end of, and write the trail."""
+    for link in await graph.links_of(tx, kind, record["uuid"]):
+        await remove(tx, services, LINKS, link, user_uuid=user_uuid)
+    await records.delete(tx, kind, record["uuid"])
+    await graph.removed(tx, kind, record)
+    await audit.deleted(tx, services, kind, record, user_uuid=user_uuid)

@@ -1,0 +1,233 @@
+"""What groups hold, and what was shared: lists of several kinds of records (docs/spec/api, section
+Groups).
+
+The kinds come one after another (`core.records.mixed_lists`), each restricted to what the caller
+can read. A project, or a user, holds what it owns; a filter group what meets its filters, whoever
+owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from lading.api import authorization
+from lading.api.caller_serializer import present
+from lading.api.http import Answer, Call
+from lading.api.resources import collections, generic
+from lading.api.resources.groups import CONTENT
+from lading.api.resources.inclusion import find_included
+from lading.api.serializer import needed
+from lading.core import ids
+from lading.core.errors import Invalid, NotFound
+from lading.core.records import access, mixed_lists
+from lading.core.records.filters import (
+    Among,
+    Column,
+    Compare,
+    Either,
+    Expression,
+    IsKind,
+    Not,
+    Query,
+)
+from lading.core.records.groups import GroupClass
+from lading.core.records.mixed_lists import Part
+from lading.core.records.record_types import BY_INFIX, COLLECTIONS, CONTAINERS, GROUPS, USERS
+from lading.core.records.schema import JSON, Record, RecordType, Type
+from lading.core.records.visibility import Inside, Reachable
+from lading.store import records
+from lading.store.database import Transaction
+
+_INCLUDED: Final[Mapping[str, tuple[RecordType, ...]]] = {
+    "owner_uuid": (USERS, GROUPS),
+    "container_uuid": (CONTAINERS,),
+    "collection_uuid": (COLLECTIONS,),
+}
+"""Attributes whose records may be answered too, and the types of these."""
+_OWNER: Final = Column("owner_uuid", Type.STRING)
+
+
+async def list_contents(call: Call) -> Answer:
+    """What a user or group holds, or everything that the caller can read."""
+    uuid = call.uuid or call.params.get("uuid")
+    include = _include(call.params.get("include"))
+    limit, most = (
+        call.services.config.API.MaxItemsPerResponse,
+        call.services.config.API.MaxIndexDatabaseRead,
+    )
+    # `include` is checked here for all kinds together.
+    asked = {**call.params, "include": None}
+    database = call.services.database
+    async with database.reading() as tx:
+        holder = None if uuid is None else await _holder(tx, call, uuid)
+        parts = _held(
+            holder, mixed_lists.split(asked, CONTENT, max_limit=limit, beside=_beside(include))
+        )
+        where = _place(call, holder)
+        found: list[tuple[RecordType, list[Record]]] = []
+        first = parts[0].query if parts else Query()
+        limit, offset, available = first.limit, first.offset, 0
+        for part in parts:
+            query = await generic.narrowed(
+                tx, part.kind, _restricted(call, part, where, include), call.caller
+            )
+            number = (
+                await records.count(tx, database.dialect, part.kind, query)
+                if first.count or offset
+                else 0
+            )
+            rows: list[Record] = []
+            if limit and (offset < number or not offset):
+                page = replace(query, limit=limit, offset=offset, most_bytes=most // len(parts))
+                rows = await records.search(tx, database.dialect, part.kind, page, raw=True)
+            available += number
+            if 0 < len(rows) < limit and not (first.count or offset):
+                # Few were found, or few could be read.
+                number = await records.count(tx, database.dialect, part.kind, query)
+            is_cut = bool(rows) and len(rows) < min(limit, number - offset)
+            offset, limit = max(0, offset - number), 0 if is_cut else limit - len(rows)
+            found.append((part.kind, rows))
+        rows = [row for _, rows in found for row in rows]
+        included = await find_included(tx, call, rows, include, select=call.params.get("select"))
+        items = await _shown(tx, call, found, parts)
+    body: Record = {
+        "kind": "arvados#objectList",
+        "etag": "",
+        "self_link": "",
+        "offset": first.offset,
+        "limit": first.limit,
+        "items": items,
+        "included": included,
+    }
+    return Answer(body={**body, "items_available": available} if first.count else body)
+
+
+async def list_shared(call: Call) -> Answer:
+    """Projects and filter groups that are not in a project of the caller's, nor in one that the
+    caller can read.
+    """
+    caller = call.caller
+    include = _include(call.params.get("include"))
+    owned_by_user = IsKind("owner_uuid", (str(ids.Infix.USER),))
+    outside: Expression = owned_by_user
+    if not caller.is_admin:
+        outside = Either((owned_by_user, Not(Reachable(caller.user_uuid, "owner_uuid"))))
+    classes = (GroupClass.PROJECT.value, GroupClass.FILTER.value)
+    where = (
+        Among(Column("group_class", Type.STRING), classes),
+        Compare(_OWNER, "!=", caller.user_uuid),
+        outside,
+    )
+    call.params["include"] = None
+    database = call.services.database
+    query = generic.prepare_query(call, GROUPS, where)
+    names = query.select if query.select is not None else GROUPS.listed
+    async with database.reading() as tx:
+        query = replace(query, extra=(*query.extra, "owner_uuid"))
+        rows = (
+            await records.search(tx, database.dialect, GROUPS, query, raw=True)
+            if query.limit
+            else []
+        )
+        available = (
+            await records.count(tx, database.dialect, GROUPS, query) if query.count else None
+        )
+        included = await find_included(
+            tx, call, rows, tuple(name for name in include if name == "owner_uuid")
+        )
+        items = await present(
+            tx, call.services, caller, GROUPS, rows, names, distinct=query.distinct
+        )
+    return Answer(body={**generic.envelope(GROUPS, query, items, available), "included": included})
+
+
+def _beside(include: Iterable[str]) -> tuple[RecordType, ...]:
+    return tuple(kind for name in include for kind in _INCLUDED[name])
+
+
+def _include(given: JSON) -> tuple[str, ...]:
+    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else given or []
+    if not isinstance(names, list) or not all(name in _INCLUDED for name in names):
+        raise Invalid(f"include: must be among {', '.join(_INCLUDED)}")
+    return tuple(dict.fromkeys(names))
+
+
+async def _holder(tx: Transaction, call: Call, uuid: JSON) -> Record:
+    """The user or group whose contents are asked for. Raises NotFound."""
+    kind = BY_INFIX.get(ids.infix_of(uuid)) if isinstance(uuid, str) and ids.is_uuid(uuid) else None
+    if kind not in (USERS, GROUPS):
+        raise NotFound(f"Path not found: {str(uuid)[:60]!r} is neither a group nor a user")
+    trash = bool(call.params.get("include_trash"))
+    return await authorization.find_readable(
+        tx, call.services, kind, str(uuid), call.caller, include_trash=trash
+    )
+
+
+def _held(holder: Record | None, parts: Sequence[Part]) -> tuple[Part, ...]:
+    """The parts, for a filter group with its filters added: kinds that its filters rule out are
+    left out.
+    """
+    if holder is None or holder.get("group_class") != GroupClass.FILTER:
+        return tuple(parts)
+    own = {
+        part.kind.plural: part.query.where
+        for part in mixed_lists.split(
+            {"filters": holder["properties"]["filters"]}, CONTENT, max_limit=0
+        )
+    }
+    return tuple(
+        Part(part.kind, replace(part.query, where=(*part.query.where, *own[part.kind.plural])))
+        for part in parts
+        if part.kind.plural in own
+    )
+
+
+def _place(call: Call, holder: Record | None) -> tuple[Expression, ...]:
+    """The condition that records are where they are looked for."""
+    home = call.caller.user_uuid
+    where: list[Expression] = []
+    if holder is not None and holder.get("group_class") != GroupClass.FILTER:
+        where.append(Inside("owner_uuid", holder["uuid"], deep=bool(call.params.get("recursive"))))
+    if call.params.get("exclude_home_project"):
+        if holder is not None:
+            raise Invalid("exclude_home_project: only without a uuid")
+        where.append(Compare(_OWNER, "!=", home))
+    return tuple(where)
+
+
+def _restricted(
+    call: Call, part: Part, where: Sequence[Expression], include: tuple[str, ...]
+) -> Query:
+    kind, query = part.kind, part.query
+    access.check_filters(call.caller, query.where)
+    conditions: tuple[Expression, ...] = (*generic.readable(call, kind), *where, *query.where)
+    if kind is COLLECTIONS:
+        conditions += collections.listed(call)
+    names = query.select if query.select is not None else kind.listed
+    extra = (*needed(kind, names), *(name for name in include if name in kind.by_name))
+    return replace(query, where=conditions, extra=extra)
+
+
+async def _shown(
+    tx: Transaction,
+    call: Call,
+    found: Sequence[tuple[RecordType, list[Record]]],
+    parts: Sequence[Part],
+) -> list[Record]:
+    selected: Mapping[str, tuple[str, ...] | None] = {
+        part.kind.plural: part.query.select for part in parts
+    }
+    items: list[Record] = []
+    for kind, rows in found:
+        names = selected[kind.plural] or kind.listed
+        items += await present(tx, call.services, call.caller, kind, rows, names)
+    return items
+
+
+HANDLERS: Final = {
+    "groups.contents": list_contents,
+    "groups.list_contents": list_contents,
+    "groups.shared": list_shared,
+}

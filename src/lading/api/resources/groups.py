@@ -1,0 +1,243 @@
+"""Groups: projects, roles and filter groups, made, moved, frozen, trashed.
+
+Source: docs/spec/api, sections Records and Groups.
+
+What they mean for permissions follows in the same transaction (`store.graph`). Whoever makes a role
+manages it, by a link. When a group's time in the trash is over it goes for good, with all that it
+owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from lading.api import authorization
+from lading.api.caller_serializer import present_one
+from lading.api.http import Answer, Call
+from lading.api.resources import generic, permission_links
+from lading.api.resources.collections import trash_times
+from lading.api.services import Services
+from lading.api.transaction import Ledger
+from lading.core import ids
+from lading.core.errors import Invalid
+from lading.core.records import groups, mixed_lists
+from lading.core.records.filters import check_select
+from lading.core.records.groups import GroupClass
+from lading.core.records.permissions import NAMES, Level
+from lading.core.records.record_types import (
+    BY_PLURAL,
+    GROUPS,
+    LINKS,
+    LOGS,
+    RECORDS,
+    REQUESTS,
+    TOKENS,
+    USERS,
+)
+from lading.core.records.schema import Record, RecordType
+from lading.store import permissions, records, trash
+from lading.store.database import Transaction
+from lading.store.graph import PERMISSION
+
+CONTENT: Final = tuple(
+    BY_PLURAL[name] for name in ("groups", "container_requests", "workflows", "collections")
+)
+"""The types of records that groups show, in order."""
+_OWNED: Final = tuple(
+    one for one in RECORDS if one.stored and one.owned and one not in (USERS, GROUPS, TOKENS, LOGS)
+)
+_Wanted = Callable[[Call, RecordType, Record], Record]
+
+
+async def list_groups(call: Call) -> Answer:
+    """A page of groups."""
+    return await generic.list_records(call, GROUPS)
+
+
+async def get_group(call: Call) -> Answer:
+    """One group."""
+    return await generic.get_record(call, GROUPS)
+
+
+async def create_group(call: Call) -> Answer:
+    """A new group."""
+    select = check_select(call.params.get("select"), GROUPS)
+    services, caller = call.services, call.caller
+    given = generic.check_attributes(call, GROUPS, None)
+    record = generic.new_record(call, GROUPS, given)
+    record |= trash_times(services, GROUPS.defaults, given)
+    is_role = record["group_class"] == GroupClass.ROLE
+    record["owner_uuid"] = services.system_user if is_role else record["owner_uuid"]
+    async with services.database.writing() as tx:
+        _check(call, record, None, level=Level.MANAGE, frozen_above=False)
+        if not is_role:
+            await authorization.check_owner(tx, call, record["owner_uuid"])
+        await _settle_name(tx, call, record)
+        await generic.insert(tx, call, GROUPS, record)
+        if is_role and not caller.is_admin:
+            ends = {
+                "tail_uuid": caller.user_uuid,
+                "head_uuid": record["uuid"],
+                "link_class": PERMISSION,
+            }
+            link = generic.new_record(call, LINKS, {**ends, "name": NAMES[Level.MANAGE]})
+            await permission_links.grant(tx, call, link, Level.MANAGE)
+        return Answer(body=await present_one(tx, services, caller, GROUPS, record, select))
+
+
+async def update_group(call: Call) -> Answer:
+    """Change a group, move it, freeze or thaw it, put it in the trash or take it out."""
+    return await _change(call, generic.check_attributes)
+
+
+async def delete_group(call: Call) -> Answer:
+    """Put a project or filter group in the trash; remove a role at once."""
+    async with call.services.database.reading() as tx:
+        found = await authorization.find_readable(
+            tx, call.services, GROUPS, call.uuid, call.caller, include_trash=True
+        )
+    if found["group_class"] != GroupClass.ROLE:
+        return await trash_group(call)
+    _check_seeded(call, found["uuid"])
+    async with call.services.database.writing() as tx:
+        old = await authorization.find_readable(tx, call.services, GROUPS, call.uuid, call.caller)
+        await authorization.check_writable(tx, GROUPS, old, call.caller, Level.MANAGE)
+        shown = await present_one(tx, call.services, call.caller, GROUPS, old)
+        await generic.remove(tx, call.services, GROUPS, old, user_uuid=call.caller.user_uuid)
+    return Answer(body=shown)
+
+
+async def trash_group(call: Call) -> Answer:
+    """Put a group in the trash, with all that it owns."""
+    return await _change(call, lambda *_: {"is_trashed": True})
+
+
+async def untrash_group(call: Call) -> Answer:
+    """Take a group out of the trash."""
+    return await _change(call, _out_of_the_trash)
+
+
+async def delete_expired(tx: Transaction, services: Services) -> int:
+    """Delete for good the groups whose time is over, and what they own; how many groups."""
+    ledger = Ledger(tx, services, user_uuid=services.system_user)
+    expired = await trash.expired_groups(tx, services.now())
+    for uuid in expired:
+        group = await records.get(tx, GROUPS, uuid)
+        if group is not None:
+            await _delete(ledger, group)
+    await ledger.settle()
+    return len(expired)
+
+
+async def follow_trashed(tx: Transaction, services: Services, uuids: Sequence[str]) -> None:
+    """See to the containers of projects whose time to go into the trash has come."""
+    ledger = Ledger(tx, services, user_uuid=services.system_user)
+    for uuid in uuids:
+        await ledger.restand(uuid)
+    await ledger.settle()
+
+
+async def _change(call: Call, wanted: _Wanted) -> Answer:
+    select = check_select(call.params.get("select"), GROUPS)
+    services, caller = call.services, call.caller
+    async with services.database.writing() as tx:
+        old = await authorization.find_readable(
+            tx, services, GROUPS, call.uuid, caller, include_trash=True
+        )
+        given = wanted(call, GROUPS, old)
+        new = {**old, **given, **trash_times(services, old, given)}
+        if new["group_class"] == GroupClass.ROLE:
+            new["owner_uuid"] = old["owner_uuid"]
+        if new != old:
+            await _check_change(tx, call, new, old)
+            await _settle_name(tx, call, new)
+            new = await generic.apply(tx, services, GROUPS, old, new, user_uuid=caller.user_uuid)
+            if any(old[name] != new[name] for name in ("trash_at", "owner_uuid")):
+                ledger = Ledger(tx, services, user_uuid=caller.user_uuid)
+                await ledger.restand(new["uuid"])
+                await ledger.settle()
+        return Answer(body=await present_one(tx, services, caller, GROUPS, new, select))
+
+
+async def _check_change(tx: Transaction, call: Call, new: Record, old: Record) -> None:
+    level = await authorization.level_of(tx, GROUPS, old, call.caller)
+    if level < Level.WRITE:
+        raise authorization.lacking(old["uuid"], Level.WRITE)
+    above = await permissions.standing(tx, old["owner_uuid"])
+    _check(call, new, old, level=level, frozen_above=above.frozen)
+    if new["owner_uuid"] != old["owner_uuid"]:
+        await authorization.check_move(tx, call, old, new["owner_uuid"])
+    if new["trash_at"] is not None and old["trash_at"] is None:
+        _check_seeded(call, old["uuid"])
+        for uuid, _ in await permissions.below(tx, old["uuid"]):
+            if (await permissions.standing(tx, uuid)).frozen:
+                raise groups.frozen(uuid)
+
+
+def _check(call: Call, new: Record, old: Record | None, *, level: int, frozen_above: bool) -> None:
+    groups.check(
+        new, old, slashes=bool(call.services.config.Collections.ForwardSlashNameSubstitution)
+    )
+    if new["group_class"] == GroupClass.FILTER:
+        mixed_lists.check_group_filters(new["properties"]["filters"], CONTENT)
+    groups.check_freezing(
+        new, old, user_uuid=call.caller.user_uuid, level=level, frozen_above=frozen_above
+    )
+
+
+def _check_seeded(call: Call, uuid: str) -> None:
+    cluster = call.services.config.ClusterID
+    seeded = (ids.system_group, ids.all_users, ids.anonymous_group, ids.public_favorites)
+    if uuid in [name(cluster) for name in seeded]:
+        raise Invalid(f"uuid: {uuid} is part of every installation and stays")
+
+
+def _out_of_the_trash(call: Call, kind: RecordType, old: Record) -> Record:
+    if old["trash_at"] is None or (old["delete_at"] or "") <= call.services.now():
+        raise Invalid(f"Item is not trashed, cannot untrash {kind.singular} {old['uuid']}")
+    return {"is_trashed": False, "trash_at": None}
+
+
+async def _settle_name(tx: Transaction, call: Call, record: Record) -> None:
+    """See that no other group of the owner has this name; change it if the call says so. Raises
+    Invalid.
+    """
+    if record["is_trashed"]:
+        return
+    owner, name = record["owner_uuid"], record["name"]
+    same = await records.matching(tx, GROUPS, owner_uuid=owner, name=name, is_trashed=0)
+    if all(one["uuid"] == record["uuid"] for one in same):
+        return
+    if not call.params.get("ensure_unique_name"):
+        raise Invalid(
+            "name: duplicate key value violates unique constraint: "
+            f"Key (owner_uuid, name)=({owner}, {name}) already exists"
+        )
+    record["name"] = f"{name[:237]} ({record['uuid'][-15:]})"
+
+
+async def _delete(ledger: Ledger, group: Record) -> None:
+    """Delete a group with all that is in it, the innermost first."""
+    tx, services, user = ledger.tx, ledger.services, ledger.user_uuid
+    for uuid, _ in reversed(await permissions.below(tx, group["uuid"])):
+        for kind in _OWNED:
+            for record in await records.matching(tx, kind, owner_uuid=uuid):
+                await generic.remove(tx, services, kind, record, user_uuid=user)
+                if kind is REQUESTS and record["container_uuid"] is not None:
+                    ledger.stale([record["container_uuid"]])
+                    await ledger.abandon(record["container_uuid"])
+        inner = await records.get(tx, GROUPS, uuid)
+        if inner is not None:
+            await generic.remove(tx, services, GROUPS, inner, user_uuid=user)
+
+
+HANDLERS: Final = {
+    "groups.list": list_groups,
+    "groups.get": get_group,
+    "groups.create": create_group,
+    "groups.update": update_group,
+    "groups.delete": delete_group,
+    "groups.trash": trash_group,
+    "groups.untrash": untrash_group,
+}

@@ -1,0 +1,360 @@
+"""How a request is doing, and why: status, explanation, preview; and what dispatchers say about
+waiting containers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from lading.api import authorization
+from lading.api.container_access.forwarding import read_claim
+from lading.api.container_assignment import UNSATISFIABLE, check_image, decide, find_nearest
+from lading.api.container_logs import gateway_logs, log_files, log_streaming
+from lading.api.dispatcher_statuses import believed_since
+from lading.api.http import Answer, Call
+from lading.api.resources import dispatching, misfits
+from lading.api.resources.container_requests import find_parent, look_up_given
+from lading.api.services import Services
+from lading.api.transaction import Ledger
+from lading.core.containers import explain, recipe, request
+from lading.core.containers.container import HELD, HIDDEN, LIVE, Container, State
+from lading.core.containers.recipe import Recipe
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.reuse import New, Reuse
+from lading.core.containers.waiting import READY
+from lading.core.errors import Invalid, Unavailable, from_status
+from lading.core.ids import Infix, is_uuid
+from lading.core.protocols.forwarding_claims import Claim, Purpose, check_container
+from lading.core.records import access
+from lading.core.records.record_types import CONTAINERS, LOGS, REQUESTS
+from lading.core.records.schema import JSON, Record
+from lading.core.scheduling.wait_reasons import Said, Scene, delays
+from lading.store import contents, records, waiting
+from lading.store.database import Transaction
+
+_NO_CONTAINER: Final = {"uuid": "", "container_state": ""}
+_MOST_AHEAD: Final = 1000
+_SAID: Final = "dispatcher"
+_LONGEST_REASON: Final = 40
+_LONGEST_SENTENCE: Final = 2000
+_SHOWN: Final = (
+    "uuid",
+    "state",
+    "priority",
+    "exit_code",
+    "runtime_status",
+    "created_at",
+    "started_at",
+    "finished_at",
+    "output",
+    "log",
+    "lock_count",
+)
+
+
+async def get_status(call: Call) -> Answer:
+    """{uuid, container_state, scheduling_status}: the state of a request's container and what it
+    waits for.
+    """
+    async with call.services.database.reading() as tx:
+        row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+        container = await _container(tx, row)
+        subject = ContainerRequest.from_record(row)
+        scene = await _scene(tx, call, subject, container)
+    waits = _first(subject, container, scene)
+    sentence = explain.status_sentence(container, scene.told, waits)
+    known = (
+        {"uuid": container.uuid, "container_state": container.state} if container else _NO_CONTAINER
+    )
+    return Answer(body={**known, "scheduling_status": sentence})
+
+
+async def get_why(call: Call) -> Answer:
+    """Why a request is where it is.
+
+    {"request_uuid", "state", "priority", "outcome": one sentence, "scheduling_status": one
+    sentence, "waits": [{"reason", "sentence"}] see `core.scheduling.wait_reasons`,
+    "container": null | {uuid, state, exit_code, runtime_status, ...}, "attempted_container_uuids",
+    "attempts": the same of those containers,
+    "decided_at": null | time, "decision": null | {see `core.containers.explain.explain`; "nearest"
+    is filled in for "new"}, "waited": [{"container_uuid", "text"}] what its containers waited for
+    before they ran, "dispatch": [{"at", "container_uuid", "event_type": see
+    `core.containers.decisions`, "text", "dispatcher", "waited"}] what dispatchers decided about its
+    containers, in order}
+    """
+    services = call.services
+    async with services.database.reading() as tx:
+        row = await authorization.find_readable(tx, services, REQUESTS, call.uuid, call.caller)
+        container = await _container(tx, row)
+        decided = await _last(tx, call, "resolve")
+        decision: Record | None = decided["properties"] if decided else None
+        if decision is not None and decision["decision"] == "new":
+            decision = {**decision, **await _nearest(tx, services, decision["container_uuid"])}
+        subject = ContainerRequest.from_record(row)
+        tried = await _tried(tx, subject)
+        image = await _image_fault(tx, call, subject, container)
+        earlier = tried[-1] if tried and container is not None and container.state in LIVE else None
+        scene = dataclasses.replace(
+            await _scene(tx, call, subject, container), image=image, earlier=earlier
+        )
+        ended = await _last(tx, call, "end")
+        dispatched = await dispatching.trail(tx, subject)
+    waits = _first(subject, container, scene)
+    return Answer(
+        body={
+            "request_uuid": subject.uuid,
+            "state": subject.state,
+            "priority": subject.priority,
+            "outcome": ended["summary"] if ended else explain.outcome(subject, container),
+            "scheduling_status": explain.status_sentence(container, scene.told, waits),
+            "waits": [one.shown() for one in delays(subject, container, scene)],
+            "container": {name: getattr(container, name) for name in _SHOWN} if container else None,
+            "attempted_container_uuids": subject.attempted_container_uuids,
+            "attempts": [{name: getattr(one, name) for name in _SHOWN} for one in tried],
+            "decided_at": decided["event_at"] if decided else None,
+            "decision": decision,
+            "waited": dispatching.waited(dispatched),
+            "dispatch": dispatched,
+        }
+    )
+
+
+async def preview(call: Call) -> Answer:
+    """What a create with this body would do: the explanation, and the recipe of the container.
+    Nothing is stored.
+    """
+    services, caller = call.services, call.caller
+    given = call.attributes(REQUESTS)
+    wanted = {**given, "state": request.State.COMMITTED, "priority": given.get("priority") or 0}
+    trees = await look_up_given(call, given)
+    if trees is None:
+        raise Unavailable(
+            "a git repository that the mounts name is still being fetched; try again in a moment"
+        )
+    async with services.database.reading() as tx:
+        now = services.now()
+        change = request.create(
+            wanted,
+            uuid=services.new_uuid(Infix.REQUEST),
+            owner_uuid=caller.user_uuid,
+            user_uuid=caller.user_uuid,
+            now=now,
+            policy=services.policy,
+            parent=await find_parent(tx, call, given),
+        )
+        decision = await decide(tx, services, change.request, caller, trees)
+        reused = isinstance(decision.choice, Reuse)
+        near = () if reused else await find_nearest(tx, services, decision.recipe, now)
+    uuid = decision.choice.container.uuid if isinstance(decision.choice, Reuse) else None
+    return Answer(
+        body={
+            **explain.explain(decision.choice, container_uuid=uuid, near=near, trees=trees),
+            **({} if decision.possible else {"decision": "none", "reason": UNSATISFIABLE}),
+            "container_state": decision.choice.container.state
+            if isinstance(decision.choice, Reuse)
+            else None,
+            "recipe": _recipe(decision.recipe),
+        }
+    )
+
+
+async def put_statuses(call: Call) -> Answer:
+    """Remember what a dispatcher says: why containers wait, and what it has decided about them.
+
+    {"items": {container uuid: {"reason", "sentence"}, or a sentence alone; "" takes it back}; {}
+    says: I am here; "events": [{"container_uuid", "event_type": see `core.containers.decisions`,
+    "text", "age": seconds since then, "waited": what it waited for, if that is told}]. Each event
+    becomes a row in `logs`. "misfits": uuids of containers that no worker of the dispatcher could
+    hold for a while; unless another dispatcher can, clients are warned in runtime_status. "holder":
+    who works with this token, HOST:DIRECTORY; another one is refused (409) for three minutes after
+    the last report, or until "release": true.
+    """
+    access.check_admin(call.caller, "report scheduling")
+    await dispatching.hold_lease(call)
+    items = call.params.get("items")
+    if not isinstance(items, dict):
+        raise Invalid("items: must be an object of container uuids and what is said about them")
+    said = {uuid: _said(uuid, one) for uuid, one in items.items()}
+    written = await dispatching.write(call)
+    await call.services.statuses.report(call.caller.token_uuid, said, call.services.now())
+    await misfits.warn(call, said)
+    return Answer(body={"items": len(items), "events": written})
+
+
+def _said(uuid: str, one: JSON) -> Said | None:
+    if not is_uuid(uuid, Infix.CONTAINER):
+        raise Invalid(f"items: {uuid[:60]!r} is not the uuid of a container")
+    if one in ("", None):
+        return None
+    given = {"reason": _SAID, "sentence": one} if isinstance(one, str) else one
+    reason, sentence = (
+        (given.get("reason"), given.get("sentence")) if isinstance(given, dict) else (None, None)
+    )
+    if not isinstance(reason, str) or not isinstance(sentence, str) or "\0" in reason + sentence:
+        raise Invalid(
+            f"items.{uuid}: must be a sentence, or an object with the texts reason and sentence"
+        )
+    if not reason or len(reason) > _LONGEST_REASON or len(sentence) > _LONGEST_SENTENCE:
+        raise Invalid(
+            f"items.{uuid}: a reason may have {_LONGEST_REASON} characters, "
+            f"a sentence {_LONGEST_SENTENCE}"
+        )
+    return Said(reason, sentence)
+
+
+async def get_log(call: Call) -> Answer:
+    """A file of the log of one of the request's containers, or the files that there are; or events
+    as it grows.
+    """
+    if log_streaming.is_wanted(call):
+        return log_streaming.stream(call)
+    services, fault = call.services, None
+    claim = read_claim(services, call.headers, Purpose.LOG)
+    async with services.database.reading() as tx:
+        row, container = await _logged(tx, call)
+        if claim is not None:
+            check_container(claim, container.uuid if container is not None else "")
+        if container is None or not gateway_logs.is_source(
+            services, container, call.rest.partition("/")[0]
+        ):
+            _check_claim(claim)
+            return await log_files.serve(tx, call, row, container)
+    try:
+        answer = await gateway_logs.serve(call, container)
+        if answer is not None:
+            return answer
+    except Unavailable as error:
+        fault = error
+    _check_claim(claim)
+    async with services.database.reading() as tx:
+        row, container = await _logged(tx, call)
+        if fault is not None and container is not None and container.state in HELD:
+            raise fault
+        # The container ended while its gateway was asked, or its supervisor posts its log.
+        return await log_files.serve(tx, call, row, container)
+
+
+def _check_claim(claim: Claim | None) -> None:
+    """Tell a server that passed a call on that the log is not at a gateway. Raises RequestError."""
+    if claim is not None:
+        raise from_status(
+            gateway_logs.MISDIRECTED, "the supervisor of this container posts its log"
+        )
+
+
+async def _logged(tx: Transaction, call: Call) -> tuple[Record, Container | None]:
+    """A request whose log is read, and its container."""
+    row = await authorization.find_readable(tx, call.services, REQUESTS, call.uuid, call.caller)
+    return row, await _container(tx, row)
+
+
+async def _container(tx: Transaction, row: Record) -> Container | None:
+    if row["container_uuid"] is None:
+        return None
+    found = await records.get(tx, CONTAINERS, row["container_uuid"])
+    return Container.from_record(found) if found else None
+
+
+async def _scene(
+    tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None
+) -> Scene:
+    """What there is to know about why a request waits."""
+    services = call.services
+    ledger = Ledger(tx, services, user_uuid=call.caller.user_uuid)
+    asking = subject.requesting_container_uuid
+    parent = await records.get(tx, CONTAINERS, asking) if asking else None
+    ahead = 0
+    if container is not None and container.state is State.QUEUED and container.priority > 0:
+        ahead = await waiting.ahead(tx, container.priority, container.created_at, most=_MOST_AHEAD)
+    now = services.now()
+    return Scene(
+        judgement=await ledger.judge(subject)
+        if subject.state is request.State.COMMITTED
+        else READY,
+        parent=Container.from_record(parent) if parent else None,
+        said=tuple(await services.statuses.about(tx, container.uuid, now)) if container else (),
+        silence=_silence(await services.statuses.last_report(tx), now),
+        ahead=ahead,
+        most=_MOST_AHEAD,
+    )
+
+
+def _silence(last: str | None, now: str) -> str:
+    if last is None:
+        return "No dispatcher is at work: none has reported yet."
+    return (
+        ""
+        if last >= believed_since(now)
+        else f"No dispatcher is at work: the last one reported at {last}."
+    )
+
+
+def _first(subject: ContainerRequest, container: Container | None, scene: Scene) -> str:
+    """Why the request itself does not let its container run, in one sentence."""
+    if container is None:
+        return (
+            next((one.sentence for one in delays(subject, None, scene)), "")
+            if subject.resolving
+            else ""
+        )
+    return scene.judgement.sentence
+
+
+async def _tried(tx: Transaction, subject: ContainerRequest) -> list[Container]:
+    """The containers that were tried before, oldest first, those that are still known."""
+    uuids = subject.attempted_container_uuids
+    rows = {row["uuid"]: row for row in await records.among(tx, CONTAINERS, "uuid", uuids)}
+    return [Container.from_record(rows[uuid]) for uuid in uuids if uuid in rows]
+
+
+async def _image_fault(
+    tx: Transaction, call: Call, subject: ContainerRequest, container: Container | None
+) -> str:
+    """What is wrong with the image of a request that waits or is a draft; "" if nothing is."""
+    if subject.state is request.State.UNCOMMITTED:
+        try:
+            await check_image(tx, call.services, subject, call.caller)
+        except Invalid as error:
+            return f"It cannot be committed: {error.message}."
+        return ""
+    if container is None or container.state not in (State.QUEUED, State.LOCKED):
+        return ""
+    pdh = container.container_image
+    if await contents.present(tx, [pdh], call.services.now(), reader=None):
+        return ""
+    return (
+        f"Its image, {pdh}, is in the trash or deleted, so that it cannot be loaded: untrash it, "
+        "or cancel the request and submit it with another image."
+    )
+
+
+async def _last(tx: Transaction, call: Call, event_type: str) -> Record | None:
+    rows = await records.matching(tx, LOGS, object_uuid=call.uuid, event_type=event_type)
+    return max(rows, key=lambda row: int(row["id"])) if rows else None
+
+
+async def _nearest(tx: Transaction, services: Services, container_uuid: str) -> Record:
+    row = await records.get(tx, CONTAINERS, container_uuid)
+    if row is None:
+        return {"nearest": None, "near": []}
+    made = Container.from_record(row)
+    near = await find_nearest(tx, services, recipe.of_container(made), made.created_at)
+    shown = explain.explain(New("", ()), container_uuid=None, near=near)
+    return {"nearest": shown["nearest"], "near": shown["near"]}
+
+
+def _recipe(made_of: Recipe) -> Record:
+    return {
+        one.name: getattr(made_of, one.name)
+        for one in dataclasses.fields(made_of)
+        if one.name not in HIDDEN and one.name in CONTAINERS.by_name
+    }
+
+
+HANDLERS: Final = {
+    "container_requests.container_status": get_status,
+    "container_requests.why": get_why,
+    "container_requests.preview": preview,
+    "container_requests.log": get_log,
+}

@@ -1,0 +1,122 @@
+"""Repositories: git repositories that git_tree mounts can name by uuid or name.
+
+Users may store addresses that the configuration lists (`Containers.GitRepositories`), admins any
+address. What is fetched from there is shown to whoever can read the record. Names are unique in the
+cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.api import authorization
+from lading.api.http import Answer, Call
+from lading.api.resources import generic
+from lading.api.serializer import show
+from lading.api.services import Services
+from lading.core.containers import git_trees
+from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.filters import check_select
+from lading.core.records.schema import Record
+from lading.core.records.service_records import REPOSITORIES
+from lading.store import records
+from lading.store.database import Transaction
+
+
+async def list_repositories(call: Call) -> Answer:
+    """A page of repositories."""
+    return await generic.list_records(call, REPOSITORIES)
+
+
+async def get_repository(call: Call) -> Answer:
+    """One repository."""
+    return await generic.get_record(call, REPOSITORIES)
+
+
+async def create_repository(call: Call) -> Answer:
+    """A new repository."""
+    record = generic.new_record(
+        call, REPOSITORIES, generic.check_attributes(call, REPOSITORIES, None)
+    )
+    _check(call, record)
+    async with call.services.database.writing() as tx:
+        await authorization.check_owner(tx, call, record["owner_uuid"])
+        await generic.insert(tx, call, REPOSITORIES, record)
+    return Answer(body=show(REPOSITORIES, record))
+
+
+async def update_repository(call: Call) -> Answer:
+    """Change a repository."""
+    select = check_select(call.params.get("select"), REPOSITORIES)
+    async with call.services.database.writing() as tx:
+        old = await authorization.find_readable(
+            tx, call.services, REPOSITORIES, call.uuid, call.caller
+        )
+        await authorization.check_writable(tx, REPOSITORIES, old, call.caller)
+        given = generic.check_attributes(call, REPOSITORIES, old)
+        new = {**old, **given}
+        if any(new[name] != old[name] for name in ("name", "fetch_url")):
+            _check(call, new)
+        if new["owner_uuid"] != old["owner_uuid"]:
+            await authorization.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
+        new = await generic.apply(
+            tx, call.services, REPOSITORIES, old, new, user_uuid=call.caller.user_uuid
+        )
+    return Answer(body=show(REPOSITORIES, new, select))
+
+
+async def delete_repository(call: Call) -> Answer:
+    """Remove a repository; trees that containers were made of stay known."""
+    return await generic.delete_record(call, REPOSITORIES)
+
+
+async def address(
+    tx: Transaction, services: Services, wanted: git_trees.Reference, acting: Principal
+) -> str:
+    """Where the repository of a mount is fetched from. Raises Invalid when it may not be, or cannot
+    be read.
+
+    Raises Forbidden when the scopes of the token do not include a GET of the repository.
+    """
+    where = f"Mounts [{wanted.target}][{wanted.source}]"
+    if wanted.source == "git_url":
+        if not git_trees.is_allowed(wanted.name, services.config.Containers.GitRepositories):
+            raise Invalid(
+                f"{where}: {wanted.name} is not among the repositories that this server may "
+                "fetch from; ask its admin to add it to Containers.GitRepositories"
+            )
+        return wanted.name
+    uuid = wanted.name
+    if wanted.source == "repository_name":
+        found = await records.matching(tx, REPOSITORIES, name=wanted.name)
+        uuid = found[0]["uuid"] if found else ""
+    try:
+        record = await authorization.find_readable(tx, services, REPOSITORIES, uuid, acting)
+    except NotFound:
+        raise Invalid(f"{where}: repository {wanted.name!r} not found") from None
+    access.check_scope(acting, "GET", f"/arvados/v1/repositories/{record['uuid']}")
+    return str(record["fetch_url"])
+
+
+def _check(call: Call, record: Record) -> None:
+    git_trees.check_name("name", record["name"] or "")
+    git_trees.check_url("fetch_url", record["fetch_url"] or "")
+    listed = git_trees.is_allowed(
+        record["fetch_url"], call.services.config.Containers.GitRepositories
+    )
+    if not listed and not call.caller.is_admin:
+        raise Forbidden(
+            f"Forbidden: fetch_url: {record['fetch_url']} is not in Containers.GitRepositories; "
+            "only admins may add it"
+        )
+
+
+HANDLERS: Final = {
+    "repositories.list": list_repositories,
+    "repositories.get": get_repository,
+    "repositories.create": create_repository,
+    "repositories.update": update_repository,
+    "repositories.delete": delete_repository,
+}

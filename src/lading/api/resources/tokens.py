@@ -1,0 +1,171 @@
+"""API tokens: users make their own, admins make tokens for others; the secret is shown once, only
+its hash is stored.
+
+Source: docs/spec/api, section Authentication.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from lading.api import authorization
+from lading.api.http import Answer, Call
+from lading.api.resources import generic
+from lading.api.serializer import show
+from lading.api.services import hash_secret
+from lading.core.errors import Forbidden, Invalid, NotFound
+from lading.core.ids import root_token
+from lading.core.records import access
+from lading.core.records.filters import check_select
+from lading.core.records.permissions import is_user
+from lading.core.records.record_types import TOKENS, USERS
+from lading.core.records.schema import Record
+from lading.core.timestamps import format_time
+from lading.store import records
+
+_SCOPE: Final = re.compile(r"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) /\S*")
+
+
+async def list_tokens(call: Call) -> Answer:
+    """A page of tokens, without their secrets."""
+    return await generic.list_records(call, TOKENS)
+
+
+async def get_token(call: Call) -> Answer:
+    """One token, without its secret."""
+    return await generic.get_record(call, TOKENS)
+
+
+async def current_token(call: Call) -> Answer:
+    """The token that calls, whatever its scopes."""
+    caller, services = call.caller, call.services
+    select = check_select(call.params.get("select"), TOKENS)
+    if caller.token_uuid == root_token(services.config.ClusterID):
+        record = {
+            **generic.new_record(call, TOKENS, {"uuid": caller.token_uuid}),
+            "owner_uuid": caller.user_uuid,
+        }
+    else:
+        async with services.database.reading() as tx:
+            found = await records.get(tx, TOKENS, caller.token_uuid)
+        if found is None:
+            raise NotFound
+        record = found
+    shown = show(TOKENS, record, select)
+    parts = caller.token.split("/")
+    if select is None and call.params.get("remote") is None:
+        shown["api_token"] = parts[2] if len(parts) >= 3 else caller.token
+    return Answer(body=shown)
+
+
+async def create_token(call: Call) -> Answer:
+    """A new token for the caller; an admin may name another owner."""
+    return await _create(call, generic.check_attributes(call, TOKENS, None))
+
+
+async def create_system_token(call: Call) -> Answer:
+    """A new token of the system user; the scopes may be a parameter, as Arvados has it."""
+    access.check_admin(call.caller, "make tokens of the system user")
+    scopes = call.params.pop("scopes", None)
+    sent = call.attributes(TOKENS)
+    given = generic.check_attributes(
+        call, TOKENS, None, sent if scopes is None else {"scopes": scopes, **sent}
+    )
+    return await _create(call, {**given, "owner_uuid": call.services.system_user})
+
+
+async def _create(call: Call, given: Record) -> Answer:
+    services = call.services
+    _check_may_outlive(call)
+    _check(given)
+    _check_within_own_scopes(call, given)
+    record = generic.new_record(call, TOKENS, given)
+    secret = services.new_secret()
+    record |= {"secret_hash": hash_secret(secret), "created_by_ip_address": call.address or None}
+    record["expires_at"] = _clamped(call, record["expires_at"])
+    async with services.database.writing() as tx:
+        if record["owner_uuid"] != call.caller.user_uuid:
+            access.check_admin(call.caller, "make tokens of others")
+            if (
+                not is_user(record["owner_uuid"])
+                or await records.get(tx, USERS, record["owner_uuid"]) is None
+            ):
+                raise Invalid(f"owner_uuid: '{record['owner_uuid']}' not found")
+        await generic.insert(tx, call, TOKENS, record)
+    return Answer(body={**show(TOKENS, record), "api_token": secret})
+
+
+async def update_token(call: Call) -> Answer:
+    """Change when a token ends or what it may do."""
+    _check_may_outlive(call)
+    async with call.services.database.writing() as tx:
+        old = await authorization.find_readable(tx, call.services, TOKENS, call.uuid, call.caller)
+        changes = generic.check_attributes(call, TOKENS, old)
+        _check(changes)
+        if changes.get("scopes", old["scopes"]) != old["scopes"]:
+            _check_within_own_scopes(call, changes)
+        if changes.get("expires_at", old["expires_at"]) != old["expires_at"]:
+            changes["expires_at"] = _clamped(call, changes["expires_at"])
+        if changes.get("owner_uuid", old["owner_uuid"]) != old["owner_uuid"]:
+            raise Invalid("owner_uuid: a token stays with its user")
+        new = await generic.apply(
+            tx, call.services, TOKENS, old, changes, user_uuid=call.caller.user_uuid
+        )
+    return Answer(body=show(TOKENS, new))
+
+
+async def delete_token(call: Call) -> Answer:
+    """End a token at once."""
+    return await generic.delete_record(call, TOKENS)
+
+
+def _clamped(call: Call, expires_at: str | None) -> str | None:
+    """When a token ends, at the latest as the configuration allows those who are no admins."""
+    limit = call.services.config.API.MaxTokenLifetime
+    if not limit or call.caller.is_admin:
+        return expires_at
+    latest = format_time(call.services.clock() + timedelta(seconds=limit))
+    return min(expires_at or latest, latest)
+
+
+def _check(given: Record) -> None:
+    scopes = given.get("scopes")
+    if scopes is None:
+        return
+    for one in scopes:
+        if one != "all" and not (isinstance(one, str) and _SCOPE.fullmatch(one)):
+            raise Invalid(
+                f"scopes: {one!r} is neither 'all' nor a method and a path, "
+                "such as 'GET /arvados/v1/users'"
+            )
+
+
+def _check_may_outlive(call: Call) -> None:
+    """What runs on a machine that may be against us must not keep its user's rights beyond its
+    container.
+    """
+    if call.caller.container_uuid is not None:
+        raise Forbidden(
+            "Forbidden: the token of a container may not make or change tokens, "
+            "which would outlive it"
+        )
+
+
+def _check_within_own_scopes(call: Call, given: Record) -> None:
+    # A token of limited scope must not make itself a better one.
+    own = set(call.caller.scopes)
+    if "all" not in own and not set(given.get("scopes", ["all"])) <= own:
+        raise Forbidden("Forbidden: scopes: a token cannot make one that may do more than itself")
+
+
+HANDLERS: Final = {
+    "api_client_authorizations.list": list_tokens,
+    "api_client_authorizations.get": get_token,
+    "api_client_authorizations.current": current_token,
+    "api_client_authorizations.create": create_token,
+    "api_client_authorizations.create_system_auth": create_system_token,
+    "api_client_authorizations.update": update_token,
+    "api_client_authorizations.delete": delete_token,
+}

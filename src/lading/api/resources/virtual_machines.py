@@ -1,0 +1,209 @@
+"""Machines that users log in to, and the keys that they do it with.
+
+Source: docs/spec/api, section Addresses and methods.
+
+Lading does not run these machines: it keeps what `arvados-login-sync` asks for there. Admins write
+the machines. A permission link `can_login` from a user to a machine says who may log in, with
+`properties.username` and, if need be, `properties.groups`. Everybody writes keys of their own,
+admins those of others too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from lading.api import authorization
+from lading.api.http import Answer, Call
+from lading.api.resources import generic
+from lading.api.serializer import show
+from lading.core import ids
+from lading.core.errors import Forbidden, Invalid
+from lading.core.ids import Infix
+from lading.core.records import access
+from lading.core.records.filters import check_select
+from lading.core.records.record_types import LINKS, USERS
+from lading.core.records.schema import Record, RecordType
+from lading.core.records.service_records import AUTHORIZED_KEYS, VIRTUAL_MACHINES
+from lading.store import records
+from lading.store.database import Transaction
+from lading.store.graph import PERMISSION
+
+_LOGIN: Final = "can_login"
+
+
+async def list_machines(call: Call) -> Answer:
+    """A page of machines."""
+    return await generic.list_records(call, VIRTUAL_MACHINES)
+
+
+async def get_machine(call: Call) -> Answer:
+    """One machine."""
+    return await generic.get_record(call, VIRTUAL_MACHINES)
+
+
+async def create_machine(call: Call) -> Answer:
+    """A new machine; of the system user, unless another owner is named."""
+    access.check_admin(call.caller, "write virtual machines")
+    given = {
+        "owner_uuid": call.services.system_user,
+        **generic.check_attributes(call, VIRTUAL_MACHINES, None),
+    }
+    return await _create(call, VIRTUAL_MACHINES, generic.new_record(call, VIRTUAL_MACHINES, given))
+
+
+async def update_machine(call: Call) -> Answer:
+    """Change a machine."""
+    access.check_admin(call.caller, "write virtual machines")
+    return await _update(call, VIRTUAL_MACHINES)
+
+
+async def delete_machine(call: Call) -> Answer:
+    """Remove a machine, and the links that let users log in to it."""
+    access.check_admin(call.caller, "write virtual machines")
+    return await generic.delete_record(call, VIRTUAL_MACHINES)
+
+
+async def list_logins(call: Call) -> Answer:
+    """Who may log in to one machine."""
+    access.check_admin(call.caller, "see logins")
+    async with call.services.database.reading() as tx:
+        machine = await authorization.find_readable(
+            tx, call.services, VIRTUAL_MACHINES, call.uuid, call.caller
+        )
+        return Answer(body=await _logins(tx, call, [machine]))
+
+
+async def list_all_logins(call: Call) -> Answer:
+    """Who may log in to any machine."""
+    access.check_admin(call.caller, "see logins")
+    async with call.services.database.reading() as tx:
+        machines = await records.find(tx, call.services.database.dialect, VIRTUAL_MACHINES, ())
+        return Answer(body=await _logins(tx, call, machines))
+
+
+async def _logins(tx: Transaction, call: Call, machines: Sequence[Record]) -> Record:
+    """One item for each login and key; one without a key for users who have none."""
+    items: list[Record] = []
+    for machine in sorted(machines, key=lambda one: str(one["hostname"])):
+        links = await records.matching(
+            tx, LINKS, head_uuid=machine["uuid"], link_class=PERMISSION, name=_LOGIN
+        )
+        for link in sorted(links, key=lambda one: str(one["uuid"])):
+            name, groups = link["properties"].get("username"), link["properties"].get("groups")
+            user = await records.get(tx, USERS, link["tail_uuid"])
+            if not name or user is None or not user["is_active"]:
+                continue
+            keys = await records.matching(tx, AUTHORIZED_KEYS, authorized_user_uuid=user["uuid"])
+            now = call.services.now()
+            valid = [one for one in keys if one["expires_at"] is None or one["expires_at"] > now]
+            login = {
+                "username": name,
+                "hostname": machine["hostname"],
+                "groups": groups if isinstance(groups, list) else [],
+                "user_uuid": user["uuid"],
+                "virtual_machine_uuid": machine["uuid"],
+            }
+            items += [
+                {**login, "public_key": key["public_key"], "authorized_key_uuid": key["uuid"]}
+                for key in sorted(valid, key=lambda one: str(one["uuid"]))
+            ] or [{**login, "public_key": None, "authorized_key_uuid": None}]
+    return {"kind": "arvados#HashList", "items": items}
+
+
+async def list_keys(call: Call) -> Answer:
+    """A page of keys."""
+    return await generic.list_records(call, AUTHORIZED_KEYS)
+
+
+async def get_key(call: Call) -> Answer:
+    """One key."""
+    return await generic.get_record(call, AUTHORIZED_KEYS)
+
+
+async def create_key(call: Call) -> Answer:
+    """A new key, of the caller unless an admin names another user."""
+    given = generic.check_attributes(call, AUTHORIZED_KEYS, None)
+    given["authorized_user_uuid"] = given.get("authorized_user_uuid") or call.caller.user_uuid
+    return await _create(call, AUTHORIZED_KEYS, generic.new_record(call, AUTHORIZED_KEYS, given))
+
+
+async def update_key(call: Call) -> Answer:
+    """Change a key."""
+    return await _update(call, AUTHORIZED_KEYS)
+
+
+async def delete_key(call: Call) -> Answer:
+    """Remove a key."""
+    return await generic.delete_record(call, AUTHORIZED_KEYS)
+
+
+async def _create(call: Call, kind: RecordType, record: Record) -> Answer:
+    async with call.services.database.writing() as tx:
+        await _check(tx, call, kind, record, {})
+        await authorization.check_owner(tx, call, record["owner_uuid"])
+        await generic.insert(tx, call, kind, record)
+    return Answer(body=show(kind, record))
+
+
+async def _update(call: Call, kind: RecordType) -> Answer:
+    select = check_select(call.params.get("select"), kind)
+    async with call.services.database.writing() as tx:
+        old = await authorization.find_readable(tx, call.services, kind, call.uuid, call.caller)
+        await authorization.check_writable(tx, kind, old, call.caller)
+        new = {**old, **generic.check_attributes(call, kind, old)}
+        await _check(tx, call, kind, new, old)
+        if new["owner_uuid"] != old["owner_uuid"]:
+            await authorization.check_owner(tx, call, new["owner_uuid"], old=old["owner_uuid"])
+        new = await generic.apply(
+            tx, call.services, kind, old, new, user_uuid=call.caller.user_uuid
+        )
+    return Answer(body=show(kind, new, select))
+
+
+async def _check(
+    tx: Transaction, call: Call, kind: RecordType, record: Record, old: Record
+) -> None:
+    if kind is VIRTUAL_MACHINES:
+        if not _is_line(record["hostname"]):
+            raise Invalid("hostname: must be the name of the machine, without blanks")
+        return
+    user, key = record["authorized_user_uuid"], record["public_key"]
+    if user != old.get("authorized_user_uuid"):
+        if user != call.caller.user_uuid and not call.caller.is_admin:
+            raise Forbidden("Forbidden: authorized_user_uuid: only admins may store keys of others")
+        if not ids.is_uuid(user or "", Infix.USER) or await records.get(tx, USERS, user) is None:
+            raise Invalid(f"authorized_user_uuid: '{user}' not found")
+    if old and key == old["public_key"]:
+        return
+    # It becomes a line of a file that says who may log in.
+    if not isinstance(key, str) or not key.isprintable() or len(key.split(" ")) < 2:
+        raise Invalid(
+            "public_key: must be one line of text: the type, a blank and the key, "
+            "as ssh-keygen writes it"
+        )
+    if any(
+        one["uuid"] != record["uuid"]
+        for one in await records.matching(tx, AUTHORIZED_KEYS, public_key=key)
+    ):
+        raise Invalid("public_key: is stored already; use another key")
+
+
+def _is_line(name: object) -> bool:
+    return isinstance(name, str) and bool(name) and name.isprintable() and " " not in name
+
+
+HANDLERS: Final = {
+    "virtual_machines.list": list_machines,
+    "virtual_machines.get": get_machine,
+    "virtual_machines.create": create_machine,
+    "virtual_machines.update": update_machine,
+    "virtual_machines.delete": delete_machine,
+    "virtual_machines.logins": list_logins,
+    "virtual_machines.get_all_logins": list_all_logins,
+    "authorized_keys.list": list_keys,
+    "authorized_keys.get": get_key,
+    "authorized_keys.create": create_key,
+    "authorized_keys.update": update_key,
+    "authorized_keys.delete": delete_key,
+}

@@ -1,0 +1,157 @@
+"""Reading of a request body into memory, with followers that process it while it arrives.
+
+A server with the extension RECEIVE_INTO writes the body into the given memory; with other servers
+it is copied there. Followers (a digest, a file that is being written) are called with each piece,
+in order, one call at a time; a piece is at least a mebibyte, so that the switch to a thread is
+cheap in comparison.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+
+from lading.blobs.memory import Room
+from lading.core.errors import TooLarge, Unavailable
+from lading.core.pools import Pace
+
+RECEIVE_INTO: Final = "lading.receive_into"
+"""ASGI extension: `await scope["extensions"][RECEIVE_INTO](view, progress, extend)` fills `view`,
+which is as long as the announced body, and returns the number of bytes received. It calls
+`progress(filled)` from time to time, which returns
+the limit up to which the view may be filled; at the limit it awaits `extend(filled)`."""
+WINDOW: Final = 30.0
+"""Seconds below the least rate after which a slow body, or a slow reader of a block, is cut off."""
+
+Progress = Callable[[int], int]
+Extend = Callable[[int], Awaitable[int]]
+Follower = Callable[[memoryview], Awaitable[None]]
+_PIECE: Final = 1 << 20
+
+
+async def take_in(
+    request: Request,
+    room: Room,
+    *,
+    length: int | None,
+    followers: Sequence[Follower],
+    rate: int = 0,
+) -> int:
+    """Read the body into a room; return its size after every follower has processed all of it.
+
+    `length` is the announced length, `rate` the least bytes a second. Raises TooLarge for a body
+    beyond the view, ClientDisconnect for a closed connection, Unavailable without memory or for a
+    slow body, and errors of followers.
+    """
+    feed = _Feed(room, Pace(rate, WINDOW))
+    tasks = [asyncio.create_task(_follow(feed, follower)) for follower in followers]
+    try:
+        async with asyncio.timeout(feed.pace.left) as feed.timer:
+            await _fill(request, feed, length)
+    except BaseException as error:
+        feed.end(complete=False)
+        # A thread may still use the memory: wait for it before the memory is reused.
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(error, TimeoutError) and feed.timer.expired():
+            raise Unavailable(
+                f"{room.what}: fewer than {rate} bytes a second came for {WINDOW:g} s"
+            ) from error
+        raise
+    room.settle(feed.filled)
+    feed.end(complete=True)
+    await asyncio.gather(*tasks)
+    return feed.filled
+
+
+class _Feed:
+    """Progress of the body; wakes followers and enforces the least rate."""
+
+    timer: asyncio.Timeout
+
+    def __init__(self, room: Room, pace: Pace) -> None:
+        self._room = room
+        self.view = room.view
+        self.pace = pace
+        self.filled = 0
+        self._loop = asyncio.get_running_loop()
+        self._noted_at = self._loop.time()
+        self._ended = False
+        self._abandoned = False
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    def advance(self, filled: int) -> int:
+        """Note the number of received bytes; return the limit of the view."""
+        now = self._loop.time()
+        self.pace.note(filled - self.filled, now - self._noted_at)
+        self.filled, self._noted_at = filled, now
+        if self._waiters and any(filled >= wanted for wanted, _ in self._waiters):
+            self._wake()
+        left = self.pace.left
+        if left == WINDOW:
+            # Not for every call, as it has a cost.
+            self.timer.reschedule(now + left)
+        return self._room.extend(filled)
+
+    async def extend(self, filled: int) -> int:
+        """Wait for memory, without counting the time as slowness; return the new limit. Raises
+        Unavailable.
+        """
+        self.timer.reschedule(None)
+        allowed = await self._room.extended(filled)
+        self._noted_at = self._loop.time()
+        if (left := self.pace.left) is not None:
+            self.timer.reschedule(self._noted_at + left)
+        return allowed
+
+    def end(self, *, complete: bool) -> None:
+        """End the body; an incomplete one is useless."""
+        self._ended, self._abandoned = True, not complete
+        self._wake()
+
+    async def beyond(self, done: int) -> int:
+        """The end of the next whole pieces after `done` bytes; `done` itself at the end of the
+        body.
+        """
+        while not self._ended and self.filled - done < _PIECE:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((done + _PIECE, turn))
+            await turn
+        if self._abandoned:
+            return done
+        return self.filled if self._ended else self.filled // _PIECE * _PIECE
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for _, turn in waiters:
+            if not turn.done():
+                turn.set_result(None)
+
+
+async def _follow(feed: _Feed, follower: Follower) -> None:
+    done = 0
+    while (end := await feed.beyond(done)) > done:
+        await follower(feed.view[done:end])
+        done = end
+
+
+async def _fill(request: Request, feed: _Feed, length: int | None) -> None:
+    receive_into = request.scope.get("extensions", {}).get(RECEIVE_INTO)
+    if receive_into is not None and length == len(feed.view):
+        feed.filled = await receive_into(feed.view, feed.advance, feed.extend)
+        if feed.filled < length:
+            raise ClientDisconnect
+        return
+    allowed = feed.advance(0)
+    async for chunk in request.stream():
+        end = feed.filled + len(chunk)
+        if end > len(feed.view):
+            raise TooLarge(
+                f"the body has more than the {len(feed.view)} bytes that a block may have"
+            )
+        while allowed < end:
+            allowed = await feed.extend(allowed)
+        feed.view[feed.filled : end] = chunk
+        allowed = feed.advance(end)

@@ -1,0 +1,131 @@
+"""Passing of open files of blocks to readers on this machine, instead of the bytes.
+
+    request    {"token": "...", "locator": "<signed locator>"}
+    answer     {"status": 200} and a descriptor, for reading only
+               {"status": <as over HTTP>, "error": "..."}; also if no volume can pass a file; then
+               the reader uses HTTP
+
+One request on each connection, one packet each way (Unix socket, SOCK_SEQPACKET;
+`client.fd_receiving` is the other side). Token and signature are checked as over HTTP. The bytes
+are not: the reader hashes them and requests a damaged block over HTTP. Only root and the user of
+the server are answered: the receiver of a descriptor can reopen the file for writing if the file
+system permits, and it permits only these two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from lading.blobs.app import CheckToken
+from lading.blobs.open_block import Loan
+from lading.blobs.volume_set import Mounts
+from lading.config import Config
+from lading.core.data import locator as locators
+from lading.core.errors import LadingError, Unauthenticated
+from lading.telemetry import event
+
+_MOST: Final = 1 << 16
+_AT_ONCE: Final = 64
+_TIMEOUT: Final = 10.0
+_PAUSE: Final = 0.1
+_CREDENTIALS: Final = struct.Struct("3i")
+_logger = logging.getLogger("lading.blobs")
+
+
+class Wanted(msgspec.Struct):
+    """A request for the file of a block."""
+
+    token: str
+    locator: str
+
+
+class Lender:
+    """Passes files of blocks of these volumes; `clock` returns Unix seconds."""
+
+    def __init__(
+        self, mounts: Mounts, config: Config, *, clock: Callable[[], float], check_token: CheckToken
+    ) -> None:
+        settings = config.Collections
+        self._mounts = mounts
+        self._key = settings.BlobSigningKey if settings.BlobSigning else ""
+        self._ttl = int(settings.BlobSigningTTL)
+        self._clock = clock
+        self._check_token = check_token
+
+    async def serve(self, listening: socket.socket) -> None:
+        """Serve connections of a listening socket until cancelled."""
+        loop, turns = asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE)
+        listening.setblocking(False)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await turns.acquire()
+                try:
+                    connection, _ = await loop.sock_accept(listening)
+                except OSError as error:
+                    # No file descriptor is left, or the client has disconnected.
+                    turns.release()
+                    event(_logger, "reader not served", fault=error)
+                    await asyncio.sleep(_PAUSE)
+                    continue
+                answering = tasks.create_task(self._answer(connection), name="lend a block")
+                answering.add_done_callback(lambda _: turns.release())
+
+    async def open(self, wanted: Wanted) -> Loan:
+        """The open file of a block.
+
+        Raises Unauthenticated, Malformed (a forged signature), NotFound when no volume can pass it,
+        Corrupt, Unavailable.
+        """
+        found = locators.parse(wanted.locator)
+        if not wanted.token:
+            raise Unauthenticated("no token")
+        await self._check_token(wanted.token, writing=False)
+        if self._key:
+            locators.verify(
+                str(found), token=wanted.token, ttl=self._ttl, key=self._key, now=int(self._clock())
+            )
+        return await self._mounts.lend(found.hash)
+
+    async def _answer(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                connection.setblocking(False)
+                if peer_of(connection) not in (0, os.geteuid()):
+                    return
+                async with asyncio.timeout(_TIMEOUT):
+                    asked = await asyncio.get_running_loop().sock_recv(connection, _MOST)
+                    await self._lend(connection, asked)
+            except OSError as error:
+                # The client has disconnected or sends nothing.
+                event(_logger, "block not lent", fault=error)
+
+    async def _lend(self, connection: socket.socket, asked: bytes) -> None:
+        try:
+            loan = await self.open(msgspec.json.decode(asked, type=Wanted))
+        except msgspec.DecodeError:
+            connection.send(
+                msgspec.json.encode({"status": 400, "error": "not a request for a block"})
+            )
+        except LadingError as error:
+            connection.send(msgspec.json.encode({"status": error.status, "error": error.message}))
+        else:
+            try:
+                socket.send_fds(
+                    connection, [msgspec.json.encode({"status": 200})], [loan.descriptor]
+                )
+            finally:
+                loan.close()
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The user at the other end of a Unix socket."""
+    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(found)[1])

@@ -1,0 +1,305 @@
+"""All volumes of this server as one: writes, reads and repairs of blocks.
+
+A write goes to the volumes that `core.data.replication` chooses for the desired copies. A volume
+that fails is skipped and comes last for a while. A read tries the volumes in turn until one returns
+the intact block. A block in the bin is restored when it is requested with a valid signature, since
+some collection names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from lading.blobs.open_block import Loan
+from lading.blobs.volume import Buffer, Draft, Drafting, Lending, Space, Stored, Volume
+from lading.core.data import replication
+from lading.core.data.replication import Place, Tally, Wish
+from lading.core.errors import Conflict, Corrupt, Full, LadingError, NotFound, Unavailable
+from lading.telemetry import event
+
+_Answer = TypeVar("_Answer")
+_SPACE_LIFE: Final = 5.0
+_AVOIDED: Final = 30.0
+_logger = logging.getLogger("lading.blobs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A volume and its configuration; `copies` as in core.placement."""
+
+    uuid: str
+    volume: Volume
+    driver: str = "Directory"
+    copies: int | None = 1
+    classes: frozenset[str] = frozenset({"default"})
+    is_read_only: bool = False
+
+    @property
+    def device(self) -> str:
+        """The device of the volume."""
+        return self.volume.device
+
+
+@dataclass(slots=True, kw_only=True)
+class Health:
+    """Health of a volume since the start: number of faults, last fault and its time (Unix
+    seconds).
+    """
+
+    faults: int = 0
+    damaged: int = 0
+    last_fault: str = ""
+    last_fault_at: float = 0.0
+    avoided_until: float = 0.0
+    space: Space | None = None
+    space_until: float = 0.0
+    refreshing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """Result of a write: copies in total and in each requested storage class."""
+
+    copies: int
+    classes: Mapping[str, int]
+
+
+class Mounts:
+    """All volumes; `clock` returns Unix seconds."""
+
+    def __init__(self, mounts: Sequence[Mount], *, clock: Callable[[], float] = time.time) -> None:
+        self.all = tuple(mounts)
+        self._by_uuid = {one.uuid: one for one in mounts}
+        self._health = {one.uuid: Health() for one in mounts}
+        self._clock = clock
+
+    @property
+    def writable(self) -> tuple[Mount, ...]:
+        """The writable mounts."""
+        return tuple(one for one in self.all if not one.is_read_only)
+
+    def find(self, uuid: str) -> Mount:
+        """The mount with a uuid. Raises NotFound."""
+        try:
+            return self._by_uuid[uuid]
+        except KeyError:
+            raise NotFound(f"{uuid}: no such volume here") from None
+
+    def health(self, mount: Mount) -> Health:
+        """Health of a volume."""
+        return self._health[mount.uuid]
+
+    async def aclose(self) -> None:
+        """Close all volumes."""
+        for mount in self.all:
+            await mount.volume.close()
+
+    async def places(self, hash: str, *, look: bool = True) -> list[Place]:
+        """The writable volumes in the order of preference for a block; `look` also asks which ones
+        have it.
+        """
+        places = await asyncio.gather(
+            *(self._place(mount, hash, look=look) for mount in self.writable)
+        )
+        return replication.order(places, hash)
+
+    async def begin(
+        self, places: Sequence[Place], wish: Wish, size: int
+    ) -> tuple[str, Draft] | None:
+        """A draft on the first volume for a new block of this size, or None if no draft is
+        possible.
+        """
+        wave = replication.next_wave(places, Tally(), wish)
+        if not wave or wave[0].holds:
+            return None
+        mount = self.find(wave[0].uuid)
+        if not isinstance(mount.volume, Drafting):
+            return None
+        try:
+            return mount.uuid, await self.attempt(mount, mount.volume.begin(size))
+        except Unavailable:
+            return None
+
+    async def put(
+        self,
+        hash: str,
+        data: Buffer,
+        *,
+        wish: Wish,
+        places: Sequence[Place],
+        draft: tuple[str, Draft] | None = None,
+    ) -> Receipt:
+        """Store a block with the requested copies, as far as possible.
+
+        Raises Full or Unavailable when no copy was stored.
+        """
+        left, tally, faults = list(places), Tally(), list[LadingError]()
+        while wave := replication.next_wave(left, tally, wish):
+            done = await asyncio.gather(*(self._keep(place, hash, data, draft) for place in wave))
+            for place, fault in zip(wave, done, strict=True):
+                if fault is None:
+                    tally = tally.with_copy(place, wish)
+                else:
+                    faults.append(fault)
+            left = [place for place in left if place not in wave]
+        if draft is not None:
+            await draft[1].discard()
+        if not tally.copies:
+            raise _worst(faults, wish)
+        return Receipt(
+            copies=tally.copies, classes={name: tally.classes.get(name, 0) for name in wish.classes}
+        )
+
+    async def get(self, hash: str, into: memoryview | None = None) -> Buffer:
+        """The verified block; see Shelf.get. A damaged copy is skipped if another volume has an
+        intact one.
+        """
+        try:
+            return await self._first(hash, lambda volume: volume.get(hash, into))
+        except NotFound:
+            if not await self.recover(hash):
+                raise
+            return await self._first(hash, lambda volume: volume.get(hash, into))
+
+    async def lend(self, hash: str) -> Loan:
+        """The open file of a block, not verified. Raises NotFound without a file to pass, Corrupt,
+        Unavailable.
+        """
+        fault: LadingError = NotFound(f"{hash}: no volume of this machine has such a file")
+        for mount in self.all:
+            if isinstance(mount.volume, Lending):
+                try:
+                    return await self.attempt(mount, mount.volume.lend(hash))
+                except (NotFound, Corrupt, Unavailable) as error:
+                    fault = error
+        raise fault
+
+    async def head(self, hash: str) -> Stored:
+        """Size and time of the last put of a block. Raises NotFound, Unavailable."""
+        try:
+            return await self._first(hash, lambda volume: volume.head(hash))
+        except NotFound:
+            if not await self.recover(hash):
+                raise
+            return await self._first(hash, lambda volume: volume.head(hash))
+
+    async def recover(self, hash: str) -> list[str]:
+        """Restore a block from every bin that has it; return these volumes."""
+        back = []
+        for mount in self.writable:
+            try:
+                await self.attempt(mount, mount.volume.restore(hash))
+            except (NotFound, Unavailable):
+                continue
+            event(_logger, "block brought back", block=hash, volume=mount.uuid)
+            back.append(mount.uuid)
+        return back
+
+    async def on_all(self, hash: str, work: Callable[[Volume], Awaitable[None]]) -> list[str]:
+        """Apply an action to a block on every writable volume that has it; return these volumes.
+
+        Raises NotFound when no volume has the block, Conflict or Unavailable when the action failed
+        on all.
+        """
+        done: list[str] = []
+        fault: LadingError = NotFound(f"{hash}: no such block")
+        for mount in self.writable:
+            try:
+                await self.attempt(mount, work(mount.volume))
+                done.append(mount.uuid)
+            except NotFound:
+                continue
+            except (Conflict, Unavailable) as error:
+                fault = error
+        if not done:
+            raise fault
+        return done
+
+    async def space(self, mount: Mount) -> Space:
+        """Total and free space of a volume, a few seconds old. Raises Unavailable."""
+        health = self._health[mount.uuid]
+        async with health.refreshing:
+            if health.space is None or self._clock() >= health.space_until:
+                health.space = await self.attempt(mount, mount.volume.space())
+                health.space_until = self._clock() + _SPACE_LIFE
+            return health.space
+
+    async def attempt(self, mount: Mount, work: Awaitable[_Answer]) -> _Answer:
+        """Await an operation of a volume, and note its failure."""
+        try:
+            return await work
+        except (Corrupt, Unavailable) as error:
+            health = self._health[mount.uuid]
+            health.last_fault, health.last_fault_at = error.message, self._clock()
+            if isinstance(error, Corrupt):
+                health.damaged += 1
+            elif not isinstance(error, Full):
+                health.faults += 1
+                health.avoided_until = self._clock() + _AVOIDED
+            event(_logger, "volume failed", volume=mount.uuid, fault=error)
+            raise
+
+    async def _place(self, mount: Mount, hash: str, *, look: bool) -> Place:
+        free, holds = 0, False
+        fails = self._clock() < self._health[mount.uuid].avoided_until
+        try:
+            free = (await self.space(mount)).free
+            if look:
+                await self.attempt(mount, mount.volume.head(hash))
+                holds = True
+        except NotFound:
+            pass
+        except (Corrupt, Unavailable):
+            fails = True
+        return Place(
+            uuid=mount.uuid,
+            device=mount.device,
+            copies=mount.copies,
+            classes=mount.classes,
+            free=free,
+            holds=holds,
+            fails=fails,
+        )
+
+    async def _keep(
+        self, place: Place, hash: str, data: Buffer, draft: tuple[str, Draft] | None
+    ) -> LadingError | None:
+        mount = self.find(place.uuid)
+        try:
+            if draft is not None and draft[0] == place.uuid:
+                await self.attempt(mount, draft[1].commit(hash))
+            else:
+                await self.attempt(mount, mount.volume.put(hash, data))
+        except Unavailable as error:
+            return error
+        return None
+
+    async def _first(self, hash: str, ask: Callable[[Volume], Awaitable[_Answer]]) -> _Answer:
+        fault: LadingError = NotFound(f"{hash}: no such block")
+        for mount in self.all:
+            try:
+                return await self.attempt(mount, ask(mount.volume))
+            except NotFound as error:
+                fault = error if isinstance(fault, NotFound) else fault
+            except (Corrupt, Unavailable) as error:
+                # Damage of one volume is reported before the unavailability of another.
+                fault = error if not isinstance(fault, Corrupt) else fault
+        raise fault
+
+
+def _worst(faults: Sequence[LadingError], wish: Wish) -> LadingError:
+    """The error for a write without any copy: a retryable one if a retry may help."""
+    passing = [fault for fault in faults if not isinstance(fault, Full)]
+    if passing:
+        return passing[0]
+    if faults:
+        return faults[0]
+    return Full(
+        f"no volume can be written for the storage classes {', '.join(wish.classes)};"
+        " see 'lading admin volumes'"
+    )

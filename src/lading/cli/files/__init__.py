@@ -1,0 +1,3 @@
+"""Commands on stored data: put, get, copy, compare, mount, share, and the upkeep of the block
+store.
+"""

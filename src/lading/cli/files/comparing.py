@@ -1,0 +1,115 @@
+"""`lading diff` and `du`: what differs between collections, and what room they take."""
+
+from __future__ import annotations
+
+import click
+
+from lading.cli import display, references
+from lading.cli.session import Session, with_session
+from lading.client.content_diff import compare
+from lading.core.data.block_usage import Usage, usage_of
+from lading.core.data.filetree import Change, Difference, File, Node, Tree
+
+_SIGNS = {Change.ADDED: "+", Change.REMOVED: "-", Change.CHANGED: "~"}
+_COLOURS = {Change.ADDED: "green", Change.REMOVED: "red", Change.CHANGED: "yellow"}
+
+
+@click.command()
+@click.argument("before")
+@click.argument("after")
+@display.json_option
+def diff(before: str, after: str, as_json: bool) -> int:
+    """Say which files were added (+), removed (-) or changed (~) from BEFORE to AFTER, by their
+    content.
+
+    Both are collections, or directories or files in them. The exit code is 1 when they differ.
+    """
+    given = [references.need_reference(text) for text in (before, after)]
+
+    async def action(session: Session) -> list[Difference]:
+        old, new = [_rooted(await references.find_node(session, one)) for one in given]
+        with display.progress("Comparing", is_quiet=as_json) as report:
+            return await compare(session.blocks, old, new, progress=report)
+
+    found = with_session(action)
+    if as_json:
+        display.emit_json(
+            [
+                {
+                    "path": one.path,
+                    "change": one.change,
+                    "before": _size(one.before),
+                    "after": _size(one.after),
+                }
+                for one in found
+            ]
+        )
+    for one in () if as_json else found:
+        click.secho(f"{_SIGNS[one.change]} {_shown(one)}", fg=_COLOURS[one.change])
+    return 1 if found else 0
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@display.json_option
+def du(sources: tuple[str, ...], as_json: bool) -> None:
+    """Say how much each SOURCE comes to, how much its blocks take in the store, and how much of
+    that others share.
+
+    A block is counted whole where any part of it is used: SOURCE may be a single file of it.
+    """
+    given = [references.need_reference(source) for source in sources]
+
+    async def action(session: Session) -> list[Node]:
+        return [await references.find_node(session, one) for one in given]
+
+    each, total = usage_of(with_session(action))
+    rows = [*zip(sources, each, strict=True), *([("in all", total)] if len(sources) > 1 else [])]
+    if as_json:
+        display.emit_json(
+            {"sources": [_counted(name, one) for name, one in rows[: len(sources)]], "total": total}
+        )
+        return
+    display.table(
+        ("FILES", "SIZE", "STORED", "SHARED", "SOURCE"),
+        (
+            (
+                str(one.files),
+                display.size(one.logical),
+                display.size(one.stored),
+                display.size(one.shared),
+                name,
+            )
+            for name, one in rows
+        ),
+    )
+
+
+def _counted(name: str, one: Usage) -> dict[str, str | int]:
+    return {
+        "source": name,
+        "files": one.files,
+        "logical": one.logical,
+        "stored": one.stored,
+        "shared": one.shared,
+    }
+
+
+def _rooted(node: Node) -> Tree:
+    """A file stands at the root under one name, so that two files can be compared whatever they are
+    called.
+    """
+    return node if isinstance(node, Tree) else Tree({"(file)": node})
+
+
+def _size(node: Node | None) -> int | None:
+    return node.size if isinstance(node, File) else None
+
+
+def _shown(one: Difference) -> str:
+    before, after = _size(one.before), _size(one.after)
+    slash = "/" if isinstance(one.after if one.before is None else one.before, Tree) else ""
+    if before is not None and after is not None and before != after:
+        return f"{one.path}{slash} ({display.size(before)} -> {display.size(after)})"
+    known = before if after is None else after
+    return f"{one.path}{slash}" + (f" ({display.size(known)})" if known is not None else "")

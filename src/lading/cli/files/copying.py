@@ -1,0 +1,192 @@
+"""`lading cp`, `mv` and `rm`: changes of files of collections, made by the server by reference.
+
+The change is computed from the present state of the collection. If another client changes the
+collection in between, the change is computed again. Source: docs/spec/api, section Collections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import click
+
+from lading.cli import display, references
+from lading.cli.files.data import count
+from lading.cli.references import Reference
+from lading.cli.session import Session, with_session
+from lading.client.api import Record
+from lading.core.data import filetree
+from lading.core.data.filetree import Tree
+from lading.core.errors import Conflict, Invalid, LadingError, NotFound
+
+_ATTEMPTS = 10
+_CHANGED = 412
+Changes = dict[str, str]
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("target")
+@click.option("--new", is_flag=True, help="TARGET is the name of a new collection.")
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@display.json_option
+def cp(sources: tuple[str, ...], target: str, new: bool, overwrite: bool, as_json: bool) -> None:
+    """Copy each SOURCE, a collection or a file or directory in one, to TARGET, a collection or a
+    place in one.
+
+    Into a directory that is there each goes under its own name, and the content of a whole
+    collection goes there.
+    """
+    given = [references.need_reference(source) for source in sources]
+
+    async def action(session: Session) -> Record:
+        if new:
+            changes = await _placed(session, given, Tree(), Reference(target), overwrite=overwrite)
+            return await session.api.create(
+                "collections", {"name": target}, replace_files=changes, ensure_unique_name=True
+            )
+        goal = references.need_reference(target)
+        return await _change(
+            session, goal, lambda tree: _placed(session, given, tree, goal, overwrite=overwrite)
+        )
+
+    _show(with_session(action), as_json)
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target")
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@display.json_option
+def mv(source: str, target: str, overwrite: bool, as_json: bool) -> None:
+    """Move SOURCE, a file or directory of a collection, to TARGET in the same collection
+    (COLLECTION/PATH or PATH).
+    """
+    origin = references.need_reference(source)
+    if not origin.path:
+        raise click.UsageError(f"which file? write {source}/PATH")
+    goal = target.removeprefix(f"{origin.name}/").strip("/")
+    other = references.parse_reference(target)
+    if other is not None and other.name != origin.name:
+        raise click.UsageError(
+            "files are moved within one collection; use 'lading cp' and 'lading rm'"
+        )
+
+    async def moved(tree: Tree) -> Changes:
+        node = _need(tree, origin)
+        place = _within(tree, goal, origin.path)
+        _check_free(tree, place, f"{origin.name}/{place}", overwrite=overwrite)
+        if isinstance(node, Tree) and place.startswith(f"{origin.path}/"):
+            raise Invalid(f"{origin.path}: cannot be moved into itself, to {place}")
+        return {f"/{origin.path}": "", f"/{place}": f"current/{origin.path}"}
+
+    _show(with_session(lambda session: _change(session, origin, moved)), as_json)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="COLLECTION/PATH...")
+@display.json_option
+def rm(paths: tuple[str, ...], as_json: bool) -> None:
+    """Take files and directories out of a collection. Past versions of it keep them."""
+    given = [references.need_reference(path) for path in paths]
+    for one in given:
+        if not one.path:
+            raise click.UsageError(
+                f"'lading trash {one.name}' puts a whole collection into the trash"
+            )
+    if len({one.name for one in given}) > 1:
+        raise click.UsageError("name files of one collection at a time")
+
+    async def removed(tree: Tree) -> Changes:
+        for one in given:
+            _need(tree, one)
+        return {f"/{one.path}": "" for one in given}
+
+    _show(with_session(lambda session: _change(session, given[0], removed)), as_json)
+
+
+async def _change(
+    session: Session, goal: Reference, work: Callable[[Tree], Awaitable[Changes]]
+) -> Record:
+    """Change a collection if it is still what `work` saw; else let `work` see it again."""
+    for _ in range(_ATTEMPTS):
+        record = await references.find_record(session, goal)
+        changes = await work(filetree.from_manifest(record["manifest_text"]))
+        try:
+            answer: Record = await session.api.request(
+                "PUT",
+                f"collections/{record['uuid']}",
+                body={"collection": {}, "replace_files": changes},
+                headers={"If-Match": record["etag"]},
+            )
+        except LadingError as error:
+            if error.status != _CHANGED:
+                raise
+            continue
+        return answer
+    raise Conflict(f"{goal.name}: others change it all the time; try again")
+
+
+async def _placed(
+    session: Session, given: list[Reference], tree: Tree, goal: Reference, *, overwrite: bool
+) -> Changes:
+    """Where each source goes: by path in the target, the content it comes from."""
+    changes: Changes = {}
+    for one in given:
+        record = await references.find_collection(session, one)
+        source = filetree.from_manifest(record["manifest_text"])
+        node = _need(source, one) if one.path else source
+        pdh = record["portable_data_hash"]
+        for place, path in _places(tree, goal, one, node, many=len(given) > 1):
+            _check_free(tree, place, f"{goal.name}/{place}", overwrite=overwrite)
+            if f"/{place}" in changes:
+                raise Invalid(f"{place}: two sources have this name; copy them one at a time")
+            changes[f"/{place}"] = f"{pdh}/{path}"
+    return changes
+
+
+def _places(
+    tree: Tree, goal: Reference, one: Reference, node: filetree.Node, *, many: bool
+) -> list[tuple[str, str]]:
+    """Pairs of a place in the target and a path in the source."""
+    if one.path:
+        if many and goal.path and not isinstance(filetree.find(tree, goal.path), Tree):
+            return [(f"{goal.path}/{one.path.rpartition('/')[2]}", one.path)]
+        return [(_within(tree, goal.path, one.path), one.path)]
+    prefix = f"{goal.path}/" if goal.path else ""
+    entries: Mapping[str, filetree.Node] = node.entries if isinstance(node, Tree) else {}
+    return [(f"{prefix}{name}", name) for name in entries]
+
+
+def _within(tree: Tree, place: str, path: str) -> str:
+    """The place, or below it when it is a directory that is there."""
+    name = path.rpartition("/")[2]
+    if not place:
+        return name
+    return f"{place}/{name}" if isinstance(filetree.find(tree, place), Tree) else place
+
+
+def _check_free(tree: Tree, place: str, shown: str, *, overwrite: bool) -> None:
+    there = filetree.find(tree, place)
+    if isinstance(there, Tree):
+        raise Conflict(f"{shown}: a directory is there; remove it first, or copy to another name")
+    if there is not None and not overwrite:
+        raise Conflict(f"{shown}: is there already; --overwrite replaces it")
+
+
+def _need(tree: Tree, reference: Reference) -> filetree.Node:
+    node = filetree.find(tree, reference.path)
+    if node is None:
+        raise NotFound(
+            f"{reference.name}: holds no {reference.path}; see 'lading ls {reference.name}'"
+        )
+    return node
+
+
+def _show(record: Record, as_json: bool) -> None:
+    if as_json:
+        fields = ("uuid", "name", "portable_data_hash", "file_count", "file_size_total")
+        display.emit_json({name: record[name] for name in fields})
+        return
+    click.echo(record["portable_data_hash"])
+    display.note(f"{record['uuid']} ({record['name']}): {count(record['file_count'], 'file')}")

@@ -1,0 +1,309 @@
+"""`lading put`, `get`, `ls` and `cat`: files in and out of the store."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import click
+import msgspec
+
+from lading.cli import display, references
+from lading.cli.files import uploading
+from lading.cli.running import log_output
+from lading.cli.session import Session, with_session
+from lading.client.blocks import Keeping
+from lading.client.collections import download_file, read_file
+from lading.client.downloads import fetch
+from lading.client.environment import cache_directory
+from lading.client.upload_journal import Journal, journal_path
+from lading.core.data import filetree
+from lading.core.data.filetree import File, Node, Tree
+from lading.core.errors import Conflict, Invalid
+
+
+class _Span(click.ParamType[tuple[int, int | None]]):
+    """The first byte and the one after the last, None for all that follow."""
+
+    name = "first-last"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int | None]:
+        first, dash, last = str(value).partition("-")
+        numbers = [part for part in (first, last) if part]
+        if not dash or not first or not all(part.isascii() and part.isdigit() for part in numbers):
+            self.fail(
+                f"{value!r}: write FIRST-LAST, for example 0-99 for the first hundred bytes",
+                param,
+                ctx,
+            )
+        if last and int(last) < int(first):
+            self.fail(f"{value!r}: the last byte comes before the first", param, ctx)
+        return int(first), int(last) + 1 if last else None
+
+
+@click.command()
+@click.argument(
+    "paths",
+    nargs=-1,
+    required=True,
+    metavar="PATH...",
+    type=click.Path(exists=True, path_type=Path),
+)
+@click.option("--name", help="Name of the collection.  [default: that of the first PATH]")
+@click.option(
+    "--project", metavar="UUID", help="Project that the collection goes into.  [default: yours]"
+)
+@click.option(
+    "--storage-class",
+    "classes",
+    multiple=True,
+    metavar="NAME",
+    help="Class of volumes to keep it in.",
+)
+@click.option("--copies", type=click.IntRange(1), help="Copies to keep, in each of these classes.")
+@display.json_option
+def put(
+    paths: tuple[Path, ...],
+    name: str | None,
+    project: str | None,
+    classes: tuple[str, ...],
+    copies: int | None,
+    as_json: bool,
+) -> None:
+    """Store files and directories as one collection, and print its portable data hash.
+
+    Of a single directory the content is stored, of several paths each under its own name. What is
+    stored already is not sent again.
+    """
+    label = uploading.label_of(paths[0])
+
+    async def action(session: Session) -> uploading.Deposit:
+        sources, keeping = (
+            uploading.arrange(paths),
+            Keeping(copies=copies, classes=tuple(dict.fromkeys(classes))),
+        )
+        return await uploading.deposit(
+            session,
+            sources,
+            name=name,
+            label=label,
+            keeping=keeping,
+            project=project,
+            is_quiet=as_json,
+        )
+
+    stored = with_session(action)
+    if as_json:
+        display.emit_json(stored)
+        return
+    click.echo(stored.portable_data_hash)
+    what = f"{count(stored.file_count, 'file')}, {display.size(stored.file_size_total)}"
+    display.note(
+        f"{'already stored' if stored.was_there else 'stored'} {what} "
+        f"as {stored.uuid} ({stored.name})"
+    )
+
+
+@click.command()
+@click.argument("source")
+@click.argument("target", required=False, type=click.Path(path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@display.json_option
+def get(source: str, target: Path | None, overwrite: bool, as_json: bool) -> None:
+    """Write SOURCE, a collection or a path in one, to TARGET on disk.
+
+    SOURCE is a portable data hash, or the uuid or name of a collection, with /PATH for a part of
+    it; the uuid of a request, or `last`, stands for its output. A directory is written with its
+    content into TARGET, which is made when it is not there; a file to TARGET, or into it when that
+    is a directory. Files that are there are not replaced, unless --overwrite is given; those that a
+    'get' wrote before it was cut off are not fetched again.
+    """
+    reference = references.need_reference(source)
+    if target is None and not reference.path:
+        raise click.UsageError(f"where to? name a directory: lading get {source} DIRECTORY")
+    goal = target or Path(reference.path).name
+
+    async def action(session: Session) -> tuple[Path, int, int]:
+        node = await references.find_node(session, reference)
+        name = Path(reference.path).name
+        return await write_node(
+            session, node, Path(goal), name=name, is_quiet=as_json, overwrite=overwrite
+        )
+
+    place, files, size = with_session(action)
+    if as_json:
+        display.emit_json({"path": str(place), "file_count": files, "file_size_total": size})
+    else:
+        display.note(f"{place}: {count(files, 'file')}, {display.size(size)}")
+
+
+@click.command()
+@click.argument("source", required=False)
+@click.option("-r", "--recursive", is_flag=True, help="Show what is in directories too.")
+@click.option(
+    "-l",
+    "--long",
+    is_flag=True,
+    help="Show exact sizes, and the number of blocks that each file is in.",
+)
+@display.json_option
+def ls(source: str | None, recursive: bool, long: bool, as_json: bool) -> None:
+    """List the collections, or what is in SOURCE: a collection or a directory in one (see `lading
+    get`).
+    """
+    if source is None:
+        _list_collections(as_json)
+        return
+    reference = references.need_reference(source)
+    node = with_session(lambda session: references.find_node(session, reference))
+    listed = _listing(reference.path, node, recursive)
+    if as_json:
+        display.emit_json(
+            [{"path": path, "type": _kind(one), "size": size_of(one)} for path, one in listed]
+        )
+        return
+    for path, one in listed:
+        shown = (
+            f"{size_of(one):>14}  {_block_count(one):>5}"
+            if long
+            else f"{display.size(size_of(one)):>10}"
+        )
+        click.echo(f"{shown}  {display.plain(path)}{'/' if isinstance(one, Tree) else ''}")
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...")
+@click.option(
+    "--range",
+    "span",
+    type=_Span(),
+    help="Bytes FIRST-LAST of each, counted from 0; LAST may be left out.",
+)
+@display.json_option
+def cat(sources: tuple[str, ...], span: tuple[int, int | None] | None, as_json: bool) -> None:
+    """Write files of collections to standard output; SOURCE is for example HASH/PATH (see `lading
+    get`).
+
+    With --json, one document with the path and the text of each.
+    """
+    out = sys.stdout.buffer
+
+    async def action(session: Session) -> None:
+        for number, source in enumerate(sources):
+            reference = references.need_reference(source)
+            node = await references.find_node(session, reference)
+            if not isinstance(node, File):
+                raise Invalid(f"{source}: is a directory; see 'lading ls {source}'")
+            node = filetree.cut(node, span[0], span[1]) if span else node
+            async with aclosing(read_file(session.blocks, node)) as pieces:
+                if as_json:
+                    await _write_json(out, source, pieces, is_first=not number)
+                    continue
+                async for piece in pieces:
+                    display.write_all(out, piece)
+        if as_json:
+            display.write_all(out, b"\n]\n")
+
+    with_session(action)
+
+
+async def _write_json(
+    out: BinaryIO, source: str, pieces: AsyncIterator[bytes], *, is_first: bool
+) -> None:
+    """Write one entry of a JSON array with the path and the text of a file, while that is read."""
+    begin = b"[" if is_first else b","
+    display.write_all(
+        out, b'%b\n  {\n    "path": %b,\n    "text": ' % (begin, msgspec.json.encode(source))
+    )
+    await log_output.write_json_text(pieces, out)
+    display.write_all(out, b"\n  }")
+
+
+async def write_node(
+    session: Session,
+    node: Node,
+    target: Path,
+    *,
+    name: str,
+    is_quiet: bool = False,
+    overwrite: bool = True,
+) -> tuple[Path, int, int]:
+    """Write a file or a tree to disk; where it is, how many files, how many bytes. Raises Conflict
+    as `fetch`.
+    """
+    with display.progress("Downloading", is_quiet=is_quiet) as report:
+        if isinstance(node, File):
+            place = target / name if target.is_dir() else target  # noqa: ASYNC240 (one look at a local path)
+            if not overwrite and os.path.lexists(place):  # noqa: ASYNC240 (as above)
+                raise Conflict(f"{place}: is there already; --overwrite replaces it")
+            await download_file(session.blocks, node, place, progress=report)
+            return place, 1, node.size
+        kept = journal_path(cache_directory(os.environ), "get", str(target.absolute()))  # noqa: ASYNC240 (nothing is asked)
+        with Journal(kept) as journal:
+            await fetch(
+                session.blocks, node, target, overwrite=overwrite, journal=journal, progress=report
+            )
+        return target, sum(1 for _ in filetree.files(node)), filetree.total_size(node)
+
+
+def size_of(node: Node) -> int:
+    """Bytes of a file, or of all files of a tree."""
+    return node.size if isinstance(node, File) else filetree.total_size(node)
+
+
+def _block_count(node: Node) -> int:
+    files = [node] if isinstance(node, File) else [file for _, file in filetree.files(node)]
+    return len({segment.locator for file in files for segment in file.segments})
+
+
+def count(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _list_collections(as_json: bool) -> None:
+    fields = ("uuid", "name", "portable_data_hash", "file_count", "file_size_total", "created_at")
+    records = with_session(
+        lambda session: session.api.list(
+            "collections", order=["created_at desc"], select=fields, limit=1000
+        )
+    )
+    if as_json:
+        display.emit_json([{name: record[name] for name in fields} for record in records])
+        return
+    now = datetime.now(UTC)
+    display.table(
+        ("UUID", "HASH", "FILES", "SIZE", "AGE", "NAME"),
+        (
+            (
+                record["uuid"],
+                record["portable_data_hash"],
+                str(record["file_count"]),
+                display.size(record["file_size_total"]),
+                display.age(record["created_at"], now),
+                display.shorten(record["name"] or ""),
+            )
+            for record in records
+        ),
+    )
+
+
+def _listing(path: str, node: Node, recursive: bool) -> list[tuple[str, Node]]:
+    if isinstance(node, File):
+        return [(path, node)]
+    if not recursive:
+        return sorted(node.entries.items())
+    return [
+        (name, one) for name, one in filetree.walk(node) if isinstance(one, File) or not one.entries
+    ]
+
+
+def _kind(node: Node) -> str:
+    return "file" if isinstance(node, File) else "directory"

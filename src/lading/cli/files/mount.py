@@ -1,0 +1,205 @@
+"""`lading mount`: the store as a directory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lading.cli import display
+from lading.cli.options import DURATION, SIZE
+from lading.client.environment import Server, cache_directory, find_lender, find_server
+from lading.client.mount import launch, points
+from lading.client.mount.layout import View
+from lading.client.mount.service import MountSettings
+from lading.core.errors import Invalid
+from lading.wiring.directory import default_data_directory
+
+_EXEC = "--exec"
+_VIEWS = {
+    "by_id": View.BY_ID,
+    "by_pdh": View.BY_PDH,
+    "home": View.HOME,
+    "shared": View.SHARED,
+    "by_tag": View.BY_TAG,
+}
+
+
+class _MountCommand(click.Command):
+    """A command whose option --exec takes all that follows it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the command away before the options are read."""
+        if _EXEC in args:
+            at = args.index(_EXEC)
+            args, ctx.meta[_EXEC] = args[:at], tuple(args[at + 1 :])
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=_MountCommand, options_metavar="[OPTIONS]", epilog="--exec COMMAND... must come last."
+)
+@click.argument("directory", type=click.Path(path_type=Path))
+@click.option(
+    "--collection", metavar="ID", help="Show one collection: its uuid or portable data hash."
+)
+@click.option("--project", metavar="UUID", help="Show one project.")
+@click.option(
+    "--by-id", "view", flag_value="by_id", help="Show any collection or project by its id."
+)
+@click.option(
+    "--by-pdh", "view", flag_value="by_pdh", help="Show any collection by its portable data hash."
+)
+@click.option("--home", "view", flag_value="home", help="Show your own projects and collections.")
+@click.option("--shared", "view", flag_value="shared", help="Show what is shared with you.")
+@click.option("--by-tag", "view", flag_value="by_tag", help="Show collections by their tags.")
+@click.option(
+    "--foreground", is_flag=True, help="Stay until Ctrl-C.  [default: go on in the background]"
+)
+@click.option("--allow-other", is_flag=True, help="Let other users of this machine read it.")
+@click.option(
+    "--cache-size",
+    type=SIZE,
+    default="10GiB",
+    show_default=True,
+    help="Disk for blocks, for all mounts.",
+)
+@click.option(
+    "--cache-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the blocks are kept.",
+)
+@click.option(
+    "--timeout",
+    type=DURATION,
+    default="60s",
+    show_default=True,
+    help="Give up on a server that is silent.",
+)
+@click.option("--unmount", is_flag=True, help="Take the mount at DIRECTORY away, dead ones too.")
+@display.json_option
+def mount(
+    directory: Path, view: str | None, collection: str | None, project: str | None, **options: Any
+) -> None:
+    """Show the collections of the store as files below DIRECTORY, read-only.
+
+    Below it: by_id, home, shared, by_tag. New collections appear as they are made. Blocks are kept
+    on disk, shared by all mounts of a user. With `--exec COMMAND...` the mount is there for one
+    command, whose exit code is returned.
+    """
+    ctx = click.get_current_context()
+    place = directory.absolute()
+    if options["unmount"]:
+        points.unmount(place)
+        _report(options["as_json"], {"unmounted": str(place)}, f"{place}: unmounted")
+        return
+    command: Sequence[str] = ctx.meta.get(_EXEC, ())
+    if _EXEC in ctx.meta and not command:
+        raise click.UsageError("--exec needs a command")
+    shown, id = _view(view, collection, project)
+    server = find_server(os.environ, default_data_directory())
+    cache = (options["cache_dir"] or cache_directory(os.environ)).absolute()
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    stays = options["foreground"] or bool(command)
+    settings = _settings(server, place, shown, id, cache, options, tied=stays)
+    if stays:
+        sys.exit(_stay(settings, command, as_json=options["as_json"]))
+    with (cache / "mount.log").open("ab") as log:
+        process = launch.launch(settings, log=log)
+    answer = {"mounted": str(place), "pid": process.pid, "log": str(cache / "mount.log")}
+    process.returncode = 0  # It goes on without us.
+    _report(
+        options["as_json"],
+        answer,
+        f"{place}: mounted; take it away with 'lading mount --unmount {directory}'",
+    )
+
+
+def _view(view: str | None, collection: str | None, project: str | None) -> tuple[View, str]:
+    if sum(one is not None for one in (view, collection, project)) > 1:
+        raise click.UsageError(
+            "choose one of --collection, --project, --by-id, --by-pdh, --home, --shared, --by-tag"
+        )
+    if collection is not None:
+        return View.COLLECTION, collection
+    if project is not None:
+        return View.PROJECT, project
+    return (_VIEWS[view] if view else View.ALL), ""
+
+
+def _settings(
+    server: Server,
+    place: Path,
+    view: View,
+    id: str,
+    cache: Path,
+    options: dict[str, Any],
+    *,
+    tied: bool,
+) -> MountSettings:
+    return MountSettings(
+        mountpoint=str(place),
+        token=server.token,
+        cache_directory=str(cache / "blocks"),
+        api_url=f"https://{server.address}",
+        api_ca_file=str(server.authorities or ""),
+        api_insecure=server.insecure,
+        lender=str(find_lender(os.environ, default_data_directory(), server.address) or ""),
+        view=view,
+        id=id,
+        cache_size=options["cache_size"],
+        allow_other=options["allow_other"],
+        timeout=options["timeout"],
+        tied=tied,
+    )
+
+
+def _stay(settings: MountSettings, command: Sequence[str], *, as_json: bool) -> int:
+    """Mount, run the command or wait for Ctrl-C, unmount; the exit code."""
+    process = launch.launch(settings)
+    statistics: dict[str, Any] = {}
+    code = 0
+    try:
+        if command:
+            code = _run(command)
+        else:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            display.note(f"{settings.mountpoint}: mounted; Ctrl-C unmounts it")
+            statistics = launch.wait(process)
+    except KeyboardInterrupt:
+        display.note("unmounting")
+    finally:
+        statistics = launch.finish(process) or statistics
+    if as_json:
+        display.emit_json({"exit_code": code, "statistics": statistics})
+    return code
+
+
+def _run(command: Sequence[str]) -> int:
+    """Run a command to its end, which Ctrl-C and TERM are for; its exit code as a shell shows
+    it.
+    """
+    try:
+        running = subprocess.Popen(command)
+    except OSError as error:
+        raise Invalid(f"{command[0]}: cannot be run: {error.strerror}") from error
+    signal.signal(signal.SIGTERM, lambda *_: running.terminate())
+    while True:
+        try:
+            code = running.wait()
+        except KeyboardInterrupt:
+            continue
+        return code if code >= 0 else 128 - code
+
+
+def _report(as_json: bool, answer: dict[str, Any], text: str) -> None:
+    if as_json:
+        display.emit_json(answer)
+    else:
+        display.note(text)

@@ -1,0 +1,278 @@
+"""`lading share` and `unshare`: permission links on a collection or a project, and URLs with a
+token that reads one collection.
+
+Source: docs/spec/api, sections Links and Scopes. The user's page is docs/sharing.md.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from lading.cli import display, references
+from lading.cli.options import DURATION
+from lading.cli.session import Session, with_session
+from lading.client.api import Record
+from lading.core import ids
+from lading.core.errors import Invalid, NotFound
+from lading.core.ids import Infix, infix_of, is_uuid
+from lading.core.timestamps import format_time
+
+_TOKENS = "api_client_authorizations"
+_LEVELS = ("read", "write", "manage")
+
+
+@click.command()
+@click.argument("what")
+@click.argument("who", required=False)
+@click.option(
+    "--can", type=click.Choice(_LEVELS), default="read", show_default=True, help="What they may do."
+)
+@click.option(
+    "--link",
+    "by_link",
+    is_flag=True,
+    help="Print an address that reads the collection, for whoever has it.",
+)
+@click.option(
+    "--for",
+    "seconds",
+    type=DURATION,
+    metavar="TIME",
+    help="With --link: how long it is good, e.g. 7d.",
+)
+@display.json_option
+def share(
+    what: str, who: str | None, can: str, by_link: bool, seconds: int | None, as_json: bool
+) -> None:
+    """Let WHO use WHAT, a collection or a project; without WHO, say who may.
+
+    WHO is a user (name, e-mail address or uuid), a role (name or uuid), `everyone` with an account
+    here, or `public`.
+    """
+    if by_link and (who or can != "read"):
+        raise click.UsageError(
+            "--link is for whoever has the address, to read; leave WHO and --can out"
+        )
+    if seconds is not None and not by_link:
+        raise click.UsageError("--for is the time of a --link")
+    if by_link:
+        _share_by_link(what, seconds, as_json)
+        return
+
+    async def action(session: Session) -> tuple[list[Record], str]:
+        uuid = await _find_shared(session, what)
+        if who is not None:
+            await _set(session, uuid, await _find_party(session, who, uuid[:5]), f"can_{can}")
+        links = [*await _permissions(session, uuid), *await _addresses(session, uuid)]
+        return links, describe_public(await _config(session), uuid) if who == "public" else ""
+
+    links, said = with_session(action)
+    if as_json:
+        display.emit_json(links)
+        return
+    if not links:
+        display.note(f"{what}: shared with nobody")
+        return
+    display.table(
+        ("WHO", "MAY", "UUID"), ((one["who"], one["can"], one["tail_uuid"]) for one in links)
+    )
+    if said:
+        display.note(said)
+
+
+def _share_by_link(what: str, seconds: int | None, as_json: bool) -> None:
+    async def action(session: Session) -> Record:
+        uuid = await _find_shared(session, what)
+        if not is_uuid(uuid, Infix.COLLECTION):
+            raise Invalid(f"{what}: a project has no address; share a collection of it")
+        ends = (
+            None if seconds is None else format_time(datetime.now(UTC) + timedelta(seconds=seconds))
+        )
+        token = await session.api.create(_TOKENS, {"scopes": _scopes(uuid), "expires_at": ends})
+        secret = f"v2/{token['uuid']}/{token['api_token']}"
+        return {
+            "url": f"{_files_at(await _config(session))}c={uuid}/t={secret}/_/",
+            "token_uuid": token["uuid"],
+            "expires_at": token["expires_at"],
+        }
+
+    made = with_session(action)
+    if as_json:
+        display.emit_json(made)
+        return
+    click.echo(made["url"])
+    until = f" until {made['expires_at']}" if made["expires_at"] else ""
+    display.note(
+        f"whoever has this address reads {what}{until}; 'lading unshare {what} --link' ends it"
+    )
+
+
+@click.command()
+@click.argument("what")
+@click.argument("who", required=False)
+@click.option(
+    "--link", "by_link", is_flag=True, help="End the addresses that 'lading share --link' gave."
+)
+@display.json_option
+def unshare(what: str, who: str | None, by_link: bool, as_json: bool) -> None:
+    """Take back what `lading share` gave WHO on WHAT."""
+    if bool(who) == by_link:
+        raise click.UsageError("name either WHO or --link")
+
+    async def action(session: Session) -> int:
+        uuid = await _find_shared(session, what)
+        if who is None:
+            kind, found = _TOKENS, await _addresses(session, uuid)
+        else:
+            kind, found = (
+                "links",
+                await _links(session, uuid, await _find_party(session, who, uuid[:5])),
+            )
+        if not found:
+            raise NotFound(f"{what}: is not shared {_with(who)}; see 'lading share {what}'")
+        for one in found:
+            await session.api.delete(kind, one["uuid"])
+        return len(found)
+
+    count = with_session(action)
+    if as_json:
+        display.emit_json({"what": what, "who": who, "removed": count})
+    else:
+        display.note(f"{what}: no longer shared {_with(who)}")
+
+
+def _with(who: str | None) -> str:
+    return f"with {who}" if who else "by an address"
+
+
+async def _find_shared(session: Session, what: str) -> str:
+    """The uuid of what is shared."""
+    if is_uuid(what, Infix.GROUP):
+        return what
+    reference = references.need_reference(what)
+    if reference.path:
+        raise Invalid(
+            f"{what}: files are shared with their collection; "
+            f"leave {reference.path!r} out, or copy it first"
+        )
+    return str((await references.find_record(session, reference))["uuid"])
+
+
+async def _find_party(session: Session, who: str, cluster: str) -> str:
+    """The uuid of a user or a group. Raises NotFound, Invalid when several have the name."""
+    if who in ("everyone", "public"):
+        return ids.all_users(cluster) if who == "everyone" else ids.anonymous_group(cluster)
+    if is_uuid(who):
+        if infix_of(who) not in (Infix.USER, Infix.GROUP):
+            raise Invalid(f"{who}: is neither a user nor a group")
+        return who
+    field = "email" if "@" in who else "username"
+    found = await session.api.list("users", filters=[[field, "=", who]], select=["uuid"], limit=2)
+    if not found and field == "username":
+        roles = [["group_class", "=", "role"], ["name", "=", who]]
+        found = await session.api.list("groups", filters=roles, select=["uuid"], limit=2)
+    if not found:
+        raise NotFound(
+            f"{who}: no user and no role is called so; give a name, an e-mail address or a uuid"
+        )
+    if len(found) > 1:
+        raise Invalid(f"{who}: several are called so; give the uuid")
+    return str(found[0]["uuid"])
+
+
+async def _links(session: Session, uuid: str, party: str) -> list[Record]:
+    filters = [
+        ["link_class", "=", "permission"],
+        ["head_uuid", "=", uuid],
+        ["tail_uuid", "=", party],
+    ]
+    return await session.api.list("links", filters=filters, limit=1000)
+
+
+async def _set(session: Session, uuid: str, party: str, name: str) -> None:
+    """The one link from the party has this level; it may have had another."""
+    links = await _links(session, uuid, party)
+    if not links:
+        link = {"link_class": "permission", "name": name, "head_uuid": uuid, "tail_uuid": party}
+        await session.api.create("links", link)
+        return
+    await session.api.update("links", links[0]["uuid"], {"name": name})
+    for link in links[1:]:
+        await session.api.delete("links", link["uuid"])
+
+
+def _scopes(uuid: str) -> list[str]:
+    """What a token may do that reads one collection, as Arvados' sharing links have it."""
+    paths = (f"collections/{uuid}", f"collections/{uuid}/", "keep_services/accessible")
+    return [f"GET /arvados/v1/{path}" for path in paths]
+
+
+async def _addresses(session: Session, uuid: str) -> list[Record]:
+    """One's own tokens that read this collection and nothing else, and that have not ended."""
+    filters = [["scopes", "=", _scopes(uuid)]]
+    tokens = await session.api.list(
+        _TOKENS, filters=filters, select=["uuid", "expires_at"], limit=1000
+    )
+    now = format_time(datetime.now(UTC))
+    return [
+        {"who": "by address", "can": "read", "tail_uuid": one["uuid"], "uuid": one["uuid"]}
+        for one in tokens
+        if (one["expires_at"] or now) >= now
+    ]
+
+
+def describe_public(config: Record, uuid: str) -> str:
+    """What to tell who shared something with the public; `config` is what the server publishes of
+    its own.
+    """
+    if not config["Users"]["AnonymousUserToken"]:
+        return (
+            "but nobody without an account is let in: "
+            "the configuration has no Users.AnonymousUserToken"
+        )
+    return (
+        f"anybody reads it at {_files_at(config)}c={uuid}/"
+        if is_uuid(uuid, Infix.COLLECTION)
+        else ""
+    )
+
+
+def _files_at(config: Record) -> str:
+    return str(config["Services"]["WebDAVDownload"]["ExternalURL"])
+
+
+async def _config(session: Session) -> Record:
+    found: Record = await session.api.request("GET", "config")
+    return found
+
+
+async def _permissions(session: Session, uuid: str) -> list[Record]:
+    filters = [["link_class", "=", "permission"], ["head_uuid", "=", uuid]]
+    links = await session.api.list("links", filters=filters, order=["created_at asc"], limit=1000)
+    names = await _names(session, sorted({link["tail_uuid"] for link in links}))
+    return [
+        {
+            "who": names.get(link["tail_uuid"], ""),
+            "can": link["name"].removeprefix("can_"),
+            "tail_uuid": link["tail_uuid"],
+            "uuid": link["uuid"],
+        }
+        for link in links
+    ]
+
+
+async def _names(session: Session, uuids: list[str]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for plural, field in (("users", "username"), ("groups", "name")):
+        found = await session.api.list(
+            plural, filters=[["uuid", "in", uuids]], select=["uuid", field], limit=1000
+        )
+        names |= {one["uuid"]: one[field] or "" for one in found}
+    for uuid in uuids:
+        if uuid == ids.all_users(uuid[:5]):
+            names[uuid] = "everyone"
+        elif uuid == ids.anonymous_group(uuid[:5]):
+            names[uuid] = "public"
+    return names

@@ -1,0 +1,181 @@
+"""Local files become collections; what is stored already is not sent again.
+
+The hash of the content is worked out here first. If a collection with that hash can be read, it is
+used as it is. What was hashed and sent is noted in the user's cache directory: an upload that was
+cut off goes on there.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lading.cli.display import progress
+from lading.cli.session import Session
+from lading.client.blocks import ANYHOW, Keeping
+from lading.client.environment import cache_directory
+from lading.client.upload_journal import Journal, journal_path
+from lading.client.uploads import Upload
+from lading.core.data import filetree, manifest
+from lading.core.errors import Invalid, NotFound
+
+_PIECE = 1 << 20
+_WISHES = ("storage_classes_desired", "replication_desired")
+_FIELDS = (
+    "uuid",
+    "portable_data_hash",
+    "name",
+    "file_count",
+    "file_size_total",
+    "owner_uuid",
+    *_WISHES,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deposit:
+    """A stored collection; `was_there` when nothing had to be sent."""
+
+    uuid: str
+    portable_data_hash: str
+    name: str
+    file_count: int
+    file_size_total: int
+    was_there: bool
+
+
+async def deposit(
+    session: Session,
+    sources: Mapping[str, Path],
+    *,
+    name: str | None = None,
+    label: str,
+    keeping: Keeping = ANYHOW,
+    project: str | None = None,
+    is_quiet: bool = False,
+) -> Deposit:
+    """The collection of these files and directories (by their path in it), stored now unless it is
+    there.
+
+    With a `name` or a `project`, one of that name, or in that project. With wishes for `keeping`,
+    one that has the same; whatever is stored is put again then, so that the store makes the copies.
+    Raises Invalid naming what cannot be read, and as `BlockClient.put`.
+    """
+    wishes = _wishes(keeping)
+    texts = (
+        session.api.token,
+        *(f"{wish}={wishes[wish]}" for wish in sorted(wishes)),
+        *(f"{path}={source.absolute()}" for path, source in sorted(sources.items())),
+    )
+    kept = journal_path(cache_directory(os.environ), *texts)
+    with Journal(kept) as journal, Upload(sources, journal=journal) as upload:
+        await upload.look()
+        with progress(f"Hashing {label}", is_quiet=is_quiet) as report:
+            pdh = await upload.hash(progress=report)
+        found = await session.api.list(
+            "collections",
+            filters=[["portable_data_hash", "=", pdh]],
+            order=["created_at asc"],
+            select=_FIELDS,
+        )
+        same = [
+            record
+            for record in found
+            if name in (None, record["name"])
+            and project in (None, record["owner_uuid"])
+            and all(record[wish] == value for wish, value in wishes.items())
+        ]
+        if same:
+            return _deposit(same[0], was_there=True)
+        # Of a collection with this content all blocks are stored: they only have to be named.
+        earlier = "" if wishes else pdh if found else journal.collection
+        with tempfile.TemporaryDirectory(prefix="lading-put-") as folder:
+            stored = await _stored_before(session, earlier, Path(folder))
+            with progress(f"Storing {label}", is_quiet=is_quiet) as report:
+                text = await upload.send(
+                    session.blocks.keeping(keeping), stored=stored, progress=report
+                )
+            owner = {} if project is None else {"owner_uuid": project}
+            fields = {"name": name or label, **owner, **wishes}
+            record = await session.api.create_large(
+                "collections",
+                fields,
+                {"manifest_text": text},
+                Path(folder),
+                ensure_unique_name=True,
+                select=_FIELDS,
+            )
+        journal.note_collection(record["uuid"], upload.keys)
+        return _deposit(record, was_there=bool(found) and not wishes)
+
+
+def _wishes(keeping: Keeping) -> dict[str, object]:
+    """The fields of a collection that is to be kept in this way."""
+    values = zip(_WISHES, (list(keeping.classes), keeping.copies), strict=True)
+    return {field: value for field, value in values if value}
+
+
+async def _stored_before(session: Session, name: str, folder: Path) -> dict[str, str]:
+    """The signed locators of a stored collection by hash and size; none when it is gone. The
+    manifest goes to disk.
+    """
+    if not name:
+        return {}
+    answer, found = folder / "stored", dict[str, str]()
+    try:
+        await session.api.save(f"collections/{name}", answer, params={"select": ["manifest_text"]})
+    except NotFound:
+        return {}
+    with answer.open("rb") as file:
+        rest = b""
+        # Locators stand in JSON as they are. The last word of a piece may go on in the next one.
+        while piece := file.read(_PIECE):
+            text = rest + piece
+            end = max(text.rfind(b" "), 0)
+            found |= {
+                filetree.bare(one): one for one in manifest.locators(text[:end].decode("latin-1"))
+            }
+            rest = text[end:]
+    return found
+
+
+def label_of(path: Path) -> str:
+    """The name of a path as its collection's: that of the directory for `.`."""
+    return path.absolute().name or path.resolve().name or "files"
+
+
+def arrange(paths: Sequence[Path]) -> dict[str, Path]:
+    """Where each path goes in a collection: the content of a single directory at the top, else each
+    by its name.
+
+    Raises Invalid when two have one name, or one is not there.
+    """
+    for path in paths:
+        if not path.exists():
+            raise Invalid(f"{path}: no such file or directory")
+    if len(paths) == 1 and paths[0].is_dir():
+        return {"": paths[0]}
+    placed: dict[str, Path] = {}
+    for path in paths:
+        name = label_of(path)
+        if name in placed:
+            raise Invalid(
+                f"{path}: {placed[name]} has the same name; "
+                "put them one at a time, or in one directory"
+            )
+        placed[name] = path
+    return placed
+
+
+def _deposit(record: dict[str, object], *, was_there: bool) -> Deposit:
+    return Deposit(
+        uuid=str(record["uuid"]),
+        portable_data_hash=str(record["portable_data_hash"]),
+        name=str(record["name"] or ""),
+        file_count=int(str(record["file_count"] or 0)),
+        file_size_total=int(str(record["file_size_total"] or 0)),
+        was_there=was_there,
+    )

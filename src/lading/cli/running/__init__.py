@@ -1,0 +1,1 @@
+"""Commands on containers: run, follow, show, explain, enter."""

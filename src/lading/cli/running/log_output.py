@@ -1,0 +1,188 @@
+"""Log files on their way to a terminal or a file: as they are, merged by their timestamps, or as
+JSON texts.
+
+Files of any size take the memory of a few pieces of each: they are read as they are written out.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from typing import BinaryIO, Protocol
+
+import msgspec
+
+from lading.cli.display import write_all
+from lading.cli.running.log_stream import STAMP
+
+_STAMPED = re.compile(rb"\d{4}-\d\d-\d\dT[0-9:.]{18}Z ")
+# A line without an end takes no more memory than this: it is then written out before its end is
+# seen.
+_LONGEST = 1 << 20
+
+
+class Readable(Protocol):
+    """A log file whose bytes come in pieces."""
+
+    def read(self) -> AsyncGenerator[bytes]:
+        """The bytes that were not read before."""
+        ...
+
+
+async def copy(log: Readable, out: BinaryIO) -> None:
+    """Write all bytes of a log file to a stream."""
+    async with aclosing(log.read()) as pieces:
+        async for piece in pieces:
+            write_all(out, piece)
+
+
+async def write_json(texts: Mapping[str, Readable], out: BinaryIO) -> None:
+    """Write one JSON object, indented: the text of each log file by its name. Bytes that are no
+    UTF-8 are replaced.
+    """
+    write_all(out, b"{")
+    for number, (name, log) in enumerate(texts.items()):
+        write_all(out, b"%b\n  %b: " % (b"," if number else b"", msgspec.json.encode(name)))
+        async with aclosing(log.read()) as pieces:
+            await write_json_text(pieces, out)
+    write_all(out, b"\n}\n" if texts else b"}\n")
+
+
+async def write_json_text(pieces: AsyncIterator[bytes], out: BinaryIO) -> None:
+    """Write a text that comes in pieces as one JSON string. Bytes that are no UTF-8 are
+    replaced.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    write_all(out, b'"')
+    async for piece in pieces:
+        for start in range(0, len(piece), _LONGEST):
+            write_all(
+                out, msgspec.json.encode(decoder.decode(piece[start : start + _LONGEST]))[1:-1]
+            )
+    write_all(out, msgspec.json.encode(decoder.decode(b"", final=True))[1:-1] + b'"')
+
+
+async def merged(logs: list[Readable]) -> AsyncGenerator[bytes]:
+    """The lines of several log files in the order of their timestamps; each file keeps its own
+    order.
+
+    Lines with equal timestamps come in the order of the files. A line without a timestamp belongs
+    to the line before it. A line is never cut by lines of other files; a last line without an end
+    gets one.
+    """
+    async with AsyncExitStack() as opened:
+        files = [_Lines(await opened.enter_async_context(aclosing(log.read()))) for log in logs]
+        while True:
+            for file in files:
+                await file.fill()
+            files = [file for file in files if not file.is_over]
+            if len(files) < 2:
+                break
+            # Up to the stamp that the slowest file has been read to, all lines of all files are
+            # known.
+            slowest = min(range(len(files)), key=lambda number: files[number].last)
+            limit, is_cut = files[slowest].last, files[slowest].is_cut
+            taken = [
+                file.take(limit, inclusive=number <= slowest) for number, file in enumerate(files)
+            ]
+            lines = sorted(
+                (entry for entries in taken for entry in entries), key=lambda entry: entry[0]
+            )
+            if lines:
+                yield b"".join(line for _, line in lines)
+            if is_cut:
+                async with aclosing(files[slowest].rest_of_line()) as pieces:
+                    async for piece in pieces:
+                        yield piece
+        for file in files:
+            async with aclosing(file.remaining()) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+
+class _Lines:
+    """The lines of one log file, each with the timestamp that it is sorted by."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        self._pieces = pieces
+        self._lines: list[tuple[bytes, bytes]] = []
+        self._rest = b""
+        self._stamp = b""
+        self._has_ended = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all lines were taken."""
+        return self._has_ended and not self._lines and not self._rest
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the next line is too long to be held: a part of it was read."""
+        return not self._lines and len(self._rest) > _LONGEST
+
+    @property
+    def last(self) -> bytes:
+        """The timestamp up to which the file has been read."""
+        return self._lines[-1][0] if self._lines else self._key(self._rest)
+
+    async def fill(self) -> None:
+        """Read on until a line is there, a part of a very long line, or the end."""
+        while not self._lines and not self._has_ended and len(self._rest) <= _LONGEST:
+            self._add(await anext(self._pieces, None))
+
+    def take(self, limit: bytes, *, inclusive: bool) -> list[tuple[bytes, bytes]]:
+        """Remove the first lines: those stamped before `limit`, with `inclusive` those of that
+        moment too.
+        """
+        count = 0
+        for stamp, _ in self._lines:
+            if stamp > limit or (stamp == limit and not inclusive):
+                break
+            count += 1
+        taken, self._lines = self._lines[:count], self._lines[count:]
+        return taken
+
+    async def rest_of_line(self) -> AsyncGenerator[bytes]:
+        """Remove a line that is too long to be held, while it is read."""
+        self._stamp = self._key(self._rest)
+        piece: bytes | None = self._rest
+        self._rest = b""
+        while piece is not None:
+            line, end, rest = piece.partition(b"\n")
+            yield line + end
+            if end:
+                self._add(rest)
+                return
+            piece = await anext(self._pieces, None)
+        self._has_ended = True
+        yield b"\n"
+
+    async def remaining(self) -> AsyncGenerator[bytes]:
+        """Remove all that is left, as it is."""
+        begun = b"".join(line for _, line in self._lines) + self._rest
+        if begun:
+            yield begun
+        ends = not begun or begun.endswith(b"\n")
+        if not self._has_ended:
+            async for piece in self._pieces:
+                yield piece
+                ends = piece.endswith(b"\n")
+        if not ends:
+            yield b"\n"
+
+    def _add(self, piece: bytes | None) -> None:
+        if piece is None:
+            self._has_ended = True
+            piece = b"\n" if self._rest else b""
+        *whole, self._rest = (self._rest + piece).split(b"\n")
+        for line in whole:
+            self._stamp = self._key(line)
+            self._lines.append((self._stamp, line + b"\n"))
+
+    def _key(self, line: bytes) -> bytes:
+        """The stamp of a line; never before that of the line before it, so that the file keeps its
+        order.
+        """
+        return max(self._stamp, line[: STAMP - 1]) if _STAMPED.match(line) else self._stamp

@@ -1,0 +1,397 @@
+"""`lading request`: list, show, change, cancel, logs, why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from lading.cli import display
+from lading.cli.options import MOMENT, PROPERTY
+from lading.cli.references import find_request
+from lading.cli.running import explanation, log_output
+from lading.cli.running.following import Follower, Watcher
+from lading.cli.running.log_stream import LogFile
+from lading.cli.running.run import is_reused, run_time
+from lading.cli.session import Session, with_session
+from lading.client.api import Record
+
+_SELECT = (
+    "uuid",
+    "created_at",
+    "state",
+    "priority",
+    "name",
+    "command",
+    "container_uuid",
+    "container_count",
+)
+_CONTAINER = (
+    "uuid",
+    "state",
+    "exit_code",
+    "created_at",
+    "started_at",
+    "finished_at",
+    "runtime_status",
+)
+_CHANGED = {"expires": "expires_at", "attempts": "container_count_max"}
+
+
+@click.group()
+def request() -> None:
+    """List, show, change, cancel and explain requests; read their logs.
+
+    REQUEST is a uuid, the end of one, or `last`.
+    """
+
+
+@request.command(name="list")
+@click.option(
+    "--state",
+    type=click.Choice(["Uncommitted", "Committed", "Final"]),
+    help="Only those in this state.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="At most so many."
+)
+@display.json_option
+def list_(state: str | None, limit: int, as_json: bool) -> None:
+    """List requests, the newest first."""
+
+    async def action(session: Session) -> list[tuple[Record, Record | None]]:
+        filters = [["state", "=", state]] if state else []
+        found = await session.api.list(
+            "container_requests",
+            filters=filters,
+            order=["created_at desc"],
+            select=_SELECT,
+            limit=limit,
+        )
+        containers = await _containers(session, found)
+        return [(one, containers.get(one["container_uuid"] or "")) for one in found]
+
+    pairs = with_session(action)
+    if as_json:
+        display.emit_json([{**one, "container": container} for one, container in pairs])
+        return
+    now = datetime.now(UTC)
+    display.table(
+        ("REQUEST", "AGE", "STATE", "EXIT", "TOOK", "REUSED", "COMMAND"),
+        (
+            (
+                one["uuid"],
+                display.age(one["created_at"], now),
+                state_of(one, container),
+                ""
+                if container is None or container["exit_code"] is None
+                else str(container["exit_code"]),
+                _took(container) if container else "",
+                "yes" if container and is_reused(one, container) else "",
+                display.shorten(one["name"] or shown_command(one)),
+            )
+            for one, container in pairs
+        ),
+    )
+
+
+@request.command()
+@click.argument("uuid", metavar="REQUEST")
+@display.json_option
+def show(uuid: str, as_json: bool) -> None:
+    """Show one request and its container."""
+
+    async def action(session: Session) -> tuple[Record, Record | None]:
+        found = await find_request(session, uuid)
+        container = found["container_uuid"]
+        return found, await session.api.get("containers", container) if container else None
+
+    found, container = with_session(action)
+    if as_json:
+        display.emit_json({**found, "container": container})
+        return
+    display.fields(describe(found, container, datetime.now(UTC)))
+
+
+@request.command()
+@click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
+@click.option("--priority", type=click.IntRange(0, 1000), help="0 to 1000; 0 is on hold.")
+@click.option(
+    "--expires", type=MOMENT, metavar="TIME", help="Give it up then, as 18:00, or 2h from now."
+)
+@click.option("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
+@click.option("--name", help="Name of the request.")
+@click.option("--description", help="What it is for.")
+@click.option(
+    "--property", "properties", type=PROPERTY, multiple=True, metavar="K=V", help="To find it by."
+)
+@display.json_option
+def change(
+    uuids: tuple[str, ...],
+    properties: tuple[tuple[str, Any], ...],
+    as_json: bool,
+    **options: str | int | None,
+) -> None:
+    """Change what can be changed of requests that were submitted."""
+    asked = {
+        _CHANGED.get(name, name): value for name, value in options.items() if value is not None
+    }
+    if not asked and not properties:
+        raise click.UsageError("nothing to change; give for example --priority 900")
+
+    async def action(session: Session) -> list[Record]:
+        found = [await find_request(session, uuid) for uuid in uuids]
+        return [
+            await session.api.update(
+                "container_requests",
+                one["uuid"],
+                {
+                    **asked,
+                    **(
+                        {"properties": {**one["properties"], **dict(properties)}}
+                        if properties
+                        else {}
+                    ),
+                },
+            )
+            for one in found
+        ]
+
+    done = with_session(action)
+    if as_json:
+        display.emit_json(done)
+        return
+    for one in done:
+        display.note(f"{one['uuid']}: changed")
+
+
+@request.command()
+@click.argument("uuids", nargs=-1, required=True, metavar="REQUEST...")
+@display.json_option
+def cancel(uuids: tuple[str, ...], as_json: bool) -> None:
+    """Cancel requests. A container that another request needs too goes on."""
+
+    async def action(session: Session) -> tuple[list[Record], list[Record]]:
+        found = [await find_request(session, uuid) for uuid in uuids]
+        return found, [
+            await session.api.action("container_requests", one["uuid"], "cancel") for one in found
+        ]
+
+    found, done = with_session(action)
+    if as_json:
+        display.emit_json(done)
+        return
+    for one in found:
+        display.note(
+            f"{one['uuid']}: {'was final already' if one['state'] == 'Final' else 'cancelled'}"
+        )
+
+
+@request.command()
+@click.argument("uuid", metavar="REQUEST")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the request is final.")
+@click.option(
+    "--file", "name", metavar="NAME", help="Another file of the log, for example crunch-run.txt."
+)
+@click.option(
+    "-t", "--timestamps", is_flag=True, help="Keep the timestamps, both streams in order of time."
+)
+@click.option(
+    "--dispatch", is_flag=True, help="What dispatchers decided about it, in place of its output."
+)
+@display.json_option
+def logs(
+    uuid: str, follow: bool, name: str | None, timestamps: bool, dispatch: bool, as_json: bool
+) -> None:
+    """Show what the command wrote: its standard output on ours, its standard error on ours.
+
+    With --json, one document with the text of each file, or with the decisions.
+    """
+    if dispatch:
+        if follow or name or timestamps:
+            raise click.UsageError(
+                "--dispatch shows decisions; leave out --follow, --file and --timestamps"
+            )
+        _show_decisions(uuid, as_json=as_json)
+        return
+    if follow and (name or timestamps or as_json):
+        raise click.UsageError(
+            "--follow shows the two streams as they come; leave out --file, --timestamps and --json"
+        )
+
+    async def action(session: Session) -> None:
+        found = await find_request(session, uuid)
+        if follow:
+            watcher = Watcher(stdout=sys.stdout.buffer, stderr=sys.stderr.buffer, say=display.note)
+            await Follower(session.api, found, watcher).follow()
+            return
+        files = _log_files(
+            session, found, [name] if name else ["stdout.txt", "stderr.txt"], is_raw=timestamps
+        )
+        if as_json:
+            await log_output.write_json(files, sys.stdout.buffer)
+        elif timestamps:
+            async with aclosing(log_output.merged(list(files.values()))) as pieces:
+                async for piece in pieces:
+                    display.write_all(sys.stdout.buffer, piece)
+        else:
+            for one, file in files.items():
+                stream = sys.stderr if one == "stderr.txt" and name is None else sys.stdout
+                await log_output.copy(file, stream.buffer)
+
+    with_session(action)
+
+
+@request.command()
+@click.argument("uuid", metavar="REQUEST")
+@display.json_option
+def why(uuid: str, as_json: bool) -> None:
+    """Explain a request: what was reused and why, or what differs from the nearest earlier
+    container.
+    """
+
+    async def action(session: Session) -> Mapping[str, Any]:
+        found = await find_request(session, uuid)
+        answer: Mapping[str, Any] = await session.api.action(
+            "container_requests", found["uuid"], "why", method="GET"
+        )
+        return answer
+
+    answer = with_session(action)
+    if as_json:
+        display.emit_json(answer)
+    else:
+        explanation.show_why(answer)
+
+
+def _show_decisions(uuid: str, *, as_json: bool) -> None:
+    async def action(session: Session) -> list[Mapping[str, Any]]:
+        found = await find_request(session, uuid)
+        answer = await session.api.action("container_requests", found["uuid"], "why", method="GET")
+        decisions: list[Mapping[str, Any]] = answer["dispatch"]
+        return decisions
+
+    decisions = with_session(action)
+    if as_json:
+        display.emit_json(decisions)
+    elif decisions:
+        explanation.show_decisions(decisions)
+    else:
+        display.note("no dispatcher has decided anything about it yet")
+
+
+def state_of(found: Record, container: Record | None) -> str:
+    """The state that matters: the container's while the request is under way, and at the end."""
+    if container is not None:
+        return str(container["state"])
+    return "Cancelled" if found["state"] == "Final" else str(found["state"])
+
+
+def describe(found: Record, container: Record | None, now: datetime) -> list[tuple[str, str]]:
+    """Names and values of what is worth knowing of a request."""
+    constraints = found["runtime_constraints"]
+    pairs = [
+        ("request", found["uuid"]),
+        ("name", found["name"] or ""),
+        ("state", found["state"]),
+        ("created", f"{found['created_at']} ({display.age(found['created_at'], now)} ago)"),
+        ("priority", str(found["priority"])),
+        ("command", shown_command(found)),
+        ("image", found["container_image"]),
+        (
+            "needs",
+            f"{_amount(constraints.get('vcpus'), str)} vcpus, "
+            f"{_amount(constraints.get('ram'), display.size)}",
+        ),
+        *((f"mount {target}", _mount(one)) for target, one in sorted(found["mounts"].items())),
+        ("after", ", ".join(found.get("depends_on") or ())),
+        ("starts after", found.get("start_after") or ""),
+        ("expires", found.get("expires_at") or ""),
+        ("output", found["output_uuid"] or ""),
+        ("log", found["log_uuid"] or ""),
+    ]
+    if container is None:
+        return pairs
+    status = container["runtime_status"] or {}
+    return [
+        *pairs,
+        ("container", container["uuid"]),
+        ("  state", container["state"]),
+        ("  reused", "yes" if is_reused(found, container) else "no"),
+        ("  given", _given(constraints, container)),
+        ("  started", container["started_at"] or ""),
+        ("  took", _took(container)),
+        ("  exit code", "" if container["exit_code"] is None else str(container["exit_code"])),
+        ("  output", container["output"] or ""),
+        *((f"  {key}", str(value)) for key, value in status.items()),
+    ]
+
+
+def shown_command(record: Record) -> str:
+    """The command of a request, for people."""
+    return " ".join(record["command"] or ()) or "(that of the image)"
+
+
+def _given(asked: Mapping[str, Any], container: Record) -> str:
+    """What a container got of the ranges that were asked for."""
+    got = container.get("runtime_constraints") or {}
+    if not any(isinstance(asked.get(name), list) for name in ("vcpus", "ram")):
+        return ""
+    return f"{got.get('vcpus')} vcpus, {display.size(got.get('ram') or 0)}"
+
+
+def _log_files(
+    session: Session, found: Record, names: list[str], *, is_raw: bool
+) -> dict[str, log_output.Readable]:
+    """The log files of the container of a request by name; without a container they are empty."""
+    container = found["container_uuid"]
+    if not container:
+        return dict.fromkeys(names, _Empty())
+    return {
+        name: LogFile(session.api, found["uuid"], container, name, is_raw=is_raw) for name in names
+    }
+
+
+class _Empty:
+    """A log file of a request without a container."""
+
+    async def read(self) -> AsyncGenerator[bytes]:
+        """Nothing."""
+        for piece in list[bytes]():
+            yield piece
+
+
+async def _containers(session: Session, found: list[Record]) -> dict[str, Record]:
+    uuids = sorted({one["container_uuid"] for one in found if one["container_uuid"]})
+    if not uuids:
+        return {}
+    records = await session.api.list(
+        "containers", filters=[["uuid", "in", uuids]], select=_CONTAINER, limit=len(uuids)
+    )
+    return {record["uuid"]: record for record in records}
+
+
+def _amount(value: int | list[int] | None, shown: Callable[[int], str]) -> str:
+    """A number, or a range of them."""
+    if isinstance(value, list):
+        return f"{shown(value[0])} to {shown(value[1])}"
+    return shown(value or 0)
+
+
+def _took(container: Record) -> str:
+    return (
+        display.duration(run_time(container))
+        if container["started_at"] and container["finished_at"]
+        else ""
+    )
+
+
+def _mount(one: Mapping[str, Any]) -> str:
+    if one["kind"] != "collection":
+        return str(one["kind"])
+    path = f"/{one['path']}" if one.get("path") else ""
+    return f"{one.get('portable_data_hash') or one.get('uuid')}{path}"

@@ -1,0 +1,430 @@
+"""`lading run`: one command, from the submission to its output on disk.
+
+Standard output and standard error are those of the command, and the exit code is its exit code;
+what Lading itself has to say goes to standard error. Ctrl-C asks the server to cancel, a second one
+leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lading.cli import display
+from lading.cli.files import data
+from lading.cli.options import ASSIGNMENT, DURATION, INPUT, MOMENT, NUMBERS, PROPERTY, SIZES
+from lading.cli.references import Reference, find_request, find_tree
+from lading.cli.running import explanation
+from lading.cli.running.following import Follower, Outcome, Sink, Watcher, reason
+from lading.cli.running.submission import (
+    OUTPUT,
+    PRIORITY,
+    Input,
+    Wish,
+    newest_image,
+    request_body,
+    store_inputs,
+)
+from lading.cli.sections import SectionedCommand, option_of
+from lading.cli.session import Session, with_session
+from lading.client.api import Record
+from lading.core.errors import Conflict
+from lading.core.ids import EMPTY_PDH
+from lading.core.timestamps import parse_time
+
+_INTERRUPTED = 130
+
+
+_data, _needs, _when = option_of("Data"), option_of("Needs"), option_of("When and how often")
+_record, _doing = option_of("The record"), option_of("What to do")
+
+
+@click.command(
+    cls=SectionedCommand,
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+@click.argument("command", nargs=-1, metavar="[--] [COMMAND...]")
+@_data(
+    "--image",
+    default="",
+    metavar="IMAGE",
+    help="Name, hash or collection of it.  [default: added last]",
+)
+@_data(
+    "--input",
+    "inputs",
+    type=INPUT,
+    multiple=True,
+    metavar="TARGET=SOURCE",
+    help="Mount a path, HASH or UUID there.",
+)
+@_data(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Download the output.",
+)
+@_data(
+    "--overwrite",
+    is_flag=True,
+    help="Download into a directory that has files, and replace those of one name.",
+)
+@_data(
+    "--output-path",
+    default=OUTPUT,
+    show_default=True,
+    metavar="PATH",
+    help="Directory that is kept.",
+)
+@_data("--output-glob", multiple=True, metavar="PATTERN", help="Keep only files that match.")
+@_data("--output-name", metavar="NAME", help="Name of the output collection.")
+@_data(
+    "--output-ttl",
+    type=DURATION,
+    default="0",
+    metavar="TIME",
+    help="Trash the output after, for example, 14d.",
+)
+@_data(
+    "--output-property",
+    type=PROPERTY,
+    multiple=True,
+    metavar="K=V",
+    help="Property of the output collection.",
+)
+@_data("--storage-class", multiple=True, metavar="NAME", help="Where the output is stored.")
+@_data("--tmp", multiple=True, metavar="PATH", help="Mount an empty directory that is not kept.")
+@_needs(
+    "--vcpus",
+    type=NUMBERS,
+    default="1",
+    show_default=True,
+    metavar="N|N-M",
+    help="Virtual CPUs; 2-8: what is free.",
+)
+@_needs(
+    "--ram",
+    type=SIZES,
+    default="256MiB",
+    show_default=True,
+    metavar="SIZE|SIZE-SIZE",
+    help="Memory, as 2GiB-8GiB.",
+)
+@_needs(
+    "--env",
+    "environment",
+    type=ASSIGNMENT,
+    multiple=True,
+    metavar="K=V",
+    help="Environment variable.",
+)
+@_needs(
+    "--workdir", default=OUTPUT, show_default=True, metavar="PATH", help="Where the command starts."
+)
+@_needs(
+    "--internet/--no-internet", default=None, help="It must reach the internet, or have no network."
+)
+@_needs("--network", is_flag=True, help="Give it the internet, the API, and a token for that.")
+@_needs("--api", is_flag=True, help="Give it the API alone, and a token for that.")
+@_needs(
+    "--max-run-time",
+    type=DURATION,
+    default="0",
+    metavar="TIME",
+    help="Stop it after, for example, 2h.",
+)
+@_needs(
+    "--partition", multiple=True, metavar="NAME", help="Queue of the batch system that will do."
+)
+@_needs("--preemptible", is_flag=True, help="Cheap machines that may be taken away will do.")
+@_when(
+    "--priority",
+    type=click.IntRange(1, 1000),
+    default=PRIORITY,
+    show_default=True,
+    help="1 to 1000.",
+)
+@_when(
+    "--after",
+    multiple=True,
+    metavar="REQUEST",
+    help="Run it when this request has ended well (uuid or `last`).",
+)
+@_when(
+    "--start-after",
+    type=MOMENT,
+    metavar="TIME",
+    help="Not before, as 18:00, 2h from now, or 2026-12-24T18:00.",
+)
+@_when("--expires", type=MOMENT, metavar="TIME", help="Give it up then, also while it runs.")
+@_when("--attempts", type=click.IntRange(1), help="Containers to try when the system fails.")
+@_when(
+    "--keep-on-failure", type=click.IntRange(0, 7 * 1440), default=0, metavar="MINUTES",
+    help="Keep a container that fails for `lading shell`.",
+)  # fmt: skip
+@_when("--no-reuse", is_flag=True, help="Run it even if it was run before.")
+@_when(
+    "--container", metavar="UUID", help="Use this container, running or ended, if it did the same."
+)
+@_record("--name", help="Name of the request.")
+@_record("--description", help="What it is for.")
+@_record(
+    "--property",
+    "properties",
+    type=PROPERTY,
+    multiple=True,
+    metavar="K=V",
+    help="To find it by; V may be JSON.",
+)
+@_record(
+    "--project", metavar="UUID", help="Project that owns request and output.  [default: yours]"
+)
+@_doing("--preview", is_flag=True, help="Say what would be done, and do nothing.")
+@_doing("--detach", is_flag=True, help="Submit it, print its uuid and leave.")
+@display.json_option
+def run(
+    command: tuple[str, ...],
+    inputs: tuple[Input, ...],
+    output: Path | None,
+    overwrite: bool,
+    environment: tuple[tuple[str, str], ...],
+    properties: tuple[tuple[str, Any], ...],
+    output_property: tuple[tuple[str, Any], ...],
+    no_reuse: bool,
+    preview: bool,
+    detach: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Run COMMAND in a container, show what it writes, and leave with its exit code.
+
+    Without COMMAND that of --image is run (its ENTRYPOINT and CMD).
+
+    The command starts in /out; what it leaves there is its output. The same command with the same
+    image and inputs is not run twice: the earlier result is used, unless --no-reuse says otherwise.
+
+    \b
+    lading run --input /in/reads.fq=reads.fq -- sh -c 'sort /in/reads.fq > sorted'
+    lading run --input /in=lading-data/ --output result --ram 2GiB -- sh /in/all.sh
+    lading run --after last --start-after 18:00 --vcpus 2-16 -- sh /in/all.sh
+
+    SOURCE is a file or directory here, a portable data hash, a uuid, or one of them with /PATH; the
+    uuid of another request stands for its output. With --json, the outcome is printed as JSON on
+    standard output, and what the command writes goes to standard error.
+    """
+    if not command and not options["image"]:
+        raise click.UsageError(
+            "Missing argument COMMAND; name one, or the --image whose own command is to run."
+        )
+    wish = Wish(
+        command=command,
+        inputs=inputs,
+        environment=dict(environment),
+        properties=dict(properties),
+        output_properties=dict(output_property),
+        use_existing=not no_reuse,
+        **options,
+    )
+    if preview:
+        _preview(wish, as_json)
+    elif detach:
+        _detach(wish, as_json)
+    else:
+        check_target(output, overwrite=overwrite)
+        sys.exit(with_session(lambda session: follow_to_end(session, wish, output, as_json)))
+
+
+def check_target(directory: Path | None, *, overwrite: bool) -> None:
+    """Refuse to mix an output with an earlier one, before anything is run. Raises Conflict."""
+    if directory is not None and not overwrite and directory.is_dir() and any(directory.iterdir()):
+        raise Conflict(
+            f"{directory}: has files already; name another directory, or --overwrite to add to them"
+        )
+
+
+async def submit(session: Session, wish: Wish, *, is_quiet: bool = False) -> Record:
+    """Store the inputs and create the request. Raises Invalid and what the API raises."""
+    body = await _body(session, wish, is_quiet=is_quiet)
+    return await session.api.create("container_requests", body)
+
+
+async def _body(session: Session, wish: Wish, *, is_quiet: bool) -> dict[str, Any]:
+    image = wish.image
+    if not image:
+        chosen = await newest_image(session)
+        image = chosen.pdh
+        display.note(f"image {', '.join(chosen.names) or chosen.digest}, the one added last")
+    mounts = await store_inputs(session, wish.inputs, is_quiet=is_quiet)
+    after = [str((await find_request(session, text))["uuid"]) for text in wish.after]
+    return request_body(wish, image=image, mounts=mounts, after=after)
+
+
+def _preview(wish: Wish, as_json: bool) -> None:
+    async def action(session: Session) -> Record:
+        body = await _body(session, wish, is_quiet=as_json)
+        answer: Record = await session.api.action("container_requests", None, "preview", body=body)
+        return answer
+
+    answer = with_session(action)
+    if as_json:
+        display.emit_json(answer)
+    else:
+        explanation.show_preview(answer)
+
+
+def _detach(wish: Wish, as_json: bool) -> None:
+    request = with_session(lambda session: submit(session, wish, is_quiet=as_json))
+    if as_json:
+        display.emit_json(request)
+        return
+    click.echo(request["uuid"])
+    display.note(f"follow it with: lading request logs -f {request['uuid']}")
+
+
+async def follow_to_end(
+    session: Session,
+    wish: Wish,
+    output: Path | None,
+    as_json: bool,
+    *,
+    further: Mapping[str, Sink] | None = None,
+) -> int:
+    """Submit the wish, show its log until it is over, fetch its output; the exit code. Raises what
+    the API raises.
+
+    `further`: where other files of the log go, by name.
+    """
+    request = await submit(session, wish, is_quiet=as_json)
+    display.note(f"{request['uuid']} submitted")
+    sys.stdout.flush()
+    out = sys.stderr.buffer if as_json else sys.stdout.buffer
+    watcher = Watcher(stdout=out, stderr=sys.stderr.buffer, say=display.note, further=further or {})
+    follower = Follower(session.api, request, watcher)
+    async with interruptible(request["uuid"], follower.cancel) as was_interrupted:
+        outcome = await follower.follow()
+    code = exit_code(outcome)
+    if was_interrupted() and code != 0:
+        code = _INTERRUPTED
+    report(outcome, is_interrupted=was_interrupted())
+    if output is not None and outcome.request["output_uuid"]:
+        tree = await find_tree(session, Reference(outcome.request["output_uuid"]))
+        place, files, size = await data.write_node(session, tree, output, name="", is_quiet=as_json)
+        display.note(f"wrote {data.count(files, 'file')}, {display.size(size)}, to {place}")
+    if as_json:
+        display.emit_json(summary(outcome, code))
+    return code
+
+
+@asynccontextmanager
+async def interruptible(
+    uuid: str, cancel: Callable[[], None]
+) -> AsyncGenerator[Callable[[], bool]]:
+    """Inside, the first Ctrl-C (or TERM) calls `cancel`, the second leaves. Gives a function that
+    tells whether.
+    """
+    loop, count = asyncio.get_running_loop(), 0
+    task = asyncio.current_task()
+    assert task is not None
+
+    def interrupt() -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            display.note(f"cancelling {uuid}; press Ctrl-C again to leave without waiting")
+            cancel()
+        else:
+            task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, interrupt)
+    try:
+        yield lambda: count > 0
+    except asyncio.CancelledError:
+        if count < 2:
+            raise
+        display.note(f"left {uuid}; see: lading request show {uuid}")
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The exit code of the command; 1 when it has none, as the system ended it."""
+    container = outcome.container
+    if container is None or container["state"] != "Complete" or container["exit_code"] is None:
+        return 1
+    code = int(container["exit_code"])
+    return code if 0 <= code < 256 else 1
+
+
+def is_reused(request: Record, container: Record) -> bool:
+    """Whether the container was there before the request."""
+    return parse_time(container["created_at"]) < parse_time(request["created_at"])
+
+
+def summary(outcome: Outcome, code: int) -> dict[str, Any]:
+    """The outcome for programs; `output` and `log` are portable data hashes."""
+    request, container = outcome.request, outcome.container or {}
+    return {
+        "uuid": request["uuid"],
+        "container_uuid": container.get("uuid"),
+        "state": container.get("state"),
+        "exit_code": code,
+        "output": container.get("output"),
+        "output_uuid": request["output_uuid"],
+        "log": container.get("log"),
+        "reused": bool(container) and is_reused(request, container),
+        "seconds": run_time(container) if container else 0.0,
+        "runtime_status": container.get("runtime_status") or {},
+    }
+
+
+def report(outcome: Outcome, *, is_interrupted: bool) -> None:
+    """Say how it ended, whether it was reused, and where the output is."""
+    request, container = outcome.request, outcome.container
+    if container is None:
+        display.note("cancelled before it had a container")
+        return
+    if container["state"] != "Complete":
+        why = "cancelled" if is_interrupted else f"not finished: {reason(container)}"
+        has_log = container["started_at"] and request["log_uuid"]
+        display.note(
+            why
+            + (
+                f" (see: lading request logs {request['uuid']} --file crunch-run.txt)"
+                if has_log
+                else ""
+            )
+        )
+        return
+    if (container["runtime_status"] or {}).get("error"):
+        display.note(reason(container))
+    now = datetime.now(UTC)
+    if is_reused(request, container):
+        how = (
+            f"reused {container['uuid']}, finished {display.age(container['finished_at'], now)} ago"
+        )
+    else:
+        how = f"ran {display.duration(run_time(container))}"
+    output = (
+        f"{container['output'] or 'none'}{' (empty)' if container['output'] == EMPTY_PDH else ''}"
+    )
+    display.note(f"{how}, exit code {container['exit_code']}, output {output}")
+
+
+def run_time(container: Record) -> float:
+    """Seconds between its start and its end."""
+    if not (container["started_at"] and container["finished_at"]):
+        return 0.0
+    return (
+        parse_time(container["finished_at"]) - parse_time(container["started_at"])
+    ).total_seconds()

@@ -1,0 +1,248 @@
+"""`lading shell`: into a running container, with the ssh of this machine.
+
+Lading itself is only the way there: ssh is started with `lading shell --connect UUID` as its
+ProxyCommand, which joins standard input and output to the container's gateway through the API. The
+token travels in the environment, never on a command line. A first call without a session finds out
+whether it will work, so that a refusal is one clear line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+import click
+
+from lading.cli import display
+from lading.cli.references import find_request
+from lading.cli.session import Session, with_session
+from lading.client.api import error_of
+from lading.client.environment import Server, find_server
+from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.net.http_upgrade import LIMIT, parse_url, switch, trusting
+from lading.net.pipes import CHUNK, Pipe
+from lading.wiring.directory import default_data_directory
+
+_TARGET = re.compile(r"(?:([A-Za-z0-9_][A-Za-z0-9_.-]*)@)?([A-Za-z0-9][A-Za-z0-9-]*)")
+_KEYS = re.compile(r"ctrl-[a-z@\[\]^_\\](,ctrl-[a-z@\[\]^_\\])*|[a-z](,[a-z])*")
+_USER = "root"
+_WAIT = 1.0
+
+
+@click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.argument("target", metavar="[USER@]REQUEST")
+@click.argument("command", nargs=-1, metavar="[--] [COMMAND...]")
+@click.option(
+    "-L",
+    "forwards",
+    multiple=True,
+    metavar="[BIND:]PORT:localhost:PORT",
+    help="Reach a port of the container.",
+)
+@click.option("-N", "only_forward", is_flag=True, help="Run no command: only -L.")
+@click.option("-t", "terminal", is_flag=True, help="A terminal also for a command.")
+@click.option(
+    "-o", "options", multiple=True, metavar="OPTION", help="An option for ssh, as Compression=yes."
+)
+@click.option(
+    "--detach-keys", default="", metavar="KEYS", help="Passed to the container's gateway."
+)
+@click.option("--wait", is_flag=True, help="Wait until it runs.")
+@click.option(
+    "--print",
+    "printing",
+    is_flag=True,
+    help="Print the ssh command instead, for scp, sftp or a script.",
+)
+@click.option("--connect", is_flag=True, hidden=True)
+def shell(
+    target: str,
+    command: tuple[str, ...],
+    forwards: tuple[str, ...],
+    only_forward: bool,
+    terminal: bool,
+    options: tuple[str, ...],
+    detach_keys: str,
+    wait: bool,
+    printing: bool,
+    connect: bool,
+) -> None:
+    """Open a shell in the container of a running request, or run COMMAND there.
+
+    REQUEST is a uuid of a request or a container, or `last`. Standard streams and the exit code are
+    those of COMMAND.
+
+    \b
+    lading shell last
+    lading shell last -- ps aux
+    lading shell -L 8888:localhost:8888 -N last
+    scp -o "ProxyCommand=$(lading shell --print last)" results.csv root@container:/tmp/
+    """
+    login, name = _parse(target)
+    command = command[1:] if command[:1] == ("--",) else command
+    if detach_keys and not _KEYS.fullmatch(detach_keys):
+        raise Invalid(f"--detach-keys {detach_keys}: write for example ctrl-p,ctrl-q")
+    if not printing and not connect:
+        login = login or _USER
+    form = {"login_username": login, "detach_keys": detach_keys}
+    if connect:
+        sys.exit(asyncio.run(_connect(_server(), name, form)))
+    uuid = with_session(lambda session: _probe(session, name, form, wait=wait))
+    proxy = _proxy_command(uuid, login, detach_keys)
+    if printing:
+        click.echo(proxy)
+        return
+    program = shutil.which("ssh")
+    if program is None:
+        raise Invalid("there is no ssh here; install the package openssh-client")
+    arguments = ssh_arguments(
+        proxy, login, uuid, command=command, forwards=forwards, options=options, terminal=terminal,
+        only_forward=only_forward,
+    )  # fmt: skip
+    sys.stdout.flush()
+    os.execve(program, [program, *arguments], _environment(_server()))  # noqa: S606 - this is what the command is for
+
+
+def ssh_arguments(
+    proxy: str,
+    login: str,
+    uuid: str,
+    *,
+    command: Sequence[str] = (),
+    forwards: Sequence[str] = (),
+    options: Sequence[str] = (),
+    terminal: bool = False,
+    only_forward: bool = False,
+) -> list[str]:
+    """The arguments of ssh. The container's key is made anew each time; the way there is what is
+    trusted.
+    """
+    fixed = (
+        f"ProxyCommand={proxy}", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null",
+        "LogLevel=ERROR", "PreferredAuthentications=none,password", "PubkeyAuthentication=no",
+    )  # fmt: skip
+    arguments = [part for one in (*fixed, *options) for part in ("-o", one)]
+    arguments += [part for one in forwards for part in ("-L", one)]
+    if forwards:
+        arguments += ["-o", "ExitOnForwardFailure=yes"]
+    arguments += ["-N"] * only_forward + ["-t"] * terminal
+    arguments += ["-l", login or _USER, "--", uuid]
+    # As with ssh, what is one argument may be a line for a shell.
+    line = command[0] if len(command) == 1 else shlex.join(command)
+    return [*arguments, line] if command else arguments
+
+
+def _parse(target: str) -> tuple[str, str]:
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        raise Invalid(f"{target[:60]!r}: write REQUEST or USER@REQUEST")
+    return match[1] or "", match[2]
+
+
+def _server() -> Server:
+    return find_server(os.environ, default_data_directory())
+
+
+def _proxy_command(uuid: str, login: str, detach_keys: str) -> str:
+    target = f"{login}@{uuid}" if login else uuid
+    keys = ["--detach-keys", detach_keys] if detach_keys else []
+    # ssh expands percent signs.
+    return shlex.join(
+        [sys.executable, "-m", "lading", "shell", "--connect", *keys, target]
+    ).replace("%", "%%")
+
+
+def _environment(server: Server) -> dict[str, str]:
+    """That of this process, naming the server that was found."""
+    named = {"ARVADOS_API_HOST": server.address, "ARVADOS_API_TOKEN": server.token}
+    insecure = {"ARVADOS_API_HOST_INSECURE": "1"} if server.insecure else {}
+    return {**os.environ, **named, **insecure}
+
+
+async def _probe(session: Session, name: str, form: dict[str, str], *, wait: bool) -> str:
+    """The uuid to connect to, once the server has said that a session would be possible."""
+    said = False
+    while True:
+        try:
+            uuid = name if _is_container(name) else str((await find_request(session, name))["uuid"])
+            await _ask(session, uuid, form)
+        except Unavailable as error:
+            if not wait:
+                raise
+            if not said:
+                display.note(f"waiting: {error.message}")
+            said = True
+            await asyncio.sleep(_WAIT)
+        else:
+            return uuid
+
+
+async def _ask(session: Session, uuid: str, form: dict[str, str]) -> None:
+    """Whether a session would be possible; asked once. Raises what the server answers."""
+    headers = {**session.api.headers, "Content-Type": "application/x-www-form-urlencoded"}
+    body = urlencode({**form, "probe": "true"}).encode()
+    path = f"/arvados/v1/connect/{uuid}/ssh"
+    answer = await session.api.transport.request("POST", path, headers=headers, body=body)
+    if answer.status >= 400:
+        raise error_of(answer, f"POST connect/{uuid}/ssh")
+
+
+def _is_container(name: str) -> bool:
+    return "-dz642-" in name
+
+
+async def _connect(server: Server, uuid: str, form: dict[str, str]) -> int:
+    """Join standard input and output to a session."""
+    tls = trusting(server.authorities, insecure=server.insecure)
+    try:
+        pipe = await parse_url(f"https://{server.address}", tls).open()
+        await switch(
+            pipe,
+            f"/arvados/v1/connect/{uuid}/ssh",
+            "ssh",
+            host=server.address,
+            headers={"Authorization": f"Bearer {server.token}"},
+            form=form,
+        )
+    except LadingError as error:
+        display.note(error.message)
+        return 1
+    await _join_standard(pipe)
+    return 0
+
+
+async def _join_standard(pipe: Pipe) -> None:
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=LIMIT)
+    await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0)
+    )
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()),
+        os.fdopen(1, "wb", buffering=0),
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    outward = asyncio.create_task(_carry(reader, pipe.writer))
+    inward = asyncio.create_task(_carry(pipe.reader, writer))
+    await asyncio.wait((outward, inward), return_when=asyncio.FIRST_COMPLETED)
+    for task in (outward, inward):
+        task.cancel()
+    await asyncio.gather(outward, inward, return_exceptions=True)
+    writer.close()
+    await pipe.close()
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(CHUNK):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        # Either side has gone.
+        return

@@ -1,0 +1,204 @@
+"""The container request that the options of `lading run` describe.
+
+Defaults: the command starts in /out, which is an empty writable directory and becomes the output; 1
+virtual CPU and 256 MiB; priority 500; no network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lading.cli.files.uploading import arrange, deposit, label_of
+from lading.cli.references import LAST, Reference, find_collection, parse_reference
+from lading.cli.session import Session
+from lading.client.images.links import StoredImage, list_images
+from lading.core.errors import Invalid
+from lading.core.ids import Infix, is_pdh, is_uuid
+
+OUTPUT = "/out"
+PRIORITY = 500
+_STREAMS = ("stdin",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """`--input TARGET=SOURCE`, taken apart: a path on disk, or something stored."""
+
+    target: str
+    path: Path | None = None
+    stored: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What was asked for on the command line. Without a `command`, that of the image is run."""
+
+    command: tuple[str, ...]
+    image: str = ""
+    inputs: tuple[Input, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    vcpus: int | list[int] = 1
+    ram: int | list[int] = 256 << 20
+    workdir: str = OUTPUT
+    output_path: str = OUTPUT
+    output_glob: tuple[str, ...] = ()
+    tmp: tuple[str, ...] = ()
+    output_name: str | None = None
+    output_ttl: int = 0
+    output_properties: Mapping[str, Any] = field(default_factory=dict)
+    storage_class: tuple[str, ...] = ()
+    name: str | None = None
+    description: str | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    project: str | None = None
+    priority: int = PRIORITY
+    use_existing: bool = True
+    container: str | None = None
+    network: bool = False
+    """The API and the internet."""
+    api: bool = False
+    internet: bool | None = None
+    max_run_time: int = 0
+    keep_on_failure: int = 0
+    partition: tuple[str, ...] = ()
+    preemptible: bool = False
+    gang: Mapping[str, object] = field(default_factory=dict)
+    """Scheduling parameters of a request that several containers run together."""
+    attempts: int | None = None
+    after: tuple[str, ...] = ()
+    start_after: str | None = None
+    expires: str | None = None
+
+
+def parse_input(text: str) -> Input:
+    """Take `TARGET=SOURCE` apart. Raises Invalid."""
+    target, separator, source = text.partition("=")
+    if not separator or not source:
+        raise Invalid(f"{text}: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq")
+    if target not in _STREAMS and not _is_target(target):
+        raise Invalid(f"{text}: TARGET must be an absolute path in the container, or stdin")
+    path = Path(source)
+    if path.exists():
+        return Input(target=target, path=path)
+    stored = parse_reference(source)
+    if stored is None:
+        raise Invalid(
+            f"{text}: {source} is no file here, and neither a portable data hash nor a uuid"
+        )
+    return Input(target=target, stored=stored)
+
+
+def request_body(
+    wish: Wish, *, image: str, mounts: Mapping[str, Mapping[str, object]], after: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The attributes of the container request; `after` are the uuids of those that it waits for.
+
+    What was not asked for is left out. Raises Invalid when two things want one place.
+    """
+    own: dict[str, Mapping[str, object]] = {target: {"kind": "tmp"} for target in wish.tmp}
+    if wish.output_path in mounts:
+        raise Invalid(
+            f"--input {wish.output_path}: is where the output goes; "
+            "choose another target or --output-path"
+        )
+    body: dict[str, Any] = {
+        "state": "Committed",
+        "name": wish.name,
+        "container_image": image,
+        "cwd": wish.workdir,
+        "environment": dict(wish.environment),
+        "mounts": {wish.output_path: {"kind": "tmp"}, **own, **mounts},
+        "output_path": wish.output_path,
+        "output_glob": list(wish.output_glob),
+        "runtime_constraints": {"vcpus": wish.vcpus, "ram": wish.ram},
+        "priority": wish.priority,
+        "use_existing": wish.use_existing,
+    }
+    internet = True if wish.network and wish.internet is None else wish.internet
+    if wish.network or wish.api:
+        body["runtime_constraints"]["API"] = True
+    if internet is not None:
+        body["runtime_constraints"]["internet"] = internet
+    return body | {name: value for name, value in _asked_for(wish, after).items() if value}
+
+
+def _asked_for(wish: Wish, after: Sequence[str]) -> dict[str, Any]:
+    """The attributes that are sent if they say anything."""
+    scheduling = {
+        "max_run_time": wish.max_run_time,
+        "partitions": list(wish.partition),
+        "preemptible": wish.preemptible,
+        "keep_on_failure": 60 * wish.keep_on_failure,
+        **wish.gang,
+    }
+    return {
+        "command": list(wish.command),
+        "scheduling_parameters": {name: value for name, value in scheduling.items() if value},
+        "container_count_max": wish.attempts,
+        "description": wish.description,
+        "properties": dict(wish.properties),
+        "owner_uuid": wish.project,
+        "output_name": wish.output_name,
+        "output_ttl": wish.output_ttl,
+        "output_properties": dict(wish.output_properties),
+        "output_storage_classes": list(wish.storage_class),
+        "container_uuid": wish.container,
+        "depends_on": list(after),
+        "start_after": wish.start_after,
+        "expires_at": wish.expires,
+    }
+
+
+async def newest_image(session: Session) -> StoredImage:
+    """The image added last. Raises Invalid when there is none."""
+    images = await list_images(session.api)
+    if not images:
+        raise Invalid(
+            "no image yet; add one first, for example: "
+            "lading image add --from-host sh awk sort gzip --name tools:1"
+        )
+    return images[0]
+
+
+async def store_inputs(
+    session: Session, inputs: Sequence[Input], *, is_quiet: bool
+) -> dict[str, dict[str, object]]:
+    """The mounts of the inputs; what is on disk is stored first. Raises Invalid, NotFound."""
+    mounts: dict[str, dict[str, object]] = {}
+    for one in inputs:
+        if one.target in mounts:
+            raise Invalid(f"--input {one.target}: given twice")
+        if one.path is not None:
+            mounts[one.target] = await _store(session, one.path, is_quiet=is_quiet)
+        elif one.stored is not None:
+            mounts[one.target] = await _mount(session, one.stored)
+    return mounts
+
+
+async def _store(session: Session, path: Path, *, is_quiet: bool) -> dict[str, object]:
+    sources = arrange([path])
+    stored = await deposit(session, sources, label=label_of(path), is_quiet=is_quiet)
+    mount: dict[str, object] = {
+        "kind": "collection",
+        "portable_data_hash": stored.portable_data_hash,
+    }
+    return mount if "" in sources else {**mount, "path": next(iter(sources))}
+
+
+async def _mount(session: Session, stored: Reference) -> dict[str, object]:
+    mount: dict[str, object] = {"kind": "collection"}
+    if is_pdh(stored.name):
+        mount["portable_data_hash"] = stored.name
+    elif is_uuid(stored.name, Infix.COLLECTION):
+        mount["uuid"] = stored.name
+    else:
+        assert stored.name == LAST or is_uuid(stored.name)
+        mount["portable_data_hash"] = (await find_collection(session, stored))["portable_data_hash"]
+    return {**mount, "path": stored.path} if stored.path else mount
+
+
+def _is_target(text: str) -> bool:
+    return text.startswith("/") and text != "/" and ".." not in PurePosixPath(text).parts

@@ -1,0 +1,49 @@
+"""How full a disk is, and whether its reserve is left (`core.containers.disk_space`)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lading.core.containers import disk_space
+from lading.core.containers.disk_space import Amount, Disk
+from lading.core.resources import format_bytes
+
+
+def read_disk(path: str | Path) -> Disk:
+    """The file system that `path` is on, as others than root may use it. Raises OSError."""
+    found = os.statvfs(path)
+    return Disk(
+        Amount(found.f_blocks * found.f_frsize, found.f_files),
+        Amount(found.f_bavail * found.f_frsize, found.f_favail),
+    )
+
+
+def lacks_room(path: str | Path, wanted: Amount, *, need: int = 0) -> str:
+    """Reason why `need` bytes do not fit beside the configured reserve, as a sentence, or "".
+
+    Raises OSError when there is no such directory.
+    """
+    disk = read_disk(path)
+    kept = disk_space.reserve(disk.total, wanted)
+    left = disk_space.room(disk, kept)
+    return _told(path, disk, kept) if left.size < need or left.files < 0 else ""
+
+
+def is_short(path: str | Path, wanted: Amount) -> str:
+    """Reason why no container may be started that writes there, as a sentence, or "".
+
+    Raises OSError when there is no such directory.
+    """
+    disk = read_disk(path)
+    kept = disk_space.reserve(disk.total, wanted)
+    return _told(path, disk, kept) if disk_space.is_short(disk, kept) else ""
+
+
+def _told(path: str | Path, disk: Disk, kept: Amount) -> str:
+    files = f" and room for {disk.free.files} files" if disk.total.files else ""
+    return (
+        f"the disk of {path} is almost full: {format_bytes(disk.free.size)}{files} are free, and"
+        f" {format_bytes(kept.size)} and {kept.files} files are kept for records and blocks "
+        "(Containers.DiskReserve); free some space there"
+    )

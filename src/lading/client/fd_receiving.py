@@ -1,0 +1,104 @@
+"""Blocks borrowed from a server on this machine: its open file, instead of bytes that would be
+copied four times.
+
+The socket is beside the server's own (`lent_beside`), where only its user and root get at it;
+`blobs.fd_passing` says what goes over it. Whatever is wrong with it, or with what is lent, the
+block is to be had over HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import stat
+import struct
+from pathlib import Path
+
+import msgspec
+
+from lading.core.errors import LadingError, Unavailable, from_status
+
+_MOST = 1 << 16
+_TIMEOUT = 15.0
+_CREDENTIALS = struct.Struct("3i")
+_logger = logging.getLogger("lading.borrowing")
+
+
+class _Answer(msgspec.Struct):
+    status: int
+    error: str = ""
+
+
+def lent_beside(api_socket: str | Path) -> Path:
+    """Where a server lends blocks that listens on the Unix socket `api_socket`."""
+    return Path(api_socket).with_suffix(".lend")
+
+
+class Borrower:
+    """Borrows blocks with a token."""
+
+    def __init__(self, path: Path, token: str) -> None:
+        self._path = path
+        self._token = token
+        self._is_told = False
+
+    async def __call__(self, locator: str) -> int | None:
+        """A descriptor of a file that should be the block, not verified, for the caller to close;
+        None: none is.
+        """
+        borrowing = asyncio.create_task(asyncio.to_thread(self.borrow, locator))
+        try:
+            return await asyncio.shield(borrowing)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped: what it gets is ours to close.
+            borrowing.add_done_callback(_close_result)
+            raise
+        except (LadingError, OSError) as error:
+            # Once: a server that lends nothing, as its blocks are elsewhere, is none that fails.
+            level = logging.DEBUG if self._is_told else logging.INFO
+            self._is_told = True
+            _logger.log(level, "block=%s not lent, fetched: %s", locator[:32], error)
+            return None
+
+    def borrow(self, locator: str) -> int:
+        """As above, in this thread. Raises LadingError, OSError."""
+        here = self._path.lstat()
+        if not stat.S_ISSOCK(here.st_mode) or here.st_uid not in _trusted():
+            raise Unavailable(f"{self._path}: not a socket of this user's")
+        with socket.socket(
+            socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC
+        ) as connection:
+            connection.settimeout(_TIMEOUT)
+            connection.connect(str(self._path))
+            found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            if _CREDENTIALS.unpack(found)[1] not in _trusted():
+                raise Unavailable(f"{self._path}: a server of another user answers there")
+            connection.send(msgspec.json.encode({"token": self._token, "locator": locator}))
+            said, descriptors, _, _ = socket.recv_fds(connection, _MOST, 1, socket.MSG_CMSG_CLOEXEC)
+        return _take(said, descriptors)
+
+
+def _trusted() -> tuple[int, int]:
+    return 0, os.geteuid()
+
+
+def _take(said: bytes, descriptors: list[int]) -> int:
+    try:
+        answer = msgspec.json.decode(said, type=_Answer)
+        if answer.status != 200:
+            raise from_status(answer.status, answer.error)
+        if not descriptors:
+            raise Unavailable("no file came with the answer")
+        return descriptors.pop()
+    except msgspec.DecodeError as error:
+        raise Unavailable("the server hung up") from error
+    finally:
+        for one in descriptors:
+            os.close(one)
+
+
+def _close_result(borrowing: asyncio.Task[int]) -> None:
+    if not borrowing.cancelled() and borrowing.exception() is None:
+        os.close(borrowing.result())

@@ -1,0 +1,172 @@
+"""Writing files below one directory and nowhere else.
+
+Every directory on the way is opened by its name in the one before it, symbolic links refused, so
+that neither `..` nor a link that is there already, or is put there meanwhile, leads outside. A file
+is written to a temporary name in its directory and renamed when complete. All functions block: call
+them in a thread. A lock serializes them, so that a cancelled caller may close at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lading.core.data import filetree
+from lading.core.errors import Conflict, Full, LadingError, Unavailable
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOTEMPTY)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+@dataclass(slots=True)
+class _Growing:
+    path: str
+    aside: str
+    folder: int
+    file: int
+    left: int
+
+
+class Landing:
+    """Writes below `root`, which is made when absent. Raises Conflict, Full, Unavailable; close
+    it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._turn = threading.Lock()
+        self._closed = False
+        self._growing: _Growing | None = None
+        self._last: tuple[str, int] | None = None
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._failure(error, "") from error
+
+    def make_folders(self, paths: Iterable[str]) -> None:
+        """Make the directories at these paths, with those above them."""
+        with self._turn:
+            for path in paths:
+                filetree.check_path(path)
+                self._folder(path)
+
+    def write(self, files: Mapping[str, Iterable[bytes]]) -> None:
+        """Write whole files, each given by its pieces."""
+        with self._turn:
+            for path, pieces in files.items():
+                growing = self._begin(path, 0)
+                self._write(growing, b"".join(pieces))
+                self._land(growing)
+
+    def append(self, path: str, piece: bytes, size: int) -> bool:
+        """Write the next piece of a file of `size` bytes, which appears with its last one; whether
+        that was it.
+
+        The pieces of one file come one after another.
+        """
+        with self._turn:
+            if self._growing is None:
+                self._growing = self._begin(path, size)
+            growing = self._growing
+            self._write(growing, piece)
+            growing.left -= len(piece)
+            if growing.left <= 0:
+                self._growing = None
+                self._land(growing)
+            return self._growing is None
+
+    def close(self) -> None:
+        """Remove incomplete files and close the directories."""
+        with self._turn:
+            self._closed = True
+            if self._growing is not None:
+                self._drop(self._growing)
+                self._growing = None
+            if self._last is not None:
+                os.close(self._last[1])
+                self._last = None
+            os.close(self._descriptor)
+
+    def _folder(self, path: str) -> int:
+        """A descriptor of the directory, which stays open until another one is asked for."""
+        if self._closed:
+            raise Unavailable(f"{self._root}: writing was given up")
+        if self._last is not None and self._last[0] == path:
+            return self._last[1]
+        here = os.dup(self._descriptor)
+        for element in path.split("/") if path else ():
+            try:
+                below = _enter(here, element)
+            except OSError as error:
+                raise self._failure(error, path) from error
+            finally:
+                os.close(here)
+            here = below
+        if self._last is not None:
+            os.close(self._last[1])
+        self._last = (path, here)
+        return here
+
+    def _begin(self, path: str, size: int) -> _Growing:
+        filetree.check_path(path)
+        folder = os.dup(self._folder(path.rpartition("/")[0]))
+        aside = f".{secrets.token_hex(8)}.part"
+        try:
+            return _Growing(
+                path, aside, folder, os.open(aside, _NEW_FILE, 0o666, dir_fd=folder), size
+            )
+        except OSError as error:
+            os.close(folder)
+            raise self._failure(error, path) from error
+
+    def _write(self, growing: _Growing, data: bytes) -> None:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(growing.file, view) :]
+        except OSError as error:
+            if growing is not self._growing:
+                self._drop(growing)
+            raise self._failure(error, growing.path) from error
+
+    def _land(self, growing: _Growing) -> None:
+        name = growing.path.rpartition("/")[2]
+        try:
+            os.rename(growing.aside, name, src_dir_fd=growing.folder, dst_dir_fd=growing.folder)
+        except OSError as error:
+            self._drop(growing)
+            raise self._failure(error, growing.path) from error
+        os.close(growing.file)
+        os.close(growing.folder)
+
+    def _drop(self, growing: _Growing) -> None:
+        os.close(growing.file)
+        with suppress(OSError):
+            os.unlink(growing.aside, dir_fd=growing.folder)
+        os.close(growing.folder)
+
+    def _failure(self, error: OSError, path: str) -> LadingError:
+        where = self._root / path
+        if error.errno in _IN_THE_WAY:
+            return Conflict(
+                f"{where}: a link, a file or a directory is in the way; "
+                "move it or choose another target"
+            )
+        if error.errno in _NO_ROOM:
+            return Full(f"{where}: no room is left on the disk")
+        return Unavailable(f"{where}: cannot be written: {error.strerror}")
+
+
+def _enter(folder: int, name: str) -> int:
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=folder)
+    return os.open(name, _FOLDER, dir_fd=folder)

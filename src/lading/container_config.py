@@ -1,0 +1,471 @@
+"""The configuration of containers: how they are requested, run and retried (`Containers`), on Slurm
+clusters and cloud VMs, and on this machine (`Local`). `config` has the other sections.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lading.core.resources import GIB, MIB
+from lading.sections import key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SLURM:
+    """Containers as jobs of a Slurm cluster."""
+
+    SbatchArgumentsList: list[str] = key(
+        [],
+        "Arguments of `sbatch` in place of the usual ones: --job-name=%U --mem=%M"
+        " --cpus-per-task=%C --tmp=%T --partition=%P --time=%W.",
+        private=True,
+    )
+    SbatchGPUArgumentsList: list[str] = key(
+        ["--gpus=%G"], "Further arguments for containers with GPUs.", private=True
+    )
+    SbatchEnvironmentVariables: dict[str, str] = key({}, "Environment of every job.", private=True)
+    PrioritySpread: int = key(
+        10, "Distance of the nice values that keep waiting jobs in order.", private=True
+    )
+    PollPeriod: float = key(
+        2.0,
+        "Time between two looks at Slurm's queue; longer while Slurm is slow or away.",
+        private=True,
+        unit="seconds",
+    )
+    CommandTimeout: float = key(
+        60.0, "Longest run of one of Slurm's programs.", private=True, unit="seconds"
+    )
+    MaxWaitingJobs: int = key(1000, "Most containers that wait in Slurm at a time.", private=True)
+    MaxJobArraySize: int = key(
+        1,
+        "Most containers in one job array; its tasks are for one user and alike. 1, no arrays,"
+        " as every node that has a task of an array sees the tokens of all of them.",
+        private=True,
+    )
+    VCPUPrice: float = key(0.0, "Dollars an hour for each VCPU of a container.", private=True)
+    Preemption: str = key(
+        "",
+        "`ec2`, `azure` or `google`: nodes look for notices that the cloud takes them away.",
+        private=True,
+    )
+    NodeDirectory: str = key(
+        "/var/tmp/lading",  # noqa: S108 - a job refuses it when it is another user's
+        "Directory on each node for what runs there and its cache; made when missing.",
+        private=True,
+    )
+    HookDirectory: str = key(
+        "",
+        "Directory shared with the nodes through which jobs tell at once that they have ended.",
+        private=True,
+    )
+    SupervisorCommand: list[str] = key(
+        [],
+        "What starts a supervisor on a node; empty: the dispatcher's own Python, at the same path.",
+        private=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellAccess:
+    """Who may open sessions (`lading shell`) in running containers."""
+
+    Admin: bool = key(True, "Admins may enter every container.")
+    User: bool = key(True, "Users may enter containers all of whose requests are theirs.")
+    ReuseAfterShell: bool = key(
+        False,
+        "Use the result of a container again although somebody was inside with a shell.",
+        private=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudVMs:
+    """Containers on VMs that are made for them and removed after them."""
+
+    Driver: str = key(
+        "ec2",
+        "`ec2`, `libcloud` (Azure, Google, OpenStack), `loopback`, or another installed driver.",
+        private=True,
+    )
+    DriverParameters: dict[str, Any] = key({}, "What the driver needs; see Cloud.", private=True)
+    ImageID: str = key("", "Image of the VMs, by the name that the cloud has for it.", private=True)
+    MaxInstances: int = key(
+        64, "Most VMs at a time; 0 is as many as the cloud gives.", private=True
+    )
+    MaxRunningContainersPerInstance: int = key(
+        0, "Most containers on one VM; 0 is as many as fit.", private=True
+    )
+    InitialQuotaEstimate: int = key(
+        0,
+        "Containers at a time that the API is taken to bear at first, more while it is not busy;"
+        " 0: any number.",
+        private=True,
+    )
+    SupervisorFraction: float = key(
+        0.5,
+        "Part of MaxInstances that workflow runners may take; 0 makes no difference.",
+        private=True,
+    )
+    PollInterval: float = key(
+        10.0, "Time between two full looks at the queue.", private=True, unit="seconds"
+    )
+    ProbeInterval: float = key(
+        10.0, "Time between two questions to a VM whether it is well.", private=True, unit="seconds"
+    )
+    MaxProbesPerSecond: float = key(
+        10.0, "Most attempts to reach VMs that boot, in a second.", private=True
+    )
+    SyncInterval: float = key(
+        60.0,
+        "Time between two lists of the VMs; shorter while some come or go.",
+        private=True,
+        unit="seconds",
+    )
+    TimeoutIdle: float = key(
+        60.0, "Time after which a VM without containers is removed.", private=True, unit="seconds"
+    )
+    TimeoutBooting: float = key(
+        600.0, "Longest time until a new VM is ready.", private=True, unit="seconds"
+    )
+    TimeoutProbe: float = key(
+        600.0, "Time without an answer after which a VM is removed.", private=True, unit="seconds"
+    )
+    TimeoutShutdown: float = key(
+        10.0,
+        "Time after which a VM that is still listed is removed again.",
+        private=True,
+        unit="seconds",
+    )
+    TimeoutSignal: float = key(
+        5.0,
+        "Time between two TERM signals to a supervisor that should end.",
+        private=True,
+        unit="seconds",
+    )
+    TimeoutTERM: float = key(
+        900.0,
+        "Time after the first TERM until KILL; longer than saving logs takes.",
+        private=True,
+        unit="seconds",
+    )
+    MaxCloudOpsPerSecond: float = key(
+        10.0, "Most calls of the cloud in a second; 0 is any number.", private=True
+    )
+    MaxConcurrentInstanceCreateOps: int = key(
+        1, "VMs that are being asked for at once.", private=True
+    )
+    SSHPort: str = key("22", "Port of the ssh server of the VMs.", private=True)
+    BootProbeCommand: str = key(
+        "systemctl is-system-running",
+        "Succeeds on a VM once it has booted; empty: true.",
+        private=True,
+    )
+    InstanceInitCommand: str = key(
+        "", "Command that each VM runs at its first start, after ours.", private=True
+    )
+    DeployRunnerDirectory: str = key(
+        "/var/lib/lading", "Where the runner and what runs lies on a VM.", private=True
+    )
+    DeployPublicKey: bool = key(
+        True, "Have the cloud let the dispatcher's ssh key in.", private=True
+    )
+    TagKeyPrefix: str = key("Arvados", "Begins the names of the tags of VMs.", private=True)
+    ResourceTags: dict[str, str] = key({}, "Further tags of each VM.", private=True)
+    SpotAttempts: int = key(
+        2,
+        "Preemptible VMs that a request may lose before it gets others; 0: any number."
+        " Read by the server.",
+        private=True,
+    )
+    ManagementAddress: str = key(
+        "",
+        "HOST:PORT where the dispatcher serves its management interface and metrics;"
+        " empty: nowhere.",
+        private=True,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Containers:
+    """How containers are requested, retried and run."""
+
+    MaxDispatchAttempts: int = key(
+        10, "Locks after which a container that never starts is cancelled.", private=True
+    )
+    MaxRetryAttempts: int = key(
+        3, "Default of `container_count_max`: containers tried for one request."
+    )
+    DefaultKeepCacheRAM: int = key(
+        0, "RAM for the block cache of a container that asks for none.", unit="bytes"
+    )
+    ReserveExtraRAM: int = key(
+        550 * MIB, "RAM beside the container's own on each cloud VM.", unit="bytes"
+    )
+    SupportedDockerImageFormats: list[str] = key(["v2"], "Image formats that requests may name.")
+    Dispatcher: str = key(
+        "local",
+        "Where `lading up` runs containers: `local`, `slurm`, another installed fleet, or `none`.",
+        private=True,
+    )
+    OnlyDispatcher: bool = key(
+        False,
+        "No other dispatcher serves this cluster: cancel what fits nowhere,"
+        " instead of leaving it queued.",
+    )
+    MinRetryPeriod: float = key(
+        0.0,
+        "Shortest time between two attempts to start one container.",
+        private=True,
+        unit="seconds",
+    )
+    DispatchPrivateKey: str = key(
+        "",
+        "Key of the ssh connections to VMs: PEM, or file:///PATH; empty: one is made.",
+        private=True,
+    )
+    MaximumPriceFactor: float = key(
+        1.5,
+        "How much dearer than the cheapest VM type that can hold a container others may be.",
+        private=True,
+    )
+    AlwaysUsePreemptibleInstances: bool = key(
+        False,
+        "Containers that containers ask for, as steps of workflows,"
+        " run on preemptible VMs where there are any.",
+    )
+    PreemptiblePriceFactor: float = key(
+        0.0,
+        "Each VM type is there as preemptible too, at this part of its price; 0: it is not.",
+        private=True,
+    )
+    SLURM: SLURM = field(default_factory=SLURM, metadata={"doc": SLURM.__doc__, "private": True})
+    CloudVMs: CloudVMs = field(
+        default_factory=CloudVMs, metadata={"doc": CloudVMs.__doc__, "private": True}
+    )
+    RuntimeEngine: str = key(
+        "auto",
+        "`native`, `docker`, `podman`, or `auto`: native where this machine can, else docker.",
+    )
+    DockerSocket: str = key("/var/run/docker.sock", "Socket of the Docker service.", private=True)
+    PodmanSocket: str = key(
+        "/run/podman/podman.sock", "Socket of the podman service.", private=True
+    )
+    DeviceRoot: str = key(
+        "/",
+        "Directory below which `dev` and `sys` are those of the machine that has the GPUs.",
+        private=True,
+    )
+    RefusedNetworks: list[str] = key(
+        [],
+        "Networks that containers with `internet` do not reach, such as 10.0.0.0/8 or fd00::/8,"
+        " besides this machine, link-local addresses and the metadata services of clouds,"
+        " which they never do.",
+        private=True,
+    )
+    InternetWithAPI: bool = key(
+        False,
+        "Containers with `API` reach the internet, too, as with Arvados;"
+        " else they reach the API alone.",
+    )
+    ShellAccess: ShellAccess = field(
+        default_factory=ShellAccess, metadata={"doc": ShellAccess.__doc__}
+    )
+    GatewayAddress: str = key(
+        "",
+        "HOST:PORT where the server reaches the gateways of containers (port 0: any), or `tunnel`:"
+        " they connect to the server; empty: the loopback where the server is on the same machine,"
+        " else a tunnel.",
+        private=True,
+    )
+    GatewayHosts: list[str] = key(
+        [],
+        "Networks (CIDR), addresses and host names where gateways may be, beside the address that"
+        " the calls of their supervisor come from and the host of GatewayAddress;"
+        " for nodes that the server sees behind NAT.",
+        private=True,
+    )
+    LogUpdatePeriod: float = key(
+        1.0, "Longest time between output and its live view.", unit="seconds"
+    )
+    LogUpdateSize: int = key(
+        1 * MIB, "Output after which the live view is brought up to date at once.", unit="bytes"
+    )
+    UserNamespaces: str = key(
+        "auto",
+        "Whether containers of the native engine have user ids of their own, so that root in one is"
+        " nobody outside: `auto` where kernel and file systems can,"
+        " `always` (else the container is not run), `never`.",
+    )
+    MaxProcesses: int = key(
+        4096,
+        "Processes and threads that one container may have at a time;"
+        " of a gang, each of its containers. 0: no limit.",
+    )
+    LogLimit: int = key(
+        2 * GIB,
+        "Bytes of standard output, and of standard error, that the log of a container keeps;"
+        " 0 keeps all.",
+        unit="bytes",
+    )
+    DefaultTmpCapacity: int = key(
+        100 * GIB,
+        "What a tmp mount that names no capacity may hold; 0 is no limit but the disk.",
+        unit="bytes",
+    )
+    ScratchBesideMounts: int = key(
+        10 * GIB,
+        "Bytes that a container may write beside the capacities of its tmp mounts, outside of"
+        " mounts or in excess of them; then it is ended."
+        " 0 is no limit of bytes at all but the disk.",
+        unit="bytes",
+    )
+    ScratchFiles: int = key(
+        1_000_000, "Files that a container may make; 0 is no limit but the disk."
+    )
+    DiskReserve: int = key(
+        -1,
+        "Bytes of the disk that containers, caches and logs leave to records and blocks;"
+        " -1 is a fiftieth of the disk, at most 1 GiB.",
+        unit="bytes",
+    )
+    DiskReserveFiles: int = key(
+        -1,
+        "As many files find room beside them; -1 is a fiftieth of what the disk can hold,"
+        " at most 100,000.",
+    )
+    MaxOutputSize: int = key(
+        1 << 40,
+        "Bytes that the files of an output may have; a container that leaves more is Cancelled."
+        " 0 is any number.",
+        unit="bytes",
+    )
+    BrokenNodeHook: str = key(
+        "",
+        "Program that is run on a machine that cannot run containers any more,"
+        " in place of marking it.",
+        private=True,
+    )
+    UsageInterval: float = key(10.0, "Time between two usage samples.", unit="seconds")
+    StopGracePeriod: float = key(
+        10.0, "Time between TERM and KILL when a container is stopped.", unit="seconds"
+    )
+    RetryLimits: dict[str, int] = key(
+        {},
+        "Retries for each class of failure:"
+        " user, oom, disk, image, node, preempted, timeout, infrastructure.",
+    )
+    GitRepositories: list[str] = key(
+        [],
+        "Addresses that git_tree mounts may name;"
+        " one that ends in `/` or `:` allows all that begin with it.",
+    )
+    GitCacheSize: int = key(
+        10 * GIB,
+        "Disk for mirrors of git repositories; the longest unused goes first.",
+        private=True,
+        unit="bytes",
+    )
+    GitTimeout: float = key(
+        60.0, "Longest run of `git` for a git_tree mount.", private=True, unit="seconds"
+    )
+    ResolveTimeout: float = key(
+        5.0,
+        "Time that a client waits while git_tree mounts are resolved; then it goes on without.",
+        unit="seconds",
+    )
+    UnreachableTimeout: float = key(
+        600.0,
+        "Time a supervisor goes on trying to reach the API before it gives up.",
+        unit="seconds",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """The dispatcher of this machine."""
+
+    VCPUs: int = key(
+        0, "Virtual CPUs offered to containers; 0 asks the machine and its cgroup.", private=True
+    )
+    RAM: int = key(
+        0,
+        "RAM offered to containers; 0 asks the machine and its cgroup.",
+        private=True,
+        unit="bytes",
+    )
+    Price: float = key(
+        0.0,
+        "Dollars an hour of this machine; each container pays the part that it takes of it.",
+        private=True,
+    )
+    Preemption: str = key(
+        "",
+        "`ec2`, `azure` or `google`: look for notices that the cloud takes this machine away.",
+        private=True,
+    )
+    MaxContainers: int = key(0, "Most containers at a time; 0 is as many as fit.", private=True)
+    MaxPreparing: int = key(
+        4,
+        "Containers whose images are unpacked and inputs fetched beside those that take VCPUs;"
+        " further ones take their VCPUs meanwhile.",
+        private=True,
+    )
+    PollInterval: float = key(
+        10.0, "Time between two full looks at the queue.", private=True, unit="seconds"
+    )
+    GPUs: int = key(
+        -1, "GPUs offered to containers at a time; -1 is all that they may use.", private=True
+    )
+    VisibleGPUs: str = key(
+        "",
+        "Numbers of the GPUs that containers may use, such as `0,2`; empty: all of the machine.",
+        private=True,
+    )
+    GPUDriverVersion: str = key(
+        "", "CUDA or ROCm version of the driver; empty: not compared.", private=True
+    )
+    GPUHardwareTargets: list[str] = key(
+        [],
+        "CUDA capability of the GPUs, such as `8.6`, or their architectures, such as `gfx90a`;"
+        " empty: asked of the ROCm driver, else not compared.",
+        private=True,
+    )
+    GPUMemory: int = key(
+        0,
+        "Memory of each GPU; 0: asked of the ROCm driver, else not compared.",
+        private=True,
+        unit="bytes",
+    )
+    Scratch: int = key(
+        0,
+        "Disk that the tmp mounts, images and caches of all containers share; 0 is not planned.",
+        private=True,
+        unit="bytes",
+    )
+    ShareDirectory: str = key(
+        "",
+        "Directory, such as /run/lading, through which the dispatchers of one machine tell each"
+        " other what they give away; empty: the capacity is this one's alone.",
+        private=True,
+    )
+    Partitions: list[str] = key(
+        [],
+        "Partitions that this machine is in; containers that name others stay queued.",
+        private=True,
+    )
+    CacheSize: int = key(
+        20 * GIB,
+        "Disk for each of: inputs laid out as files, image layers,"
+        " blocks of inputs that are read through FUSE.",
+        private=True,
+        unit="bytes",
+    )
+    LargeInput: int = key(
+        1 * GIB,
+        "Size from which an input is read through FUSE as it is needed, not laid out on disk first;"
+        " 0: none is.",
+        private=True,
+        unit="bytes",
+    )

@@ -1,0 +1,321 @@
+"""runtime_constraints and scheduling_parameters: filled with their defaults, checked, resolved,
+compared, merged.
+
+* Both are stored with every key present, zero where the client said nothing (docs/spec/containers).
+* `ram` and `vcpus` must be positive when the request is committed. Sizes may be ranges (`ranges`).
+* Capabilities: `API` gives a way to the API and a token for it; `internet` true gives the internet,
+  false promises that there is no network, absent leaves it open. Others are refused.
+* The legacy `cuda` is kept and also written as `gpu`.
+* Caches do not change a result: containers with other cache sizes are acceptable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from lading.core.containers.ranges import RANGED as _SIZES
+from lading.core.containers.ranges import common, is_range, lowest
+from lading.core.errors import Invalid
+from lading.core.hpc.gang import KEYS as GANG_KEYS
+from lading.core.hpc.gang import read_gang
+from lading.core.json_values import Json, JsonObject, integer, ordered_object
+from lading.core.policy import Policy
+from lading.core.values import printable
+
+GIB = 1 << 30
+CACHE_MIN, CACHE_MAX = 2 * GIB, 32 * GIB
+RUNNER = "arvados-cwl-runner"
+KEEP_ON_FAILURE = "keep_on_failure"
+MOST_KEPT = 7 * 86400
+"""Seconds for which a failed container may be kept, at most."""
+"""The command that runs workflows: its containers are supervisors of others."""
+
+_NO_GPU: Mapping[str, Json] = MappingProxyType(
+    {"device_count": 0, "driver_version": "", "hardware_target": [], "stack": "", "vram": 0}
+)
+_NO_CUDA: Mapping[str, Json] = MappingProxyType(
+    {"device_count": 0, "driver_version": "", "hardware_capability": ""}
+)
+_CAPABILITIES = ("API", "internet")
+_DOTTED = re.compile(r"\d+\.\d+")
+_TOO_BIG = 1 << 63
+_STACKS = (None, "", "cuda", "rocm")
+
+
+def fill(given: Mapping[str, Json]) -> JsonObject:
+    """Runtime constraints with every key; `cuda` with devices also gives `gpu`."""
+    filled: JsonObject = {
+        "API": False,
+        "keep_cache_disk": 0,
+        "keep_cache_ram": 0,
+        "ram": 0,
+        "vcpus": 0,
+    }
+    filled.update((key, value) for key, value in given.items() if value is not None)
+    filled.update((key, _whole(filled[key])) for key in _SIZES)
+    gpu, cuda = filled.get("gpu", {}), filled.get("cuda")
+    if isinstance(cuda, dict):
+        filled["cuda"] = cuda = {**_NO_CUDA, **cuda}
+    if isinstance(gpu, dict):
+        filled["gpu"] = gpu = {**_NO_GPU, **gpu}
+        if isinstance(cuda, dict) and _devices(cuda) and not _devices(gpu):
+            filled["gpu"] = _from_cuda(cuda)
+    return filled
+
+
+def check(constraints: Mapping[str, Json], *, committed: bool) -> None:
+    """Check filled constraints; `ram` and `vcpus` must be positive once `committed`. Raises Invalid
+    naming the key.
+    """
+    unexpected = sorted(constraints.keys() - {*_SIZES, *_CAPABILITIES, "gpu", "cuda"})
+    if unexpected:
+        raise Invalid(
+            f"Runtime constraints contains unexpected keys [{printable(', '.join(unexpected))}]"
+        )
+    for key in _CAPABILITIES:
+        if not isinstance(constraints.get(key, False), bool):
+            raise Invalid(f"Runtime constraints [{key}]: must be true or false")
+    if constraints["API"] and not constraints.get("internet", True):
+        raise Invalid(
+            "Runtime constraints [internet]: cannot be false with API, "
+            "which is reached over the network"
+        )
+    for key in _SIZES:
+        _check_size(
+            key,
+            constraints[key],
+            least=1 if committed and key in ("ram", "vcpus") else 0,
+            ranged=True,
+        )
+    _check_gpu(constraints["gpu"])
+    if "cuda" in constraints:
+        _check_cuda(constraints["cuda"])
+
+
+def resolve(constraints: Mapping[str, Json], *, policy: Policy) -> JsonObject:
+    """The constraints of a container, from checked ones: caches chosen, keys sorted.
+
+    Of a range the least is taken; `ranges.growth` says how much more it may be given.
+    """
+    chosen = lowest(constraints)
+    chosen["keep_cache_ram"] = chosen["keep_cache_ram"] or policy.default_keep_cache_ram
+    if not chosen["keep_cache_ram"] and not chosen["keep_cache_disk"]:
+        chosen["keep_cache_disk"] = _disk_cache(chosen["ram"])
+    return ordered_object(chosen)
+
+
+def essential(constraints: Mapping[str, Json]) -> JsonObject:
+    """What must be equal for reuse of resolved constraints: no cache sizes, `cuda` as `gpu`, no
+    empty `gpu`.
+
+    `internet` is kept where it is there: false and nothing say the same.
+    """
+    kept = {key: value for key, value in constraints.items() if not key.startswith("keep_cache_")}
+    gpu, cuda = kept.pop("gpu", None), kept.pop("cuda", None)
+    if not kept.get("internet"):
+        kept.pop("internet", None)
+    if not _devices(gpu) and isinstance(cuda, dict) and _devices(cuda):
+        gpu = _from_cuda(cuda)
+    if _devices(gpu):
+        kept["gpu"] = gpu
+    return ordered_object(kept)
+
+
+def has_network(constraints: Mapping[str, Json]) -> bool:
+    """Whether a container with these constraints has more network than its own loopback."""
+    return constraints.get("API") is True or has_internet(constraints)
+
+
+def has_internet(constraints: Mapping[str, Json], *, with_api: bool = False) -> bool:
+    """Whether it has a way to the internet. `with_api`: whoever may use the API has."""
+    return constraints.get("internet") is True or (with_api and constraints.get("API") is True)
+
+
+def cache_difference(
+    ours: Mapping[str, Json], theirs: Mapping[str, Json], *, policy: Policy
+) -> str | None:
+    """The cache key whose size in `theirs` is not an acceptable variation of `ours`, or None.
+
+    A range in `ours` accepts what lies within it. An absent `keep_cache_disk` is acceptable, an
+    absent `keep_cache_ram` is not.
+    """
+    for key in ("keep_cache_disk", "keep_cache_ram"):
+        if is_range(ours.get(key)) and common(ours[key], theirs.get(key)) is None:
+            return key
+    ours = {key: theirs.get(key) if is_range(value) else value for key, value in ours.items()}
+    disk = (
+        None,
+        0,
+        _disk_cache(ours.get("ram")),
+        CACHE_MIN,
+        CACHE_MAX,
+        ours.get("keep_cache_disk"),
+    )
+    if theirs.get("keep_cache_disk") not in disk:
+        return "keep_cache_disk"
+    ram = (0, policy.default_keep_cache_ram, ours.get("keep_cache_ram"))
+    if theirs.get("keep_cache_ram") is None or theirs["keep_cache_ram"] not in ram:
+        return "keep_cache_ram"
+    return None
+
+
+def fill_scheduling(given: Mapping[str, Json]) -> JsonObject:
+    """Scheduling parameters with every key."""
+    filled: JsonObject = {
+        "max_run_time": 0,
+        "partitions": [],
+        "preemptible": False,
+        "supervisor": False,
+    }
+    filled.update((key, value) for key, value in given.items() if value is not None)
+    filled["max_run_time"] = _whole(filled["max_run_time"])
+    return filled
+
+
+def check_scheduling(parameters: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
+    """Check filled parameters. Raises Invalid naming the key, or for preemptible at commit when
+    nothing is.
+    """
+    known = {"max_run_time", "partitions", "preemptible", "supervisor", KEEP_ON_FAILURE, *GANG_KEYS}
+    unexpected = sorted(parameters.keys() - known)
+    if unexpected:
+        raise Invalid(
+            f"Scheduling parameters contains unexpected keys [{printable(', '.join(unexpected))}]"
+        )
+    for key in ("preemptible", "supervisor"):
+        if not isinstance(parameters[key], bool):
+            raise Invalid(f"Scheduling parameters [{key}]: must be true or false")
+    if not _is_size(parameters["max_run_time"], least=0):
+        raise Invalid(
+            "Scheduling parameters [max_run_time]: must be an integer of seconds, 0 or more"
+        )
+    kept = parameters.get(KEEP_ON_FAILURE, 0)
+    if not _is_size(kept, least=0) or (integer(kept) or 0) > MOST_KEPT:
+        raise Invalid(
+            f"Scheduling parameters [{KEEP_ON_FAILURE}]: "
+            f"must be an integer of seconds, {MOST_KEPT} at most"
+        )
+    if not _are_strings(parameters["partitions"]):
+        raise Invalid("Scheduling parameters [partitions]: must be an array of strings")
+    read_gang(parameters)
+    if committing and parameters["preemptible"] and not policy.preemptible:
+        raise Invalid(
+            "Scheduling parameters preemptible instances are not configured in InstanceTypes"
+        )
+
+
+def merge_scheduling(several: Sequence[Mapping[str, Json]]) -> JsonObject:
+    """The parameters of one retry for several requests: the most generous of theirs."""
+    filled = [fill_scheduling(one) for one in several]
+    times = [time for one in filled if isinstance(time := one["max_run_time"], int)]
+    partitions = [names for one in filled if isinstance(names := one["partitions"], list)]
+    union: list[Json] = list(dict.fromkeys(name for names in partitions for name in names))
+    # Requests of one container agree on its gang: it is part of the recipe.
+    gang = {key: several[0][key] for key in GANG_KEYS if key in several[0]}
+    kept = max(integer(one.get(KEEP_ON_FAILURE)) or 0 for one in filled)
+    return (
+        gang
+        | ({KEEP_ON_FAILURE: kept} if kept else {})
+        | {
+            "max_run_time": 0 if 0 in times else max(times),
+            "partitions": union if all(partitions) else [],
+            "preemptible": all(one["preemptible"] for one in filled),
+            "supervisor": any(one["supervisor"] for one in filled),
+        }
+    )
+
+
+def _whole(value: Json) -> Json:
+    """3.0 is 3: JSON has one kind of number, in ranges too. Everything else is left for the
+    check.
+    """
+    if isinstance(value, list):
+        return [
+            integer(one) if isinstance(one, float) and one.is_integer() else one for one in value
+        ]
+    return integer(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _is_size(value: Json, *, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < _TOO_BIG
+
+
+def _are_strings(value: Json) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _check_size(key: str, value: Json, *, least: int, ranged: bool = False) -> None:
+    if ranged and isinstance(value, list):
+        if (
+            not is_range(value)
+            or not _is_size(value[0], least=least)
+            or not _is_size(value[1], least=least)
+        ):
+            raise Invalid(
+                f"Runtime constraints [{key}]={printable(repr(value))} must be a range"
+                f" [min, max] of integers, {least} or more, min not above max"
+            )
+        return
+    if not _is_size(value, least=least):
+        kind = "a positive integer" if least else "an integer, 0 or more"
+        raise Invalid(f"Runtime constraints [{key}]={printable(repr(value))} must be {kind}")
+
+
+def _check_gpu(gpu: Json) -> None:
+    if not isinstance(gpu, dict):
+        raise Invalid("Runtime constraints [gpu]: must be an object")
+    _check_keys("gpu", gpu, _NO_GPU)
+    for key in ("device_count", "vram"):
+        _check_size(f"gpu.{key}", gpu[key], least=0)
+    if gpu["stack"] not in _STACKS:
+        raise Invalid("Runtime constraints [gpu.stack]: must be cuda or rocm")
+    if _devices(gpu):
+        _check_dotted("gpu.driver_version", gpu["driver_version"])
+        if not _are_strings(gpu["hardware_target"]):
+            raise Invalid("Runtime constraints [gpu.hardware_target]: must be an array of strings")
+
+
+def _check_cuda(cuda: Json) -> None:
+    if not isinstance(cuda, dict):
+        raise Invalid("Runtime constraints [cuda]: must be an object")
+    _check_keys("cuda", cuda, _NO_CUDA)
+    _check_size("cuda.device_count", cuda["device_count"], least=0)
+    if _devices(cuda):
+        _check_dotted("cuda.driver_version", cuda["driver_version"])
+        _check_dotted("cuda.hardware_capability", cuda["hardware_capability"])
+
+
+def _check_keys(name: str, given: Mapping[str, Json], known: Mapping[str, Json]) -> None:
+    unexpected = sorted(given.keys() - known.keys())
+    if unexpected:
+        raise Invalid(
+            f"Runtime constraints [{name}] contains unexpected keys "
+            f"[{printable(', '.join(unexpected))}]"
+        )
+
+
+def _check_dotted(name: str, value: Json) -> None:
+    if not isinstance(value, str) or _DOTTED.fullmatch(value) is None:
+        raise Invalid(
+            f"Runtime constraints [{name}]={printable(repr(value))} must be a version such as 11.4"
+        )
+
+
+def _devices(gpu: Json) -> bool:
+    return isinstance(gpu, dict) and gpu.get("device_count", 0) not in (0, None)
+
+
+def _from_cuda(cuda: Mapping[str, Json]) -> JsonObject:
+    return {
+        "device_count": cuda["device_count"],
+        "driver_version": cuda["driver_version"],
+        "hardware_target": [cuda["hardware_capability"]],
+        "stack": "cuda",
+        "vram": 0,
+    }
+
+
+def _disk_cache(ram: Json) -> int:
+    return min(max(integer(ram) or 0, CACHE_MIN), CACHE_MAX)

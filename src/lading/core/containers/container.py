@@ -1,0 +1,169 @@
+"""Containers: the record of one computation, and its states.
+
+    (new) -> Queued -> Locked -> Running -> Complete -> Cancelled
+    Locked -> Queued (unlock), Queued | Locked | Running -> Cancelled
+
+* Only the system creates containers; they say without ambiguity what was run
+  (docs/spec/containers).
+* Complete: the command ran and exited, with whatever code. Cancelled: there is no result.
+* Complete -> Cancelled takes a result out of the reuse pool.
+* `locked_by_uuid`, `auth_uuid`, `supervisor_auth_uuid` are null outside Locked and Running; secrets
+  are wiped at the end, but for the digest that reuse compares.
+
+What moves a container along stands in `lifecycle`, who may write what in `write_permissions`. The
+diagram in the documentation is drawn from TRANSITIONS. See docs/spec/containers, section Container
+states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
+
+from lading.core.alteration import filled
+from lading.core.errors import Failure
+from lading.core.json_values import EMPTY_OBJECT_DIGEST, JsonObject
+
+
+class State(StrEnum):
+    """The states of a container (docs/spec/containers, section Container states)."""
+
+    QUEUED = "Queued"
+    LOCKED = "Locked"
+    RUNNING = "Running"
+    COMPLETE = "Complete"
+    CANCELLED = "Cancelled"
+
+
+TRANSITIONS: Mapping[State, tuple[State, ...]] = MappingProxyType(
+    {
+        State.QUEUED: (State.LOCKED, State.CANCELLED),
+        State.LOCKED: (State.QUEUED, State.RUNNING, State.CANCELLED),
+        State.RUNNING: (State.COMPLETE, State.CANCELLED),
+        State.COMPLETE: (State.CANCELLED,),
+        State.CANCELLED: (),
+    }
+)
+INITIAL = State.QUEUED
+FINAL = frozenset({State.COMPLETE, State.CANCELLED})
+HELD = frozenset({State.LOCKED, State.RUNNING})
+LIVE = frozenset({State.QUEUED, State.LOCKED, State.RUNNING})
+
+HIDDEN = frozenset(
+    {
+        "secret_mounts",
+        "secret_mounts_md5",
+        "runtime_token",
+        "supervisor_auth_uuid",
+        "reuse_key",
+        "broad_key",
+    }
+)
+"""Columns that no answer of the API shows."""
+
+RECIPE_FIELDS = (
+    "command",
+    "container_image",
+    "cwd",
+    "environment",
+    "mounts",
+    "output_path",
+    "output_glob",
+    "runtime_constraints",
+    "constraint_ranges",
+    "scheduling_parameters",
+    "output_storage_classes",
+    "runtime_user_uuid",
+    "runtime_auth_scopes",
+    "runtime_token",
+    "secret_mounts",
+    "secret_mounts_md5",
+    "service",
+    "published_ports",
+    "reuse_key",
+    "broad_key",
+)
+"""Attributes that are given at creation and never change, but for the wiping of secrets and sizes
+within ranges.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container record: the attributes of docs/spec/containers, section Container
+    attributes, and the hidden columns.
+
+    Timestamps are API texts. Common columns that rules do not need (owner, etag, modified_*) are
+    left out.
+    """
+
+    uuid: str
+    created_at: str = ""
+    state: State = State.QUEUED
+    command: list[str] = field(default_factory=list)
+    container_image: str = ""
+    cwd: str = "."
+    environment: JsonObject = field(default_factory=dict)
+    mounts: JsonObject = field(default_factory=dict)
+    output_path: str = ""
+    output_glob: list[str] = field(default_factory=list)
+    runtime_constraints: JsonObject = field(default_factory=dict)
+    constraint_ranges: JsonObject = field(default_factory=dict)
+    scheduling_parameters: JsonObject = field(default_factory=dict)
+    output_storage_classes: list[str] = field(default_factory=list)
+    runtime_user_uuid: str | None = None
+    runtime_auth_scopes: list[str] = field(default_factory=lambda: ["all"])
+    service: bool = False
+    published_ports: JsonObject = field(default_factory=dict)
+    priority: int = 0
+    locked_by_uuid: str | None = None
+    auth_uuid: str | None = None
+    lock_count: int = 0
+    runtime_status: JsonObject = field(default_factory=dict)
+    progress: float | None = None
+    log: str | None = None
+    output: str | None = None
+    output_properties: JsonObject = field(default_factory=dict)
+    exit_code: int | None = None
+    cost: float = 0.0
+    subrequests_cost: float = 0.0
+    started_at: str | None = None
+    finished_at: str | None = None
+    gateway_address: str = ""
+    interactive_session_started: bool = False
+    secret_mounts: JsonObject = field(default_factory=dict)
+    secret_mounts_md5: str = EMPTY_OBJECT_DIGEST
+    runtime_token: str | None = None
+    supervisor_auth_uuid: str | None = None
+    reuse_key: str | None = None
+    broad_key: str | None = None
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Container:
+        """The container in a row; unknown columns are ignored, null or missing ones take their
+        default.
+        """
+        return filled(cls, record, state=State(record.get("state") or INITIAL))
+
+    def to_record(self) -> JsonObject:
+        """Every attribute, hidden ones too, ready to be stored."""
+        return dict(zip(FIELDS, _READ(self), strict=True))
+
+    def shown(self) -> JsonObject:
+        """Every attribute that clients may see."""
+        return {name: getattr(self, name) for name in FIELDS if name not in HIDDEN}
+
+
+FIELDS: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(Container))
+_READ = attrgetter(*FIELDS)
+
+
+def failure_of(container: Container) -> Failure | None:
+    """The failure class in `runtime_status`, if one was recorded."""
+    named = container.runtime_status.get("failure")
+    return Failure(named) if isinstance(named, str) and named in tuple(Failure) else None

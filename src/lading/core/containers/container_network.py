@@ -1,0 +1,231 @@
+"""What a container with a network reaches, and what is refused to it.
+
+A container that asks for a network gets a network namespace of its own. In it are its loopback,
+an address for each service of the API, and for `internet` an interface with a packet filter that
+refuses what is not the internet: this machine, link-local addresses, the metadata services of
+clouds, and the networks that the configuration lists. All of it is values and text here;
+`lading.supervisor.network` carries it out.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lading.core.errors import Invalid
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Ip = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+RESOLVER = "127.0.0.53"
+"""Address of the resolver in the container's loopback."""
+LOOPBACK = "127.0.0.1"
+UPLINK = "198.19.255.0/24"
+"""Network of the interface to the internet: part of the range for benchmarks (RFC 2544), which no
+site uses for its machines."""
+INTERFACE = "eth0"
+TABLE = "lading"
+NOT_INTERNET = (
+    "0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4",
+    "::/127", "::ffff:0:0/96", "2002::/16", "ff00::/8",
+)  # fmt: skip
+"""Addresses that a connection of the host would take for the host itself, or for many machines."""
+METADATA = (
+    "169.254.0.0/16", "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32",
+    "fe80::/10", "fd00:ec2::/32", "fd20:ce::254/128", "fd00:c1::a9fe:a9fe/128", "fd00:42::42/128",
+)  # fmt: skip
+"""Link-local addresses and where clouds keep credentials for a machine: EC2 and most others,
+Azure, Alibaba, Oracle; by IPv6 EC2, Google, Oracle, Scaleway."""
+UPLINKS = (UPLINK, "fd00::/64")
+"""Addresses on that interface: with the gateway, which is another name of the host."""
+_NEIGHBOURS = ("nd-neighbor-solicit", "nd-neighbor-advert", "nd-router-solicit")
+_NAT64 = int(ipaddress.IPv6Address("64:ff9b::"))
+_LOCALHOST = "localhost"
+_DEFAULT_PORT = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A service that the container reaches by this host (a name or an address) and port."""
+
+    host: str
+    port: int
+
+    @property
+    def address(self) -> Ip | None:
+        """The address, when `host` is one."""
+        try:
+            return ipaddress.ip_address(self.host)
+        except ValueError:
+            return None
+
+
+def local_addresses(endpoints: Sequence[Endpoint]) -> dict[str, Ip]:
+    """Where the container finds each host inside its own namespace: an address stays what it is, a
+    name has one of its own in the loopback."""
+    found: dict[str, Ip] = {}
+    for one in endpoints:
+        own = LOOPBACK if one.host == _LOCALHOST else f"127.0.100.{len(found) + 1}"
+        found.setdefault(one.host, one.address or ipaddress.ip_address(own))
+    return found
+
+
+def places(endpoints: Sequence[Endpoint]) -> dict[tuple[Ip, int], Endpoint]:
+    """Where the container finds which endpoint; of two for one place, the first one."""
+    local = local_addresses(endpoints)
+    found: dict[tuple[Ip, int], Endpoint] = {}
+    for one in endpoints:
+        found.setdefault((local[one.host], one.port), one)
+        if one.host == _LOCALHOST:
+            found.setdefault((ipaddress.IPv6Address("::1"), one.port), one)
+    return found
+
+
+def read_endpoint(text: str) -> Endpoint:
+    """HOST, HOST:PORT or [IPV6]:PORT, as ARVADOS_API_HOST has it. Raises Invalid."""
+    host, separator, port = text.rpartition(":")
+    if not separator or text.endswith("]"):
+        host, port = text, str(_DEFAULT_PORT)
+    host = host.strip("[]")
+    if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise Invalid(f"{text!r} is not HOST:PORT; containers cannot be given a way there")
+    return Endpoint(host.lower(), int(port))
+
+
+def read_networks(texts: Iterable[str], *, key: str) -> tuple[str, ...]:
+    """Networks or addresses of a configuration `key`, in canonical form. Raises Invalid."""
+    found = []
+    for text in texts:
+        try:
+            found.append(str(ipaddress.ip_network(text.strip())))
+        except ValueError as error:
+            raise Invalid(
+                f"configuration: {key}: {error}; write networks such as 10.0.0.0/8 or fd00::/8"
+            ) from error
+    return tuple(found)
+
+
+def refusals(configured: Sequence[str]) -> tuple[str, ...]:
+    """Every network that is always refused, each IPv4 one also as NAT64 translates it."""
+    networks = [
+        ipaddress.ip_network(one) for one in (*NOT_INTERNET, *METADATA, *UPLINKS, *configured)
+    ]
+    translated = [_nat64(one) for one in networks if isinstance(one, ipaddress.IPv4Network)]
+    return tuple(str(one) for one in (*networks, *translated))
+
+
+def with_translations(networks: Iterable[str]) -> tuple[str, ...]:
+    """The same networks, each IPv4 one also as NAT64 translates it."""
+    parsed = [ipaddress.ip_network(one) for one in networks]
+    translated = [_nat64(one) for one in parsed if isinstance(one, ipaddress.IPv4Network)]
+    return tuple(str(one) for one in (*parsed, *translated))
+
+
+def ruleset(refused: Iterable[str], own: Iterable[str]) -> str:
+    """The packet filter of the namespace, as `nft -f -` reads it: everything that leaves by another
+    interface than the loopback goes to none of the networks. `own`: those of the machine, which
+    may change (`update`)."""
+    families = _by_family(refused)
+    return "\n".join(
+        [
+            f"table inet {TABLE} {{",
+            *(_set(f"refused{number}", number, families[number]) for number in (4, 6)),
+            *(_set(f"own{number}", number, part) for number, part in _by_family(own).items()),
+            "  chain out {",
+            "    type filter hook output priority 0; policy accept;",
+            '    oifname "lo" accept',
+            f"    icmpv6 type {{ {', '.join(_NEIGHBOURS)} }} accept",
+            *(
+                f"    {protocol} daddr @{name}{number} reject with icmpx type admin-prohibited"
+                for number, protocol in ((4, "ip"), (6, "ip6"))
+                for name in ("refused", "own")
+            ),
+            "  }",
+            "  chain in {",
+            "    type filter hook input priority 0; policy drop;",
+            '    iifname "lo" accept',
+            "    ct state established,related accept",
+            "    meta l4proto ipv6-icmp accept",
+            "  }",
+            "}",
+            "",
+        ]
+    )
+
+
+def update(own: Iterable[str]) -> str:
+    """What makes the filter refuse these networks of the machine in place of those before."""
+    lines = []
+    for number, part in _by_family(own).items():
+        lines.append(f"flush set inet {TABLE} own{number}")
+        if part:
+            lines.append(f"add element inet {TABLE} own{number} {{ {', '.join(part)} }}")
+    return "\n".join([*lines, ""])
+
+
+def hosts_file(endpoints: Sequence[Endpoint], *, hostname: str, machine: str = "") -> str:
+    """The content of /etc/hosts. `machine`: that of the host, whose names of other machines stay
+    known."""
+    local = local_addresses(endpoints)
+    names = [one.host for one in endpoints if one.address is None and one.host != _LOCALHOST]
+    lines = [f"{LOOPBACK}\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback"]
+    lines += [
+        f"{LOOPBACK}\t{hostname}",
+        *(f"{local[name]}\t{name}" for name in dict.fromkeys(names)),
+    ]
+    for line in machine.splitlines():
+        address, *others = line.partition("#")[0].split()[:32] or [""]
+        if others and _is_elsewhere(address):
+            kept = [name for name in others if name.lower() not in names]
+            lines += [f"{address}\t{' '.join(kept)}"] if kept else []
+    return "\n".join([*lines, ""])
+
+
+def resolver_file(machine: str, *, internet: bool) -> str:
+    """The content of /etc/resolv.conf. `machine`: that of the host, whose search list stays."""
+    if not internet:
+        return "# No names but those of /etc/hosts.\n"
+    kept = [line for line in machine.splitlines() if line.split()[:1] in (["search"], ["domain"])]
+    return "\n".join([*kept, f"nameserver {RESOLVER}", ""])
+
+
+def nameservers(text: str) -> tuple[str, ...]:
+    """The addresses of the resolvers that a resolv.conf names; this machine's when it names
+    none.
+    """
+    rows = [line.split() for line in text.splitlines()]
+    found = tuple(row[1] for row in rows if len(row) > 1 and row[0] == "nameserver")
+    return found or (LOOPBACK,)
+
+
+def _is_elsewhere(address: str) -> bool:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return not (parsed.is_loopback or parsed.is_unspecified or parsed.is_multicast)
+
+
+def _nat64(network: ipaddress.IPv4Network) -> ipaddress.IPv6Network:
+    return ipaddress.IPv6Network((_NAT64 + int(network.network_address), 96 + network.prefixlen))
+
+
+def _by_family(networks: Iterable[str]) -> dict[int, list[str]]:
+    """The networks of each version of IP, none within another: nft takes no overlaps."""
+    four, six = [], []
+    for text in networks:
+        network = ipaddress.ip_network(text)
+        if isinstance(network, ipaddress.IPv4Network):
+            four.append(network)
+        else:
+            six.append(network)
+    return {
+        4: [str(one) for one in ipaddress.collapse_addresses(four)],
+        6: [str(one) for one in ipaddress.collapse_addresses(six)],
+    }
+
+
+def _set(name: str, number: int, networks: Sequence[str]) -> str:
+    elements = f" elements = {{ {', '.join(networks)} }};" if networks else ""
+    return f"  set {name} {{ type ipv{number}_addr; flags interval;{elements} }}"

@@ -1,0 +1,87 @@
+"""Whether a container that is made now could ever meet the `filters` of a request.
+
+Filters are further conditions on existing containers (docs/spec/containers, section Reuse). A
+request can accept existing results only, for instance with ["state", "=", "Complete"],
+["exit_code", "=", 0] or ["created_at", "<", ...]; then no new container is made. A container that
+is made now is Queued, has no exit code, no times and no output, so each attribute with one plain
+value is compared as it will be stored. Conditions on objects, arrays and patterns of text are taken
+as met, and so is each on the priority, which the requests for the container decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lading.core.json_values import Json
+from lading.core.records.filters import (
+    Among,
+    Column,
+    Compare,
+    CompareColumns,
+    Constant,
+    Either,
+    Expression,
+    IsKind,
+)
+from lading.core.records.schema import Type
+
+_PLAIN = frozenset({Type.STRING, Type.TIME, Type.INTEGER, Type.FLOAT, Type.BOOLEAN})
+_OPEN = frozenset({"priority"})
+
+
+def can_meet(filters: Sequence[Expression], container: Mapping[str, Json]) -> bool:
+    """Whether a container with these attributes meets all conditions, as far as they are
+    compared.
+    """
+    return all(_possible(one, container) for one in filters)
+
+
+def _possible(part: Expression, container: Mapping[str, Json]) -> bool:
+    match part:
+        case Constant(value):
+            return value
+        case Either(parts):
+            return any(_possible(one, container) for one in parts)
+        case Compare(Column() as column, operator, value) if _is_known(column, container):
+            return _compared(container[column.name], operator, value)
+        case Among(Column() as column, values, null, negated) if _is_known(column, container):
+            actual = container[column.name]
+            return (actual in values or (actual is None and null)) is not negated
+        case CompareColumns(left, operator, right) if _is_known(left, container) and _is_known(
+            right, container
+        ):
+            return _related(container[left.name], operator, container[right.name])
+        case IsKind(name) if name in container:
+            return container[name] is not None
+    return True
+
+
+def _is_known(column: Column, container: Mapping[str, Json]) -> bool:
+    return column.type in _PLAIN and column.name in container and column.name not in _OPEN
+
+
+def _related(left: Json, operator: str, right: Json) -> bool:
+    """Two attributes compared: null equals nothing, itself neither."""
+    if left is None or right is None:
+        return operator == "!=" and left is not right
+    return _compared(left, operator, right)
+
+
+def _compared(actual: Json, operator: str, value: Json) -> bool:
+    if operator in ("=", "!="):
+        return (actual == value) is (operator == "=")
+    before, same = _ordered(actual, value), actual == value
+    if before is None:
+        return False
+    return {"<": before, "<=": before or same, ">": not before and not same, ">=": not before}[
+        operator
+    ]
+
+
+def _ordered(left: Json, right: Json) -> bool | None:
+    """Whether `left` comes before `right`; None where they have no order."""
+    if isinstance(left, str) and isinstance(right, str):
+        return left < right
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        return left < right
+    return None

@@ -1,0 +1,196 @@
+"""The end of a request: what it cost, and which collections keep its log and its output.
+
+* Collections: the request's log (every attempt below `log for container <uuid>/`, the last one also
+  at the top), its output, and for a Complete container its verbatim log, which is what lets the
+  container be reused later.
+* The output is an `intermediate` when a container made the request; properties of the container,
+  then of the request, are added, the later ones win.
+* A request that found a finished container costs nothing; otherwise what its attempts and their
+  children cost.
+* At the end secrets are wiped.
+
+See docs/spec/containers, section Finalization.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lading.core.containers import request as requests_
+from lading.core.containers.container import Container, State
+from lading.core.containers.request import ContainerRequest
+from lading.core.json_values import JsonObject
+from lading.core.timestamps import later
+
+
+class Keeps(StrEnum):
+    """What a collection keeps; LOG and OUTPUT go to the request's `log_uuid` and `output_uuid`."""
+
+    LOG = "log"
+    OUTPUT = "output"
+    CONTAINER_LOG = "container_log"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """The content of the collection `pdh`, placed below `directory` ("" is the top)."""
+
+    pdh: str
+    directory: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionPlan:
+    """A collection to create (its name made unique), or to bring up to date if `uuid` is set.
+
+    Content: of an existing collection only the top-level directories whose name starts with
+    LOG_DIRECTORY stay; then the pieces are placed in order. If no collection with a piece's hash
+    exists, skip the whole collection.
+    """
+
+    keeps: Keeps
+    uuid: str | None
+    name: str
+    owner_uuid: str
+    properties: JsonObject
+    storage_classes: list[str]
+    trash_at: str | None
+    pieces: tuple[Piece, ...]
+
+
+LOG_DIRECTORY = "log for container "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finalization:
+    """A request made Final.
+
+    Carry out `collections`, write their uuids to `log_uuid` and `output_uuid` with `change`; add
+    `parent_cost` to the `subrequests_cost` of the container `parent_uuid` if that is set.
+    """
+
+    change: requests_.Change
+    collections: tuple[CollectionPlan, ...]
+    parent_uuid: str | None
+    parent_cost: float
+
+
+def finalize(
+    request: ContainerRequest,
+    container: Container | None,
+    *,
+    now: str,
+    parent: Container | None = None,
+    reused: bool = False,
+    keep_collections: bool = True,
+) -> Finalization:
+    """End a Committed request.
+
+    `container` is its container (None if there is none any more), `parent` the one that made it;
+    `reused`: the container had ended before the request was committed. Without `keep_collections`
+    (owner trashed) none is made.
+    """
+    cost = request.cumulative_cost
+    if container is not None and not reused:
+        cost += container.cost + container.subrequests_cost
+    charged = (
+        parent.uuid if parent is not None and parent.state is State.RUNNING and cost > 0 else None
+    )
+    return Finalization(
+        change=requests_.finish(request, cumulative_cost=cost),
+        collections=_collections(request, container, now)
+        if container is not None and keep_collections
+        else (),
+        parent_uuid=charged,
+        parent_cost=cost if charged else 0.0,
+    )
+
+
+def refresh_log(
+    request: ContainerRequest, container: Container, *, now: str
+) -> CollectionPlan | None:
+    """The request's log collection while its container runs and at its end, or None if there is no
+    log yet.
+    """
+    if container.log is None:
+        return None
+    pieces = (Piece(container.log, ""), Piece(container.log, LOG_DIRECTORY + container.uuid))
+    return _log_plan(request, pieces, now)
+
+
+def attempt_log(request: ContainerRequest, ended: Container, *, now: str) -> CollectionPlan | None:
+    """The request's log collection after an attempt that is tried again, or None if that left no
+    log.
+    """
+    if ended.log is None:
+        return None
+    return _log_plan(request, (Piece(ended.log, LOG_DIRECTORY + ended.uuid),), now)
+
+
+def _collections(
+    request: ContainerRequest, container: Container, now: str
+) -> tuple[CollectionPlan, ...]:
+    plans = (
+        refresh_log(request, container, now=now),
+        _output_plan(request, container, now),
+        _container_log_plan(request, container),
+    )
+    return tuple(one for one in plans if one is not None)
+
+
+def _log_plan(request: ContainerRequest, pieces: tuple[Piece, ...], now: str) -> CollectionPlan:
+    return CollectionPlan(
+        keeps=Keeps.LOG,
+        uuid=request.log_uuid,
+        name=f"Container log for request {request.uuid}",
+        owner_uuid=request.owner_uuid,
+        properties={"type": "log", "container_request": request.uuid},
+        storage_classes=request.output_storage_classes,
+        trash_at=_trash_at(request, now),
+        pieces=pieces,
+    )
+
+
+def _output_plan(
+    request: ContainerRequest, container: Container, now: str
+) -> CollectionPlan | None:
+    if container.output is None:
+        return None
+    kind = "intermediate" if request.requesting_container_uuid else "output"
+    added = {**container.output_properties, **request.output_properties}
+    return CollectionPlan(
+        keeps=Keeps.OUTPUT,
+        uuid=request.output_uuid,
+        name=request.output_name or f"Container output for request {request.uuid}",
+        owner_uuid=request.owner_uuid,
+        properties={"type": kind, "container_request": request.uuid, **added},
+        storage_classes=request.output_storage_classes,
+        trash_at=_trash_at(request, now),
+        pieces=(Piece(container.output, ""),),
+    )
+
+
+def _container_log_plan(request: ContainerRequest, container: Container) -> CollectionPlan | None:
+    if container.log is None or container.state is not State.COMPLETE:
+        return None
+    return CollectionPlan(
+        keeps=Keeps.CONTAINER_LOG,
+        uuid=None,
+        name=f"Container log for container {container.uuid}",
+        owner_uuid=request.owner_uuid,
+        properties={
+            "type": "log",
+            "container_request": request.uuid,
+            "container_uuid": container.uuid,
+        },
+        storage_classes=request.output_storage_classes,
+        trash_at=None,
+        pieces=(Piece(container.log, ""),),
+    )
+
+
+def _trash_at(request: ContainerRequest, now: str) -> str | None:
+    if not request.output_ttl:
+        return None
+    return later(now, request.output_ttl)

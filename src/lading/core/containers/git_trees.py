@@ -1,0 +1,186 @@
+"""Git trees as mounts: what a request may name, what `git` is asked, and how its answers are read.
+
+A request names a repository by exactly one of `git_url`, `repository_name`, `uuid`, and content by
+exactly one of `commit` (resolved to one commit) and `revisions` (resolved to a set, see "ranges" in
+git-revisions(1)); `path` selects a directory or file of it. The container's mount says only which
+tree or blob that is, so that commits in which the path did not change are one container. Of a set
+the newest counts for a new container, any for an existing one.
+
+What reaches the command line of `git` is checked here: no options, no transports but those that the
+configuration lists, no objects named by path or by search. Texts are at most MAX_TEXT characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lading.core.errors import Invalid
+from lading.core.ids import Infix, is_uuid
+from lading.core.json_values import Json, JsonObject
+
+MAX_COMMITS = 1000
+"""How many commits of a set are looked at, the newest first."""
+MAX_TEXT = 500
+SOURCES = ("git_url", "repository_name", "uuid")
+SELECTORS = ("commit", "revisions")
+KINDS = ("tree", "blob")
+
+_REVISION = re.compile(r"\^?[0-9A-Za-z_@][0-9A-Za-z._/@^~{}+-]*")
+_URL = re.compile(r"[0-9A-Za-z][0-9A-Za-z+.:/@~_-]*")
+_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]*")
+_FOUND = re.compile(r"([0-9a-f]{40}) (tree|blob) \d+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """What one mount of a request names; `source` is one of SOURCES, `selector` one of SELECTORS.
+
+    `path` is relative, "" is the whole tree.
+    """
+
+    target: str
+    source: str
+    name: str
+    selector: str
+    revision: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A commit and what its path is: `kind` is tree or blob, `hash` 40 hexadecimal digits."""
+
+    commit: str
+    kind: str
+    hash: str
+
+    @property
+    def mount(self) -> JsonObject:
+        """The mount of a container."""
+        return {"kind": "git_tree", self.kind: self.hash}
+
+
+def check(where: str, spec: Mapping[str, Json]) -> None:
+    """Check a git_tree mount whose values have the right types. Raises Invalid naming the key."""
+    source, name = _only(where, spec, SOURCES)
+    selector, revision = _only(where, spec, SELECTORS)
+    if source == "uuid" and not is_uuid(name, Infix.REPOSITORY):
+        raise Invalid(f"{where}[uuid]: not the uuid of a repository: {name[:80]!r}")
+    if source == "repository_name":
+        check_name(f"{where}[repository_name]", name)
+    if source == "git_url":
+        check_url(f"{where}[git_url]", name)
+    words = revision.split() if selector == "revisions" else [revision]
+    if (
+        len(revision) > MAX_TEXT
+        or not words
+        or not all(_REVISION.fullmatch(word) for word in words)
+    ):
+        raise Invalid(f"{where}[{selector}]: not a {_MEANING[selector]}: {revision[:80]!r}")
+    if selector == "commit" and (".." in revision or revision.startswith("^")):
+        raise Invalid(
+            f"{where}[commit]: {revision[:80]!r} names a set of commits; give it as revisions"
+        )
+    path = str(spec.get("path") or "")
+    if (
+        len(path) > MAX_TEXT
+        or any(part in (".", "..", ".git") for part in path.split("/"))
+        or not path.isprintable()
+    ):
+        raise Invalid(f"{where}[path]: not a path inside a repository: {path[:80]!r}")
+
+
+def check_url(what: str, url: str) -> None:
+    """Whether `git` may be given this as an address. Raises Invalid."""
+    if len(url) > MAX_TEXT or not _URL.fullmatch(url) or ".." in url or "::" in url:
+        raise Invalid(f"{what}: not the address of a repository: {url[:80]!r}")
+
+
+def check_name(what: str, name: str) -> None:
+    """Whether this can be the name of a repository. Raises Invalid."""
+    if len(name) > MAX_TEXT or not _NAME.fullmatch(name):
+        raise Invalid(f"{what}: not the name of a repository: {name[:80]!r}")
+
+
+def is_allowed(url: str, allowed: Iterable[str]) -> bool:
+    """Whether the list has this address, or the beginning of it as an entry that ends in / or in
+    :.
+    """
+    return any(url == one or (one.endswith(("/", ":")) and url.startswith(one)) for one in allowed)
+
+
+def host_of(url: str) -> str | None:
+    """The machine that a checked address names, None for a path of this one."""
+    scheme, found, rest = url.partition("://")
+    if found:
+        return (
+            None
+            if scheme.lower() == "file"
+            else rest.partition("/")[0].rpartition("@")[2].partition(":")[0]
+        )
+    place, found, _ = url.partition(":")
+    return place.rpartition("@")[2] if found and "/" not in place else None
+
+
+def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
+    """The git trees that checked mounts name."""
+    found: list[Reference] = []
+    for target, spec in mounts.items():
+        if isinstance(spec, dict) and spec.get("kind") == "git_tree":
+            source, name = _only(target, spec, SOURCES)
+            selector, revision = _only(target, spec, SELECTORS)
+            path = "/".join(part for part in str(spec.get("path") or "").split("/") if part)
+            found.append(
+                Reference(
+                    target=target,
+                    source=source,
+                    name=name,
+                    selector=selector,
+                    revision=revision,
+                    path=path,
+                )
+            )
+    return tuple(found)
+
+
+def kind_of(mounts: Mapping[str, Json], wanted: str) -> str | None:
+    """Whether the object with the hash `wanted` is a tree or a blob of resolved mounts; None when
+    it is in none.
+    """
+    for spec in mounts.values():
+        if isinstance(spec, dict) and spec.get("kind") == "git_tree":
+            for kind in KINDS:
+                if wanted and spec.get(kind) == wanted:
+                    return kind
+    return None
+
+
+def lookup_lines(commits: Iterable[str], path: str) -> str:
+    """What `git cat-file --batch-check` is asked: the path in each commit."""
+    return "".join(f"{commit}:{path}\n" if path else f"{commit}^{{tree}}\n" for commit in commits)
+
+
+def read_lookup(commits: Sequence[str], answer: str) -> tuple[Found, ...]:
+    """What `git cat-file --batch-check` answered, a line for each commit; each different object
+    once, in order.
+
+    Commits without the path are left out.
+    """
+    found: dict[str, Found] = {}
+    for commit, line in zip(commits, answer.splitlines(), strict=False):
+        match = _FOUND.fullmatch(line.strip())
+        if match is not None:
+            found.setdefault(match[1], Found(commit, match[2], match[1]))
+    return tuple(found.values())
+
+
+_MEANING = {"commit": "commit", "revisions": "range of commits such as v1..main"}
+
+
+def _only(where: str, spec: Mapping[str, Json], keys: tuple[str, ...]) -> tuple[str, str]:
+    given = [(key, value) for key in keys if isinstance(value := spec.get(key), str) and value]
+    if len(given) != 1:
+        raise Invalid(f"{where}: a git_tree mount needs exactly one of {', '.join(keys)}")
+    return given[0]

@@ -1,0 +1,300 @@
+"""What moves a container along: writes of its holders, lock, unlock, cancel; each gives the
+container after it.
+
+* Locking mints two tokens: one for inside the container, one for its supervisor. Leaving Locked and
+  Running ends both, so that a supervisor that lost the container can no longer write.
+* A container given back too often is cancelled (`max_attempts`).
+* Who locks may say how much it gives, within the container's `constraint_ranges`; given back, it
+  has the least again.
+* While it is Queued the system alone writes its `runtime_status`: the warning that no machine can
+  hold it.
+* Times are filled in: `started_at` on Running, `finished_at` at the end, unless who ran it says
+  when.
+* Nothing happens to a value when an event is refused.
+
+See docs/spec/containers, section Container states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from lading.core.alteration import altered
+from lading.core.containers import gateway_addresses, mounts
+from lading.core.containers.container import FINAL, HELD, LIVE, TRANSITIONS, Container, State
+from lading.core.containers.effects import (
+    CancelChildren,
+    ContainerEffect,
+    Finish,
+    MintTokens,
+    RefreshLog,
+    ReprioritiseChildren,
+    RevokeTokens,
+)
+from lading.core.containers.gateway_addresses import NOWHERE, Places
+from lading.core.containers.ranges import granted, least
+from lading.core.containers.recipe import resized
+from lading.core.containers.write_permissions import (
+    Caller,
+    Role,
+    check_writable,
+    differing,
+    role_of,
+    writer,
+)
+from lading.core.errors import Failure, Forbidden, IllegalTransition, Invalid
+from lading.core.json_values import Json, JsonObject, same
+from lading.core.records import access
+
+GUARDED = ("state", "locked_by_uuid", "lock_count")
+"""What compare-and-set compares: a container locked again is another attempt, although its state is
+equal.
+"""
+
+_UNHELD: Mapping[str, Json] = MappingProxyType(
+    {"locked_by_uuid": None, "auth_uuid": None, "supervisor_auth_uuid": None}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewTokens:
+    """Uuids for the tokens that a lock mints."""
+
+    auth_uuid: str
+    supervisor_uuid: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A container after an event.
+
+    `changed` holds exactly the attributes that differ, as values to store; `expected` what must
+    still be stored for the change to apply (compare-and-set); `effects` what to do in the same
+    transaction.
+    """
+
+    container: Container
+    changed: JsonObject
+    expected: JsonObject
+    effects: tuple[ContainerEffect, ...] = ()
+
+
+def update(
+    container: Container,
+    changes: Mapping[str, Json],
+    *,
+    caller: Caller,
+    now: str,
+    max_attempts: int = 10,
+    tokens: NewTokens | None = None,
+    output_readable: bool = True,
+    places: Places = NOWHERE,
+) -> Change:
+    """The container after a client writes `changes` (PUT containers/{uuid}).
+
+    `now` is an API timestamp. `tokens` are needed if the write may lock (state=Locked).
+    `output_readable`: the caller can read a collection, trashed or not, whose portable data hash is
+    the `output` being written. `places` is where its gateway may be.
+    A give-back (Locked -> Queued) after `max_attempts` locks becomes Cancelled.
+    Raises Forbidden, Invalid naming the attribute, IllegalTransition. Nothing is changed then.
+    """
+    role = writer(container, caller)
+    wanted = differing(container, changes)
+    state = _next_state(container, wanted)
+    check_writable(container, wanted, state=state, role=role)
+    values = {name: value for name, value in wanted.items() if name != "state"}
+    if values.get("output") is not None and not output_readable:
+        raise Invalid("Output collection must exist and be readable by current user.")
+    if "gateway_address" in values:
+        values["gateway_address"] = gateway_addresses.check(
+            str(values["gateway_address"]),
+            stored=container.gateway_address,
+            places=places,
+            is_holder=role is Role.HOLDER,
+        )
+    if state is container.state:
+        return _change(container, values)
+    if state is State.LOCKED:
+        return _locked(container, values, caller=caller, tokens=tokens)
+    if state is State.QUEUED:
+        return _given_back(container, values, now=now, max_attempts=max_attempts)
+    if state is State.RUNNING:
+        return _change(container, {"started_at": now, **values, "state": state})
+    return _ended(container, values, state=state, now=now)
+
+
+def lock(
+    container: Container,
+    *,
+    caller: Caller,
+    tokens: NewTokens,
+    amounts: Mapping[str, Json] = MappingProxyType({}),
+) -> Change:
+    """Queued -> Locked by `caller` (POST lock), who gives it `amounts` of ram and vcpus.
+
+    Raises Forbidden, or Invalid "cannot lock when X", or when the container cannot be given as
+    much.
+    """
+    if not caller.is_admin:
+        raise Forbidden()
+    if container.state is not State.QUEUED:
+        raise Invalid(f"cannot lock when {container.state}")
+    sizes = granted(container.runtime_constraints, container.constraint_ranges, amounts)
+    values = resized(container, sizes, container.constraint_ranges) if amounts else {}
+    return _locked(container, values, caller=caller, tokens=tokens)
+
+
+def unlock(container: Container, *, caller: Caller, now: str, max_attempts: int = 10) -> Change:
+    """Locked -> Queued, or Cancelled after `max_attempts` locks (POST unlock).
+
+    Raises Invalid "cannot unlock when X", Forbidden "locked by a different token".
+    """
+    role = role_of(container, caller)
+    if role is Role.OTHER or role is Role.OWN:
+        raise Forbidden()
+    if container.state is not State.LOCKED:
+        raise Invalid(f"cannot unlock when {container.state}")
+    if role is Role.ADMIN:
+        raise Forbidden("locked by a different token")
+    return _given_back(container, {}, now=now, max_attempts=max_attempts)
+
+
+def cancel(container: Container, *, now: str, reason: str = "") -> Change:
+    """The system cancels a container that nothing wants; `reason` goes to runtime_status.error, its
+    priority is 0.
+
+    Raises IllegalTransition when it has ended already, be it Complete.
+    """
+    if container.state in FINAL:
+        raise IllegalTransition(container.uuid, container.state, State.CANCELLED)
+    status = {**container.runtime_status, "error": reason} if reason else container.runtime_status
+    return _ended(
+        container, {"runtime_status": status, "priority": 0}, state=State.CANCELLED, now=now
+    )
+
+
+def warn(container: Container, text: str) -> Change:
+    """The waiting container with `text` as runtime_status.warning, "" without one.
+
+    Raises Invalid unless it is Queued: later, its status belongs to those who run it.
+    """
+    if container.state is not State.QUEUED:
+        raise Invalid(
+            f"{container.uuid}: is {container.state}; only one that waits is warned about"
+        )
+    status = {name: value for name, value in container.runtime_status.items() if name != "warning"}
+    return _change(container, {"runtime_status": {**status, "warning": text} if text else status})
+
+
+def enter(container: Container) -> Change:
+    """The container once the server lets somebody in, whoever locked it. Raises Invalid unless it
+    is Running.
+    """
+    if container.state is not State.RUNNING:
+        raise Invalid(
+            f"{container.uuid}: is {container.state}; there are sessions in running containers only"
+        )
+    return _change(container, {"interactive_session_started": True})
+
+
+def _next_state(container: Container, wanted: Mapping[str, Json]) -> State:
+    named = wanted.get("state", container.state)
+    if named not in tuple(State):
+        raise Invalid(
+            f"State {named!r} is not a state of a container; use one of {', '.join(State)}"
+        )
+    state = State(str(named))
+    if state is not container.state and state not in TRANSITIONS[container.state]:
+        raise IllegalTransition(container.uuid, container.state, state)
+    return state
+
+
+def _given_back(container: Container, values: JsonObject, *, now: str, max_attempts: int) -> Change:
+    if container.lock_count < max_attempts:
+        room = container.constraint_ranges
+        sizes = resized(container, least(container.runtime_constraints, room), room) if room else {}
+        return _change(
+            container,
+            {**values, **_UNHELD, **sizes, "runtime_status": {}, "state": State.QUEUED},
+            _revoked(container),
+        )
+    status: JsonObject = {
+        "error": "Failed to start container.  "
+        "Cancelled after exceeding 'Containers.MaxDispatchAttempts' "
+        f"(lock_count={container.lock_count})",
+        "failure": container.runtime_status.get("failure", Failure.INFRASTRUCTURE),
+    }
+    return _ended(
+        container, {"runtime_status": status, "priority": 0}, state=State.CANCELLED, now=now
+    )
+
+
+def _ended(container: Container, values: JsonObject, *, state: State, now: str) -> Change:
+    if container.state is State.COMPLETE:
+        return _change(container, {**values, "state": state})
+    wiped: JsonObject = {**_UNHELD, "secret_mounts": {}, "runtime_token": None, "state": state}
+    effects: list[ContainerEffect] = [Finish(container.uuid), CancelChildren(container.uuid)]
+    if container.state in HELD:
+        effects.insert(0, _revoked(container))
+    # Who ran it knows when it ended, which may be long before this is heard; not in the future, nor
+    # before its start.
+    finished = max(min(str(values.get("finished_at") or now), now), container.started_at or "")
+    return _change(container, {**values, "finished_at": finished, **wiped}, *effects)
+
+
+def _revoked(container: Container) -> RevokeTokens:
+    return RevokeTokens(
+        tuple(uuid for uuid in (container.auth_uuid, container.supervisor_auth_uuid) if uuid)
+    )
+
+
+def _change(container: Container, values: Mapping[str, Json], *effects: ContainerEffect) -> Change:
+    changed = {
+        name: value for name, value in values.items() if not same(value, getattr(container, name))
+    }
+    after = altered(container, **changed)
+    extra: list[ContainerEffect] = []
+    if "priority" in changed:
+        extra.append(ReprioritiseChildren(container.uuid))
+    if after.log is not None and "log" in changed and after.state in LIVE:
+        extra.append(RefreshLog(container.uuid, after.log))
+    expected: JsonObject = {name: getattr(container, name) for name in GUARDED}
+    return Change(container=after, changed=changed, expected=expected, effects=(*effects, *extra))
+
+
+def _locked(
+    container: Container, values: JsonObject, *, caller: Caller, tokens: NewTokens | None
+) -> Change:
+    priority = values.get("priority", container.priority)
+    if not isinstance(priority, int) or priority <= 0:
+        raise Invalid("cannot lock when priority<=0")
+    if tokens is None:
+        raise Invalid(
+            "State cannot be written as Locked; "
+            f"use POST /arvados/v1/containers/{container.uuid}/lock"
+        )
+    auth_uuid = None if container.runtime_token else tokens.auth_uuid
+    minted = MintTokens(
+        container_uuid=container.uuid,
+        auth_uuid=auth_uuid,
+        supervisor_uuid=tokens.supervisor_uuid,
+        user_uuid=container.runtime_user_uuid or "",
+        scopes=access.data_scopes(
+            container.uuid,
+            has_api=container.runtime_constraints.get("API") is True,
+            granted=container.runtime_auth_scopes,
+            collections=(container.container_image, *mounts.named_hashes(container.mounts)),
+        ),
+    )
+    implied: JsonObject = {
+        # A warning that it could run nowhere does not hold any more.
+        "runtime_status": values.get("runtime_status", {}),
+        "state": State.LOCKED,
+        "locked_by_uuid": caller.token_uuid,
+        "auth_uuid": auth_uuid,
+        "supervisor_auth_uuid": tokens.supervisor_uuid,
+        "lock_count": container.lock_count + 1,
+    }
+    return _change(container, {**values, **implied}, minted)

@@ -1,0 +1,518 @@
+"""From the mounts of a container to what has to be made on the host, bound into the container, and
+kept afterwards.
+
+Rules (docs/spec/containers, section Mounts):
+
+- Targets are taken parents first, so that nested mounts come on top.
+- The output path is a writable mount (kind tmp, or a collection that is writable), or a file or
+  directory in one, which the command makes. This mount is the *cover* of the output path.
+- In the cover text, json and writable collections are put as ordinary files that the command may
+  change; read-only collections are bound, and referred to when the output is saved. Below the
+  output path there is no tmp, git_tree or keep mount.
+- A collection with content that is writable is a copy, which ends with the container unless it is
+  in the output.
+- A file mount shows again a file or directory of another mount, as that mount does: read-only, or
+  writable.
+- stdin comes from a file of another mount, of a collection, from json or from text; stdout and
+  stderr go to a file in a writable mount.
+- A git_tree is bound read-only; what links of the output lead to in it is copied.
+- keep shows every collection that the container may read, read-only; what links of the output lead
+  to in it is referred to where a portable data hash names it, else copied.
+- Secrets are never saved: below the output path they are bound, so that the command cannot move
+  them to another name. `exclude_from_output` keeps a mount out of the output, not what is mounted
+  below it.
+- The content of a tmp mount that is not the output ends with the container; a link of the output to
+  it is an error.
+
+Nothing is made here: a plan is a list of steps with host paths below one scratch directory, and
+`Collection` where only the one who carries the plan out knows the path.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from lading.core.containers.mounts import STREAMS, covering
+from lading.core.errors import ExecutionError, Failure
+from lading.core.ids import is_pdh
+from lading.core.json_values import Json, canonical
+
+BY_ID = "by_id"
+"""The directory of the keep tree in which collections are found by their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A file or directory of the host."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A file or directory of a collection; `path` is relative, "" is all of it."""
+
+    pdh: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GitTree:
+    """A git tree or blob by its hash, or with `path` what is in the tree."""
+
+    hash: str
+    kind: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTree:
+    """The tree of all collections that can be read, or with `path` what is in it."""
+
+    path: str = ""
+
+    @property
+    def collection(self) -> Collection | None:
+        """What this is when a portable data hash names it."""
+        top, _, rest = self.path.partition("/")
+        pdh, _, path = rest.partition("/")
+        return Collection(pdh, path) if top == BY_ID and is_pdh(pdh) else None
+
+
+Source = Host | Collection | GitTree | KeepTree
+
+
+@dataclass(frozen=True, slots=True)
+class MakeDirectory:
+    """Make a directory that everybody may write to (mode 2777), parents included.
+
+    `in_memory`: on a file system in memory where the host can, of at most `capacity` bytes when
+    that is not 0.
+    """
+
+    path: str
+    in_memory: bool = False
+    capacity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFile:
+    """Write a file; `writable` for everybody (0777), else for nobody (0444)."""
+
+    path: str
+    content: bytes = field(repr=False)
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopyCollection:
+    """Copy a file or the content of a directory of a collection to `path`, writable for
+    everybody.
+    """
+
+    source: Collection
+    path: str
+
+
+Step = MakeDirectory | WriteFile | CopyCollection
+
+
+@dataclass(frozen=True, slots=True)
+class BindMount:
+    """What the container sees at `target`."""
+
+    source: Source
+    target: str
+    readonly: bool
+
+
+class Keep(StrEnum):
+    """What becomes of an area of the container's file system when a path of the output lies in
+    it.
+    """
+
+    FILES = "files"  # files of the host, a git tree included: copied
+    REFERENCE = "reference"  # a collection: referred to
+    NOTHING = "nothing"  # secret or excluded: left out
+    TEMPORARY = "temporary"  # a tmp mount beside the output: never saved, a link to it is an error
+
+
+@dataclass(frozen=True, slots=True)
+class Area:
+    """A mount as output capture sees it. `source` is None where nothing may be read."""
+
+    target: str
+    keep: Keep
+    source: Source | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountPlan:
+    """What to make (in this order), what to bind (parents first), the streams, and what capture
+    needs to know.
+    """
+
+    output_path: str
+    output_directory: str
+    scratch: str = ""
+    """The host directory below which everything is made; the container sees parts of it only."""
+    steps: tuple[Step, ...] = ()
+    binds: tuple[BindMount, ...] = ()
+    areas: tuple[Area, ...] = ()
+    stdin: Source | None = None
+    stdout: str | None = None
+    """Host file for the stream; None: to the log."""
+    stderr: str | None = None
+
+    @property
+    def collections(self) -> tuple[str, ...]:
+        """Portable data hashes of the collections that must be at hand, each once."""
+        sources: list[Source | None] = [bind.source for bind in self.binds]
+        sources += [step.source for step in self.steps if isinstance(step, CopyCollection)]
+        sources.append(self.stdin)
+        return tuple(dict.fromkeys(one.pdh for one in sources if isinstance(one, Collection)))
+
+    @property
+    def copies(self) -> bool:
+        """Whether something is put on the disk of the container before it begins."""
+        return any(isinstance(step, CopyCollection | WriteFile) for step in self.steps)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the tree of all collections must be at hand."""
+        return any(isinstance(bind.source, KeepTree) for bind in self.binds)
+
+    @property
+    def git_trees(self) -> tuple[GitTree, ...]:
+        """Git trees and blobs that must be at hand, each once."""
+        trees = (bind.source for bind in self.binds if isinstance(bind.source, GitTree))
+        return tuple(dict.fromkeys(replace(one, path="") for one in trees))
+
+
+def plan(
+    mounts: Mapping[str, Json], *, secret_mounts: Mapping[str, Json], output_path: str, scratch: str
+) -> MountPlan:
+    """How to give a container its mounts, with every made file below the host directory `scratch`.
+
+    Raises ExecutionError(USER) naming the target when the mounts cannot be carried out.
+    """
+    both = sorted(set(mounts) & set(secret_mounts))
+    if both:
+        raise _fault(both[0], "is both a mount and a secret mount; remove one of them")
+    specs = {target: _spec(target, value) for target, value in {**mounts, **secret_mounts}.items()}
+    cover = _cover(output_path, {target: specs[target] for target in mounts})
+    draft = _Draft(output_path=output_path, cover=cover, scratch=scratch)
+    for target in sorted(specs, key=lambda one: (_turn(one, specs[one]), one.split("/"))):
+        _add(draft, target, specs[target], secret=target in secret_mounts)
+    for target in draft.aliases:
+        inner = next((one for one in specs if one.startswith(target + "/")), None)
+        if inner is not None:
+            raise _fault(
+                inner, f"lies inside the file mount {target}; nothing can be mounted there"
+            )
+    return draft.finish()
+
+
+def _turn(target: str, spec: Mapping[str, Json]) -> int:
+    """The order of mounts: those that name others come after them."""
+    return 2 if target in STREAMS else 1 if spec.get("kind") == "file" else 0
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A plan being built. `cover` is the mount that the output path is or lies in."""
+
+    output_path: str
+    cover: str
+    scratch: str
+    steps: list[Step] = field(default_factory=list)
+    bound: dict[str, BindMount] = field(default_factory=dict)
+    areas: dict[str, Area] = field(default_factory=dict)
+    streams: dict[str, str] = field(default_factory=dict)
+    aliases: list[str] = field(default_factory=list)
+    stdin: Source | None = None
+    made: int = 0
+
+    def fresh(self) -> str:
+        """A host path that nothing else uses."""
+        self.made += 1
+        return f"{self.scratch}/{self.made}"
+
+    def find(self, target: str, path: str) -> BindMount:
+        """The innermost mount that the container path `path` is or lies in. Raises ExecutionError,
+        of `target`.
+        """
+        cover = covering(self.bound, path)
+        if cover is None:
+            raise _fault(target, f"path {path!r} is in no mount of the container")
+        return self.bound[cover]
+
+    def writable(self, target: str, path: str) -> str:
+        """The host path of a container path. Raises ExecutionError, of `target`, unless it is in a
+        writable mount.
+        """
+        bind = self.find(target, path)
+        if bind.readonly or not isinstance(bind.source, Host):
+            what = "" if path == target else f"path {path!r} "
+            raise _fault(target, f"{what}lies inside the read-only mount {bind.target}")
+        return bind.source.path + path[len(bind.target) :]
+
+    def source(self, target: str, path: str) -> Source:
+        """What is at a container path. Raises ExecutionError, of `target`."""
+        bind = self.find(target, path)
+        below = path[len(bind.target) + 1 :]
+        return (
+            replace(bind.source, path=posixpath.join(bind.source.path, below))
+            if below
+            else bind.source
+        )
+
+    def bind(self, target: str, source: Source, *, readonly: bool, keep: Keep) -> None:
+        """Show `source` at `target`."""
+        self.bound[target] = BindMount(source, target, readonly)
+        self.areas[target] = Area(
+            target, keep, source if keep in (Keep.FILES, Keep.REFERENCE) else None
+        )
+
+    def hide(self, target: str) -> None:
+        """Keep ordinary files at `target` out of the output."""
+        self.areas[target] = Area(target, Keep.NOTHING)
+
+    def finish(self) -> MountPlan:
+        """The plan."""
+        output = self.writable(self.output_path, self.output_path)
+        if self.output_path.count("/") > self.cover.count("/") + 1:
+            self.steps.append(MakeDirectory(posixpath.dirname(output)))
+        return MountPlan(
+            output_path=self.output_path,
+            output_directory=output,
+            scratch=self.scratch,
+            steps=tuple(self.steps),
+            binds=tuple(
+                self.bound[one] for one in sorted(self.bound, key=lambda one: one.split("/"))
+            ),
+            areas=tuple(self.areas.values()),
+            stdin=self.stdin,
+            stdout=self.streams.get("stdout"),
+            stderr=self.streams.get("stderr"),
+        )
+
+
+def _fault(target: str, text: str) -> ExecutionError:
+    return ExecutionError(f"mounts[{target}]: {text}", Failure.USER)
+
+
+def _spec(target: str, value: Json) -> Mapping[str, Json]:
+    if not isinstance(value, dict):
+        raise _fault(target, "must be an object with a kind")
+    elements = target.split("/")[1:]
+    if target not in STREAMS and (
+        not target.startswith("/")
+        or "\0" in target
+        or any(one in ("", ".", "..") for one in elements)
+    ):
+        raise _fault(
+            target,
+            "must be stdin, stdout, stderr or an absolute path without '.', '..' or empty elements",
+        )
+    return value
+
+
+def _text(spec: Mapping[str, Json], key: str) -> str:
+    value = spec.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _collection(target: str, spec: Mapping[str, Json]) -> Collection | None:
+    """The collection that a mount names (the hash may be followed by a path), None for one without
+    content.
+    """
+    pdh, _, inner = _text(spec, "portable_data_hash").partition("/")
+    if not pdh:
+        if _text(spec, "uuid"):
+            raise _fault(
+                target, "names a collection by uuid only; a container needs its portable_data_hash"
+            )
+        return None
+    path = posixpath.normpath(posixpath.join(inner, _text(spec, "path").lstrip("/")) or ".")
+    if path == ".." or path.startswith(("../", "/")):
+        raise _fault(target, f"path {_text(spec, 'path')!r} leads out of the collection")
+    return Collection(pdh, "" if path == "." else path)
+
+
+def _cover(output_path: str, specs: Mapping[str, Mapping[str, Json]]) -> str:
+    """The mount that the output path is or lies in. Raises ExecutionError unless it is writable."""
+    cover = covering(specs, output_path)
+    spec = specs[cover] if cover is not None else {}
+    kind = spec.get("kind")
+    if cover is None or not (kind == "tmp" or (kind == "collection" and spec.get("writable"))):
+        raise _fault(
+            output_path,
+            "the output path does not correspond to a writable mount; make it a tmp mount",
+        )
+    return cover
+
+
+def _add(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) -> None:
+    kind = spec.get("kind")
+    in_cover = target.startswith(draft.cover + "/")
+    in_output = target.startswith(draft.output_path + "/")
+    if target in STREAMS:
+        _add_stream(draft, target, spec, secret=secret)
+    elif kind in ("text", "json"):
+        _add_file(draft, target, spec, in_cover=in_cover, secret=secret)
+    elif kind == "collection":
+        _add_collection(draft, target, spec, in_cover=in_cover)
+    elif kind == "file" and not secret:
+        _add_alias(draft, target, spec, in_output=in_output)
+    elif kind == "tmp" and not in_output:
+        _add_tmp(draft, target, spec)
+    elif kind == "git_tree" and not in_output:
+        _add_git_tree(draft, target, spec)
+    elif kind == "keep" and not in_output:
+        keep = Keep.NOTHING if spec.get("exclude_from_output") else Keep.FILES
+        draft.bind(target, KeepTree(), readonly=True, keep=keep)
+    elif in_output:
+        raise _fault(
+            target,
+            f"kind {kind!r} cannot be below the output path; "
+            "only collection, text, json and file can",
+        )
+    else:
+        raise _fault(target, f"kind {kind!r} cannot be mounted here")
+
+
+def _add_tmp(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
+    path, output = draft.fresh(), target == draft.cover
+    # The output stays on disk: what a command wrote must survive when memory is short.
+    in_memory = spec.get("device_type") == "ram" and not output
+    capacity = spec.get("capacity")
+    draft.steps.append(
+        MakeDirectory(path, in_memory, capacity if in_memory and isinstance(capacity, int) else 0)
+    )
+    keep = Keep.FILES if output else Keep.TEMPORARY
+    draft.bind(
+        target,
+        Host(path),
+        readonly=False,
+        keep=Keep.NOTHING if spec.get("exclude_from_output") else keep,
+    )
+
+
+def _add_git_tree(draft: _Draft, target: str, spec: Mapping[str, Json]) -> None:
+    for kind in ("tree", "blob"):
+        if found := _text(spec, kind):
+            hidden = bool(spec.get("exclude_from_output"))
+            keep = Keep.NOTHING if hidden else Keep.FILES
+            draft.bind(target, GitTree(found, kind), readonly=True, keep=keep)
+            return
+    raise _fault(
+        target,
+        "names no tree and no blob; a container needs the hash that its request was resolved to",
+    )
+
+
+def _add_collection(
+    draft: _Draft, target: str, spec: Mapping[str, Json], *, in_cover: bool
+) -> None:
+    source, writable = _collection(target, spec), bool(spec.get("writable"))
+    excluded = bool(spec.get("exclude_from_output"))
+    if source is not None and not writable:
+        draft.bind(target, source, readonly=True, keep=Keep.NOTHING if excluded else Keep.REFERENCE)
+        return
+    inside = in_cover and writable
+    path = draft.writable(target, target) if inside else draft.fresh()
+    draft.steps.append(CopyCollection(source, path) if source else MakeDirectory(path))
+    if not inside:
+        draft.bind(
+            target, Host(path), readonly=not writable, keep=Keep.NOTHING if excluded else Keep.FILES
+        )
+    elif excluded:
+        draft.hide(target)
+
+
+def _add_file(
+    draft: _Draft, target: str, spec: Mapping[str, Json], *, in_cover: bool, secret: bool
+) -> None:
+    content = _content(target, spec)
+    hidden = secret or bool(spec.get("exclude_from_output"))
+    if in_cover and not secret:
+        draft.steps.append(WriteFile(draft.writable(target, target), content, writable=True))
+        if hidden:
+            draft.hide(target)
+        return
+    if in_cover:
+        draft.writable(target, target)
+    path = draft.fresh()
+    draft.steps.append(WriteFile(path, content))
+    draft.bind(target, Host(path), readonly=True, keep=Keep.NOTHING if hidden else Keep.FILES)
+
+
+def _add_alias(draft: _Draft, target: str, spec: Mapping[str, Json], *, in_output: bool) -> None:
+    path = _path(target, spec)
+    bind, source = draft.find(target, path), draft.source(target, path)
+    if in_output and not bind.readonly:
+        raise _fault(
+            target,
+            f"path {path!r} is in the writable mount {bind.target}; in the output, copy it instead",
+        )
+    keep = Keep.NOTHING if spec.get("exclude_from_output") else draft.areas[bind.target].keep
+    draft.bind(target, source, readonly=bind.readonly, keep=keep)
+    draft.aliases.append(target)
+
+
+def _add_stream(draft: _Draft, target: str, spec: Mapping[str, Json], *, secret: bool) -> None:
+    kind = spec.get("kind")
+    if target == "stdin":
+        _add_stdin(draft, spec, secret=secret)
+    elif kind != "file" or secret:
+        raise _fault(
+            target,
+            f"kind {kind!r} cannot take a stream; use kind file with a path in a writable mount",
+        )
+    else:
+        path = _path(target, spec)
+        if path in draft.bound:
+            raise _fault(target, f"path {path!r} is a mount; name a file in it")
+        draft.streams[target] = draft.writable(target, path)
+
+
+def _add_stdin(draft: _Draft, spec: Mapping[str, Json], *, secret: bool) -> None:
+    kind = spec.get("kind")
+    if kind in ("json", "text"):
+        path = draft.fresh()
+        draft.steps.append(WriteFile(path, _content("stdin", spec)))
+        draft.stdin = Host(path)
+        return
+    if kind == "file" and not secret:
+        draft.stdin = draft.source("stdin", _path("stdin", spec))
+        return
+    source = _collection("stdin", spec) if kind == "collection" else None
+    if source is None or not source.path:
+        raise _fault(
+            "stdin",
+            "must be a file of another mount or of a collection (with its path), json or text",
+        )
+    draft.stdin = source
+
+
+def _path(target: str, spec: Mapping[str, Json]) -> str:
+    """The path of a file mount."""
+    path = _text(spec, "path")
+    if not path.startswith("/") or posixpath.normpath(path) != path or "\0" in path:
+        raise _fault(
+            target, f"path {path!r} is not an absolute path without '.', '..' or empty elements"
+        )
+    return path
+
+
+def _content(target: str, spec: Mapping[str, Json]) -> bytes:
+    content = spec.get("content")
+    if spec.get("kind") == "json":
+        return canonical(content).encode("utf-8", "surrogatepass")
+    if not isinstance(content, str):
+        raise _fault(target, "content of a text mount must be a string")
+    return content.encode("utf-8", "surrogatepass")

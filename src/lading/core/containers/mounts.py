@@ -1,0 +1,387 @@
+"""Mounts of a request: their shape, and how they become the mounts of a container.
+
+* A target is `stdin`, `stdout`, `stderr` or a canonical absolute path: no `.`, `..` or empty
+  element, not `/` itself.
+* Kinds: collection, git_tree, keep, tmp, json, text, file. `keep` shows all collections that the
+  container's token can read, so it needs runtime_constraints.API. What a git_tree mount may say
+  stands in `git_trees`.
+* stdout and stderr take a file in a writable mount; stdin takes a file of another mount, a
+  collection, json or text.
+* At a path, a file mount shows again what another mount has.
+* The output path is a mount, or lies in one that is writable.
+* Keys that do not belong to a kind are accepted with a zero value only, since typed clients send
+  every key.
+* Resolving changes collections and git trees. Of a collection the uuid goes, the portable data hash
+  stays; with only a uuid it is looked up. Of a git tree only the hash of the tree or blob stays. So
+  two spellings of one input are one container. Collections named in either way must be readable.
+
+See docs/spec/containers, section Mounts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from lading.core.containers import git_trees
+from lading.core.errors import Invalid
+from lading.core.ids import EMPTY_PDH, Infix, is_uuid
+from lading.core.json_values import Json, JsonObject, ordered_object, same
+from lading.core.values import printable
+
+
+class Kind(StrEnum):
+    """The kinds of mount that are offered."""
+
+    COLLECTION = "collection"
+    GIT_TREE = "git_tree"
+    KEEP = "keep"
+    TMP = "tmp"
+    FILE = "file"
+    JSON = "json"
+    TEXT = "text"
+
+
+STREAMS = ("stdin", "stdout", "stderr")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A collection that a mount names: `name` is a portable data hash (no hints, no path) or a
+    uuid.
+    """
+
+    target: str
+    name: str
+    is_pdh: bool
+
+
+_KEYS: Mapping[Kind, Mapping[str, str]] = MappingProxyType(
+    {
+        Kind.COLLECTION: {
+            "uuid": "string",
+            "portable_data_hash": "string",
+            "writable": "boolean",
+            "path": "string",
+            "exclude_from_output": "boolean",
+        },
+        Kind.GIT_TREE: dict.fromkeys((*git_trees.SOURCES, *git_trees.SELECTORS, "path"), "string"),
+        Kind.KEEP: {"exclude_from_output": "boolean"},
+        Kind.TMP: {
+            "capacity": "integer",
+            "device_type": "string",
+            "exclude_from_output": "boolean",
+        },
+        Kind.FILE: {"path": "string", "exclude_from_output": "boolean"},
+        Kind.JSON: {"content": "", "exclude_from_output": "boolean"},
+        Kind.TEXT: {"content": "string", "exclude_from_output": "boolean"},
+    }
+)
+"""The keys of each kind and the type of their values; "" is any JSON value."""
+_PATH_KINDS = (Kind.COLLECTION, Kind.TMP, Kind.JSON, Kind.TEXT, Kind.KEEP, Kind.GIT_TREE, Kind.FILE)
+_STREAM_KINDS: Mapping[str, tuple[Kind, ...]] = MappingProxyType(
+    {
+        "stdin": (Kind.COLLECTION, Kind.JSON, Kind.TEXT, Kind.FILE),
+        "stdout": (Kind.FILE,),
+        "stderr": (Kind.FILE,),
+    }
+)
+DEVICES = ("ram", "ssd", "disk", "network")
+"""The values of `device_type`, fastest first."""
+_HASH = re.compile(r"([0-9a-f]{32}\+\d+)(?:\+[^/+]+)*(/.*)?")
+
+
+def validate(
+    mounts: Mapping[str, Json],
+    secret_mounts: Mapping[str, Json],
+    *,
+    output_path: str,
+    has_api: bool = False,
+) -> None:
+    """Check both mount tables and that `output_path` is, or is in, a mount. Raises Invalid
+    "[target][key]: fault".
+
+    `has_api`: the container has a token for the API, which `keep` needs.
+    """
+    for target, spec in mounts.items():
+        _check_target("Mounts", target, STREAMS)
+        _check_spec("Mounts", target, spec, _STREAM_KINDS.get(target, _PATH_KINDS))
+        if not has_api and isinstance(spec, dict) and spec["kind"] == Kind.KEEP:
+            raise Invalid(
+                f"Mounts [{printable(target)}][kind]: keep needs runtime_constraints.API to be true"
+            )
+    for target, spec in secret_mounts.items():
+        _check_target("Secret mounts", target, ("stdin",))
+        _check_spec("Secret mounts", target, spec, (Kind.JSON, Kind.TEXT))
+        if target in mounts:
+            raise Invalid(f"Secret mounts [{printable(target)}]: conflict with non-secret mounts")
+    _check_output(mounts, output_path)
+    for target, spec in mounts.items():
+        if isinstance(spec, dict) and spec["kind"] == Kind.FILE:
+            _check_file(mounts, secret_mounts, target, str(spec["path"]))
+
+
+def covering(targets: Container[str], path: str) -> str | None:
+    """The innermost of these mount targets that the container path `path` is, or lies in; None
+    where there is none.
+    """
+    while path.startswith("/"):
+        if path in targets:
+            return path
+        path = path.rpartition("/")[0]
+    return None
+
+
+def git_references(mounts: Mapping[str, Json]) -> tuple[git_trees.Reference, ...]:
+    """The git trees that mounts name, checked: safe to look up before the rest is. Raises
+    Invalid.
+    """
+    for target, spec in mounts.items():
+        if isinstance(spec, dict) and spec.get("kind") == Kind.GIT_TREE:
+            _check_spec("Mounts", target, spec, (Kind.GIT_TREE,))
+    return git_trees.references(mounts)
+
+
+def references(mounts: Mapping[str, Json]) -> tuple[Reference, ...]:
+    """The collections to look up before `resolve`. The hash wins over the uuid, which is then not
+    looked up.
+    """
+    found: list[Reference] = []
+    for target, spec in mounts.items():
+        name, _ = _named(spec)
+        if name and name != EMPTY_PDH:
+            found.append(Reference(target, name, _HASH.fullmatch(name) is not None))
+    return tuple(found)
+
+
+def resolve(
+    mounts: Mapping[str, Json],
+    hashes: Mapping[str, str | None],
+    trees: Mapping[str, tuple[git_trees.Found, ...]] = MappingProxyType({}),
+) -> JsonObject:
+    """The mounts of the container, keys sorted.
+
+    `hashes` gives for every `Reference.name` the portable data hash of a collection that the user
+    can read, or None; `trees` for every target of a git_tree what was found, the newest first.
+    Raises Invalid 'cannot mount collection "x": not found'.
+    """
+    resolved = {target: _resolved(target, spec, hashes) for target, spec in mounts.items()}
+    for one in git_trees.references(mounts):
+        if not trees.get(one.target):
+            raise Invalid(
+                f"Mounts [{one.target}]: cannot mount git tree: "
+                f"{one.selector} {one.revision!r} not found"
+            )
+        resolved[one.target] = trees[one.target][0].mount
+    return ordered_object(resolved)
+
+
+def slower(
+    mounts: Mapping[str, Json], scratch: Callable[[], str], *, output_path: str
+) -> tuple[str, ...]:
+    """Sentences on tmp mounts that get slower storage than their `device_type` asks for.
+
+    `scratch` gives the type of the storage for all that are not in memory, "" where it is not
+    known; it is asked only if need be. What is in the output is never in memory: it has to survive
+    when memory is short.
+    """
+    output = covering(mounts, output_path)
+    wanted = {
+        target: DEVICES.index(str(spec["device_type"]))
+        for target, spec in mounts.items()
+        if isinstance(spec, dict)
+        and spec.get("kind") == Kind.TMP
+        and spec.get("device_type") in DEVICES
+    }
+    found = scratch() if wanted else ""
+    given = DEVICES.index(found) if found in DEVICES else 0
+    return tuple(
+        f"mounts[{printable(target)}]: asks for {DEVICES[device]}, "
+        f"the scratch of this machine is {found}"
+        for target, device in wanted.items()
+        if given > device and (device > 0 or target == output)
+    )
+
+
+def named_hashes(mounts: Mapping[str, Json]) -> tuple[str, ...]:
+    """The portable data hashes in the collection mounts of a container, without the paths that may
+    follow them.
+    """
+    named = [spec.get("portable_data_hash") for spec in mounts.values() if isinstance(spec, dict)]
+    return tuple(one.partition("/")[0] for one in named if isinstance(one, str) and one)
+
+
+def same_spelling(old: Mapping[str, Json], new: Mapping[str, Json]) -> bool:
+    """Whether `new` is `old` but for additional zero values (ignored on a Committed request)."""
+    return old.keys() == new.keys() and all(
+        same(_compact(old[target]), _compact(new[target])) for target in old
+    )
+
+
+def _check_target(table: str, target: str, streams: tuple[str, ...]) -> None:
+    if target in streams:
+        return
+    if not target.startswith("/"):
+        allowed = f"{', '.join(streams)} or an absolute path"
+        raise Invalid(f"{table} [{printable(target)}]: invalid target: must be {allowed}")
+    if not _is_canonical(target):
+        raise Invalid(
+            f"{table} [{printable(target)}]: invalid target: "
+            "an absolute path has no '.', '..' or empty element"
+        )
+
+
+def _check_output(mounts: Mapping[str, Json], output_path: str) -> None:
+    if output_path in mounts:
+        return
+    cover = covering(mounts, output_path)
+    if cover is None or not _is_canonical(output_path):
+        raise Invalid("Output path must be a mount target, or lie in one")
+    if not _is_writable(mounts[cover]):
+        raise Invalid(
+            f"Output path lies in the mount {printable(cover)}, which the command cannot write to"
+        )
+
+
+def _check_file(
+    mounts: Mapping[str, Json], secret_mounts: Mapping[str, Json], target: str, path: str
+) -> None:
+    """Check that a file mount names something in another mount, which for an output stream is
+    writable.
+    """
+    where = f"Mounts [{printable(target)}][path]"
+    if not _is_canonical(path):
+        raise Invalid(
+            f"{where}: must be an absolute path inside the container, "
+            "without '.', '..' or empty elements"
+        )
+    cover = covering({**mounts, **secret_mounts}, path)
+    if cover is None or cover == target:
+        raise Invalid(f"{where}: {printable(path)} is in no other mount")
+    spec = mounts.get(cover)
+    if isinstance(spec, dict) and spec["kind"] == Kind.FILE:
+        raise Invalid(
+            f"{where}: {printable(path)} is in the file mount {printable(cover)}; "
+            "name what that one names"
+        )
+    if target in ("stdout", "stderr") and not (_is_writable(spec) and path != cover):
+        raise Invalid(f"{where}: {printable(path)} is not in a mount that the command can write to")
+
+
+def _is_canonical(path: str) -> bool:
+    return (
+        path.startswith("/") and "\0" not in path and not {"", ".", ".."} & set(path[1:].split("/"))
+    )
+
+
+def _is_writable(spec: Json) -> bool:
+    kinds = isinstance(spec, dict) and (spec.get("kind"), bool(spec.get("writable")))
+    return kinds in ((Kind.TMP, False), (Kind.COLLECTION, True))
+
+
+def _check_spec(table: str, target: str, spec: Json, kinds: tuple[Kind, ...]) -> None:
+    where = f"{table} [{printable(target)}]"
+    if not isinstance(spec, dict):
+        raise Invalid(f"{where}: must be an object with a kind")
+    kind = spec.get("kind")
+    if kind not in kinds:
+        raise Invalid(
+            f"{where}[kind]: unsupported value {printable(str(kind))!r}; "
+            f"here it must be {' or '.join(kinds)}"
+        )
+    keys = _KEYS[Kind(str(kind))]
+    for key, value in spec.items():
+        if key == "kind" or _is_zero(value):
+            continue
+        if key not in keys:
+            raise Invalid(
+                f"{where}[{printable(key)}]: parameter is not supported for a {kind} mount"
+            )
+        if not _has_type(value, keys[key]):
+            raise Invalid(f"{where}[{key}]: incompatible value type: {keys[key]} required")
+    _check_values(where, spec, Kind(str(kind)))
+
+
+def _check_values(where: str, spec: Mapping[str, Json], kind: Kind) -> None:
+    if kind is Kind.TMP:
+        if (spec.get("device_type") or DEVICES[-1]) not in DEVICES:
+            raise Invalid(f"{where}[device_type]: must be one of {', '.join(DEVICES)}")
+        if (
+            not isinstance(spec.get("capacity") or 0, int)
+            or not 0 <= int(str(spec.get("capacity") or 0)) < 2**63
+        ):
+            raise Invalid(f"{where}[capacity]: must be a number of bytes, 0 or more")
+    if kind is Kind.TEXT and not isinstance(spec.get("content"), str):
+        raise Invalid(f"{where}[content]: incompatible value type: string required")
+    if kind is Kind.JSON and "content" not in spec:
+        raise Invalid(f"{where}[content]: a json mount needs a content")
+    if kind is Kind.FILE and not str(spec.get("path") or "").startswith("/"):
+        raise Invalid(f"{where}[path]: must be an absolute path inside the container")
+    if kind in (Kind.COLLECTION, Kind.FILE):
+        _check_inside(where, "path", str(spec.get("path") or ""))
+    if kind is Kind.COLLECTION:
+        _check_collection(where, spec)
+    if kind is Kind.GIT_TREE:
+        git_trees.check(where, spec)
+
+
+def _check_collection(where: str, spec: Mapping[str, Json]) -> None:
+    pdh, uuid = spec.get("portable_data_hash") or "", spec.get("uuid") or ""
+    if pdh:
+        match = _HASH.fullmatch(str(pdh))
+        if match is None:
+            raise Invalid(
+                f"{where}[portable_data_hash]: not a portable data hash: {str(pdh)[:80]!r}"
+            )
+        _check_inside(where, "portable_data_hash", match[2] or "")
+    elif uuid and not is_uuid(str(uuid), Infix.COLLECTION):
+        raise Invalid(f"{where}[uuid]: not the uuid of a collection: {str(uuid)[:80]!r}")
+
+
+def _check_inside(where: str, key: str, path: str) -> None:
+    if "\0" in path or ".." in path.split("/"):
+        raise Invalid(f"{where}[{key}]: a path cannot contain '..' or NUL")
+
+
+def _is_zero(value: Json) -> bool:
+    return value is None or value is False or value == "" or (type(value) is int and value == 0)
+
+
+def _has_type(value: Json, name: str) -> bool:
+    if name == "string":
+        return isinstance(value, str)
+    if name == "boolean":
+        return isinstance(value, bool)
+    return name == "" or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _named(spec: Json) -> tuple[str, str]:
+    """The hash or uuid that a collection mount names, and the path that came with the hash."""
+    if not isinstance(spec, dict) or spec.get("kind") != Kind.COLLECTION:
+        return "", ""
+    match = _HASH.fullmatch(str(spec.get("portable_data_hash") or ""))
+    if match is not None:
+        return match[1], match[2] or ""
+    return str(spec.get("uuid") or ""), ""
+
+
+def _resolved(target: str, spec: Json, hashes: Mapping[str, str | None]) -> Json:
+    name, path = _named(spec)
+    if not name or not isinstance(spec, dict):
+        return _compact(spec)
+    found = EMPTY_PDH if name == EMPTY_PDH else hashes.get(name)
+    if found is None:
+        raise Invalid(f'Mounts [{target}]: cannot mount collection "{name}": not found')
+    kept = {key: value for key, value in spec.items() if key != "uuid"}
+    return _compact({**kept, "portable_data_hash": found + path})
+
+
+def _compact(spec: Json) -> Json:
+    """The mount without keys that say nothing: clients differ in which zero values they send."""
+    if not isinstance(spec, dict):
+        return spec
+    content = "content" if spec.get("kind") in (Kind.JSON, Kind.TEXT) else None
+    return {key: value for key, value in spec.items() if key == content or not _is_zero(value)}

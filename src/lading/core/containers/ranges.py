@@ -1,0 +1,116 @@
+"""Ranges in runtime_constraints: `[min, max]`, both included, in place of a number
+(docs/spec/decisions).
+
+* The request keeps its range. A container satisfies it when what it was given lies within.
+* A container made for a range is first given the least; its `constraint_ranges` say how far it may
+  be given more. Whoever locks it says how much it gives, within those ranges; given back, it has
+  the least again.
+* While it waits, others may join it whose numbers or ranges have something in common with its own:
+  then its ranges narrow to what suits all of them, so that no request is ever given a container
+  that does not satisfy it.
+
+Amounts are bytes of RAM and numbers of virtual CPUs; a pair is (least, most).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lading.core.errors import Invalid
+from lading.core.json_values import Json, JsonObject
+
+RANGED = ("ram", "vcpus", "keep_cache_ram", "keep_cache_disk")
+"""Constraints that may be ranges."""
+GROWING = ("ram", "vcpus")
+"""Constraints of which a container may be given more when it is locked."""
+
+
+def is_range(value: Json) -> bool:
+    """Whether it is two integers, the first not above the second."""
+    if not isinstance(value, list) or len(value) != 2:
+        return False
+    low, high = value
+    return _is_whole(low) and _is_whole(high) and _number(low) <= _number(high)
+
+
+def lowest(constraints: Mapping[str, Json]) -> JsonObject:
+    """The constraints with the least of each range in its place."""
+    return {
+        key: span(value)[0] if key in RANGED and is_range(value) else value
+        for key, value in constraints.items()
+    }
+
+
+def growth(constraints: Mapping[str, Json]) -> JsonObject:
+    """The ranges within which a new container may be given more: `{"ram": [least, most]}`."""
+    found: JsonObject = {}
+    for key in GROWING:
+        low, high = span(constraints.get(key))
+        if low < high:
+            found[key] = [low, high]
+    return found
+
+
+def span(value: Json) -> tuple[int, int]:
+    """The range that a number or a range stands for; nothing stands for 0."""
+    if isinstance(value, list) and is_range(value):
+        return _number(value[0]), _number(value[1])
+    return _number(value), _number(value)
+
+
+def common(wanted: Json, offered: Json) -> tuple[int, int] | None:
+    """What two numbers or ranges have in common, or None."""
+    (low, high), (least, most) = span(wanted), span(offered)
+    shared = max(low, least), min(high, most)
+    return shared if shared[0] <= shared[1] else None
+
+
+def narrowed(
+    wanted: Mapping[str, Json], given: Mapping[str, Json], room: Mapping[str, Json]
+) -> tuple[JsonObject, JsonObject]:
+    """Constraints and ranges of a container that waits, once a request joins it that it can
+    satisfy.
+
+    `wanted` are the request's numbers and ranges, `given` the container's constraints, `room` its
+    ranges.
+    """
+    fresh, left = dict(given), dict(room)
+    for key in GROWING:
+        shared = common(wanted.get(key), room.get(key, given.get(key)))
+        if key not in room or shared is None:
+            continue
+        del left[key]
+        fresh[key] = shared[0]
+        if shared[0] < shared[1]:
+            left[key] = [*shared]
+    return fresh, left
+
+
+def granted(
+    given: Mapping[str, Json], room: Mapping[str, Json], amounts: Mapping[str, Json]
+) -> JsonObject:
+    """Constraints of a container that is locked with these `amounts`. Raises Invalid outside its
+    ranges.
+    """
+    for key, value in amounts.items():
+        low, high = span(room.get(key, given.get(key)))
+        if key not in GROWING or not _is_whole(value) or not low <= _number(value) <= high:
+            limits = f"from {low} to {high}" if low < high else str(low)
+            raise Invalid(
+                f"runtime_constraints.{key}: this container can be given {limits}, "
+                f"not {value!r:.40}"
+            )
+    return {**given, **amounts}
+
+
+def least(given: Mapping[str, Json], room: Mapping[str, Json]) -> JsonObject:
+    """Constraints of a container that is given back: the least of its ranges again."""
+    return {**given, **{key: span(value)[0] for key, value in room.items()}}
+
+
+def _is_whole(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: Json) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

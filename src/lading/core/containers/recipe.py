@@ -1,0 +1,326 @@
+"""Recipes: what a request means today, without ambiguity; what a container is made of.
+
+A request's image may be a tag and its inputs uuids; the recipe has content addresses only. Two
+requests with equal `key` ask for the same computation; whether an existing container may stand for
+it is decided in `reuse`.
+
+The key covers command, cwd, environment, output_path, output_glob, image, mounts, a digest of the
+secret mounts, and the essential runtime constraints. It leaves out what cannot change the result
+(docs/spec/containers, section Reuse): the user, the runtime token, names and lifetimes of outputs,
+priority, scheduling, cache sizes. The broad key leaves out `ram` and `vcpus` too.
+
+A request may leave things open: a range of sizes, a set of git trees, whether there is a network. A
+recipe is what a new container would be given, with the `limits` and `alternatives` within which an
+existing one may differ; `toward` makes it as much like a container as they allow, and then they are
+compared like any two.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from lading.core.alteration import altered
+from lading.core.containers import constraints, mounts, ranges
+from lading.core.containers.container import Container, State
+from lading.core.containers.git_trees import Found
+from lading.core.containers.request import ContainerRequest
+from lading.core.differences import FieldDifference, differing
+from lading.core.errors import Invalid
+from lading.core.hpc import gang as hpc_gang
+from lading.core.json_values import (
+    EMPTY_OBJECT_DIGEST,
+    JsonObject,
+    canonical,
+    digest,
+    ordered_object,
+    same,
+)
+from lading.core.policy import Policy
+
+COMPARED = (
+    "container_image",
+    "command",
+    "cwd",
+    "environment",
+    "mounts",
+    "output_path",
+    "output_glob",
+    "runtime_constraints",
+    "secret_mounts_md5",
+)
+"""What must agree for reuse, in the order in which differences are named."""
+
+
+_ENCODER = msgspec.json.Encoder(order="sorted")
+"""Writes what `canonical` writes, but for very large and small fractions, in half the time."""
+MAX_KEYS = 500
+"""How many keys one recipe is looked for under."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Everything that a new container is given.
+
+    `limits` are the ranges that the request gave for sizes; `alternatives` the further mounts that
+    would do, by target, the newest first. Both are the request's: a container has its own
+    `constraint_ranges` instead.
+    """
+
+    command: list[str]
+    container_image: str
+    cwd: str
+    environment: JsonObject
+    mounts: JsonObject
+    output_path: str
+    output_glob: list[str]
+    runtime_constraints: JsonObject
+    scheduling_parameters: JsonObject
+    secret_mounts: JsonObject = field(default_factory=dict, repr=False)
+    secret_mounts_md5: str = EMPTY_OBJECT_DIGEST
+    output_storage_classes: list[str] = field(default_factory=list)
+    runtime_user_uuid: str | None = None
+    runtime_auth_scopes: list[str] = field(default_factory=lambda: ["all"])
+    runtime_token: str | None = field(default=None, repr=False)
+    service: bool = False
+    published_ports: JsonObject = field(default_factory=dict)
+    limits: JsonObject = field(default_factory=dict)
+    alternatives: Mapping[str, tuple[JsonObject, ...]] = field(default_factory=dict)
+
+
+_OPEN = ("limits", "alternatives")
+GIVEN: tuple[str, ...] = tuple(
+    one.name for one in dataclasses.fields(Recipe) if one.name not in _OPEN
+)
+"""The attributes that recipe and container share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the server looked up for a request, as its user sees it.
+
+    `image_pdh`: the portable data hash that `images.choose` gave. `hashes`, `trees`: see
+    `mounts.resolve`. `user_uuid` and `scopes`: of the runtime token if the request has one, else
+    the user who committed it and ["all"].
+    """
+
+    image_pdh: str
+    hashes: Mapping[str, str | None]
+    user_uuid: str
+    scopes: tuple[str, ...] = ("all",)
+    trees: Mapping[str, tuple[Found, ...]] = field(default_factory=dict)
+
+
+def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recipe:
+    """The recipe that a committed request stands for now. Raises Invalid for an input that cannot
+    be read.
+    """
+    return Recipe(
+        command=request.command or [],
+        container_image=facts.image_pdh,
+        cwd=request.cwd,
+        environment=ordered_object(request.environment),
+        mounts=mounts.resolve(request.mounts, facts.hashes, facts.trees),
+        output_path=request.output_path or "",
+        output_glob=request.output_glob,
+        runtime_constraints=constraints.resolve(request.runtime_constraints, policy=policy),
+        scheduling_parameters=ordered_object(request.scheduling_parameters),
+        secret_mounts=ordered_object(request.secret_mounts),
+        secret_mounts_md5=digest(request.secret_mounts),
+        output_storage_classes=request.output_storage_classes,
+        runtime_user_uuid=facts.user_uuid,
+        runtime_auth_scopes=list(facts.scopes),
+        runtime_token=request.runtime_token,
+        service=request.service,
+        published_ports=request.published_ports,
+        limits={
+            key: value
+            for key, value in request.runtime_constraints.items()
+            if ranges.is_range(value)
+        },
+        alternatives={
+            target: tuple(one.mount for one in found) for target, found in facts.trees.items()
+        },
+    )
+
+
+def of_container(container: Container) -> Recipe:
+    """The recipe that a container was made of (its secrets are wiped once it has ended)."""
+    made_of = Recipe(**{name: getattr(container, name) for name in GIVEN})
+    return dataclasses.replace(made_of, limits=container.constraint_ranges)
+
+
+def compared(recipe: Recipe) -> JsonObject:
+    """The values of COMPARED: two recipes are one computation if and only if these are equal."""
+    values: JsonObject = {name: getattr(recipe, name) for name in COMPARED}
+    gang = hpc_gang.part_of_recipe(recipe.scheduling_parameters)
+    return {
+        **values,
+        "runtime_constraints": {**constraints.essential(recipe.runtime_constraints), **gang},
+    }
+
+
+def key(recipe: Recipe) -> str:
+    """The digest (hex) under which containers with this recipe are indexed,
+    `Container.reuse_key`.
+    """
+    return _digest(compared(recipe))
+
+
+def broad_key(recipe: Recipe) -> str:
+    """The digest (hex) under which containers with this recipe but for ram and vcpus are
+    indexed.
+    """
+    return _broad(compared(recipe))
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Where the containers with one recipe are found: `exact` is None where any ram and vcpus will
+    do.
+    """
+
+    broad: str
+    exact: str | None
+
+
+def keys(recipe: Recipe) -> tuple[Key, ...]:
+    """The keys of all containers that may satisfy the recipe, those that it would make first."""
+    sized = not any(name in recipe.limits for name in ranges.GROWING)
+    variants = map(compared, itertools.islice(_variants(recipe), MAX_KEYS))
+    return tuple(
+        dict.fromkeys(Key(_broad(one), _digest(one) if sized else None) for one in variants)
+    )
+
+
+def toward(recipe: Recipe, container: Container) -> Recipe:
+    """The recipe as much like the container as the request allows.
+
+    The container satisfies the request if and only if `compared` of the two are then equal, and its
+    caches are acceptable. A range that the container is outside of stays as it is.
+    """
+    theirs = container.runtime_constraints
+    sizes = dict(recipe.runtime_constraints)
+    if "internet" not in sizes and theirs.get("internet") is not None:
+        sizes["internet"] = theirs["internet"]
+    room = container.constraint_ranges if container.state is State.QUEUED else {}
+    for name in ranges.GROWING:
+        wanted = recipe.limits.get(name, sizes.get(name))
+        offered = room.get(name, theirs.get(name))
+        sizes[name] = wanted if ranges.common(wanted, offered) is None else theirs.get(name)
+    chosen = {
+        target: container.mounts[target]
+        for target, several in recipe.alternatives.items()
+        if any(same(container.mounts.get(target), one) for one in several)
+    }
+    mounted = ordered_object({**recipe.mounts, **chosen}) if chosen else recipe.mounts
+    return altered(recipe, runtime_constraints=ordered_object(sizes), mounts=mounted)
+
+
+def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
+    """A Queued container made of `recipe`, with its keys; of ranges it has the least."""
+    room = ranges.growth(recipe.limits)
+    if room:
+        sizes = ranges.least(recipe.runtime_constraints, room)
+        recipe = dataclasses.replace(recipe, runtime_constraints=sizes)
+    values = compared(recipe)
+    return Container(
+        uuid=uuid,
+        created_at=now,
+        state=State.QUEUED,
+        constraint_ranges=room,
+        priority=priority,
+        reuse_key=_digest(values),
+        broad_key=_broad(values),
+        **{name: getattr(recipe, name) for name in GIVEN},
+    )
+
+
+def resized(container: Container, sizes: JsonObject, room: JsonObject) -> JsonObject:
+    """What is to be stored of a container that is given other sizes, or other ranges to be given
+    more in.
+    """
+    after = dataclasses.replace(container, runtime_constraints=sizes)
+    return {
+        "runtime_constraints": sizes,
+        "constraint_ranges": room,
+        "reuse_key": key(of_container(after)),
+    }
+
+
+def joined(recipe: Recipe, container: Container) -> JsonObject:
+    """What is to be stored of a container that satisfies the recipe, once the request has it.
+
+    While it waits its ranges narrow to what suits the request too.
+    """
+    if container.state is not State.QUEUED or not container.constraint_ranges:
+        return {}
+    wanted = {**recipe.runtime_constraints, **recipe.limits}
+    return resized(
+        container,
+        *ranges.narrowed(wanted, container.runtime_constraints, container.constraint_ranges),
+    )
+
+
+def check_adoption(recipe: Recipe, container: Container, *, policy: Policy) -> None:
+    """Whether a container chosen by hand satisfies the recipe. Raises Invalid naming the first
+    field that differs.
+    """
+    fault = f"Container uuid {container.uuid} does not satisfy the request"
+    ours, theirs = compared(toward(recipe, container)), compared(of_container(container))
+    first = next(
+        (one for name in COMPARED for one in differing(name, ours[name], theirs[name])), None
+    )
+    if first is not None:
+        raise Invalid(f"{fault}: {first}")
+    cache = cache_difference(recipe, container, policy=policy)
+    if cache is not None:
+        wanted, has = (
+            recipe.runtime_constraints.get(cache),
+            container.runtime_constraints.get(cache),
+        )
+        raise Invalid(f"{fault}: {FieldDifference(f'runtime_constraints.{cache}', wanted, has)}")
+    if container.state is State.CANCELLED:
+        raise Invalid(f"{fault}: it was cancelled")
+
+
+def cache_difference(recipe: Recipe, container: Container, *, policy: Policy) -> str | None:
+    """The cache key in which a container is not acceptable, or None."""
+    wanted = {**recipe.runtime_constraints, **recipe.limits}
+    return constraints.cache_difference(wanted, container.runtime_constraints, policy=policy)
+
+
+def _variants(recipe: Recipe) -> Iterator[Recipe]:
+    """The recipes that the request leaves open, but for sizes, in the order of preference."""
+    open_sizes = [recipe.runtime_constraints]
+    if "internet" not in recipe.runtime_constraints:
+        open_sizes.append({**recipe.runtime_constraints, "internet": True})
+    targets = tuple(recipe.alternatives)
+    for mounted in itertools.product(*(recipe.alternatives[target] for target in targets)):
+        chosen = {**recipe.mounts, **dict(zip(targets, mounted, strict=True))}
+        for sizes in open_sizes:
+            yield altered(recipe, mounts=chosen, runtime_constraints=sizes)
+
+
+def _broad(values: JsonObject) -> str:
+    sized = values["runtime_constraints"]
+    assert isinstance(sized, dict)
+    return _digest(
+        {
+            **values,
+            "runtime_constraints": {k: v for k, v in sized.items() if k not in ranges.GROWING},
+        }
+    )
+
+
+def _digest(values: JsonObject) -> str:
+    try:
+        text = _ENCODER.encode(values)
+    except UnicodeEncodeError:
+        text = canonical(values).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(text).hexdigest()

@@ -1,0 +1,574 @@
+"""Container requests: a client's interest in the outcome of a computation, from draft to result.
+
+    (new) -> Uncommitted -> Committed -> Final            (new) -> Committed
+
+* While Uncommitted everything that a client may set can change; once Committed only priority,
+  container_count_max, container_uuid and the descriptive attributes; once Final only name,
+  description and properties (PHASES).
+* To cancel is to set priority 0. `cancel` also ends a request whose container has not started.
+* Committing with no container asks for one to be found or made (`Resolve`); naming one asks for
+  that (`Adopt`).
+* A null priority counts as 0 while Uncommitted and is refused on commit.
+* `expires_at` can be set until the request is Final; `depends_on` and `start_after` are part of the
+  draft (`waiting`).
+* A draft may be given a container by `satisfy`; a change of what it asks for takes that away again.
+* Writing a value equal to the stored one is never an error: clients send whole records back.
+
+How a server commits, in one transaction: `create` or `update`; for `Resolve` gather `recipe.Facts`,
+`recipe.resolve`, `reuse.choose`, insert `recipe.new_container` if there was nothing to reuse; for
+`Adopt` load, `recipe.check_adoption`; for `Confirm` check the container that a draft was given, and
+resolve if it no longer does; then `assign`, `priority.propagate`, and, if the container has ended
+already, `finalize.finalize(reused=True)`.
+
+What the attributes must be stands in `request_rules`. The diagram in the documentation is drawn
+from TRANSITIONS. See docs/spec/containers, section Request states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Any
+
+from lading.core.alteration import altered, filled
+from lading.core.containers import container as containers
+from lading.core.containers import mounts
+from lading.core.containers.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
+from lading.core.containers.request_rules import stored, validate, with_runner_rule
+from lading.core.errors import IllegalTransition, Invalid
+from lading.core.json_values import Json, JsonObject, canonical, same, same_or_empty
+from lading.core.policy import Policy
+from lading.core.values import as_object, humanised, printable
+
+
+class State(StrEnum):
+    """The states of a container request."""
+
+    UNCOMMITTED = "Uncommitted"
+    COMMITTED = "Committed"
+    FINAL = "Final"
+
+
+TRANSITIONS: Mapping[State, tuple[State, ...]] = MappingProxyType(
+    {State.UNCOMMITTED: (State.COMMITTED,), State.COMMITTED: (State.FINAL,), State.FINAL: ()}
+)
+INITIAL = (State.UNCOMMITTED, State.COMMITTED)
+
+_ALWAYS = frozenset(State)
+_DRAFT = frozenset({State.UNCOMMITTED})
+_OPEN = frozenset({State.UNCOMMITTED, State.COMMITTED})
+_SERVER: frozenset[State] = frozenset()
+
+PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
+    {
+        "name": _ALWAYS,
+        "description": _ALWAYS,
+        "properties": _ALWAYS,
+        "state": _ALWAYS,
+        "owner_uuid": _ALWAYS,
+        "container_uuid": _OPEN,
+        "container_count_max": _OPEN,
+        "priority": _OPEN,
+        "expires_at": _OPEN,
+        "command": _DRAFT,
+        "container_image": _DRAFT,
+        "cwd": _DRAFT,
+        "environment": _DRAFT,
+        "mounts": _DRAFT,
+        "secret_mounts": _DRAFT,
+        "runtime_constraints": _DRAFT,
+        "scheduling_parameters": _DRAFT,
+        "output_path": _DRAFT,
+        "output_glob": _DRAFT,
+        "output_name": _DRAFT,
+        "output_ttl": _DRAFT,
+        "output_storage_classes": _DRAFT,
+        "output_properties": _DRAFT,
+        "use_existing": _DRAFT,
+        "filters": _DRAFT,
+        "depends_on": _DRAFT,
+        "start_after": _DRAFT,
+        "requesting_container_uuid": _DRAFT,
+        "runtime_token": _DRAFT,
+        "service": _DRAFT,
+        "published_ports": _DRAFT,
+        "uuid": _SERVER,
+        "container_count": _SERVER,
+        "attempted_container_uuids": _SERVER,
+        "log_uuid": _SERVER,
+        "output_uuid": _SERVER,
+        "cumulative_cost": _SERVER,
+    }
+)
+"""In which stored states a client may write each attribute; a record being created counts as
+Uncommitted.
+"""
+
+HIDDEN = frozenset({"secret_mounts", "runtime_token"})
+"""Columns that no answer of the API shows."""
+
+IGNORED = frozenset(
+    {
+        "kind",
+        "etag",
+        "href",
+        "created_at",
+        "modified_at",
+        "modified_by_user_uuid",
+        "modified_by_client_uuid",
+    }
+)
+"""Attributes that a client may send and that are silently dropped."""
+
+_ADMIN_PHASES: Mapping[str, frozenset[State]] = MappingProxyType(
+    dict.fromkeys(("log_uuid", "output_uuid", "cumulative_cost"), frozenset({State.COMMITTED}))
+)
+_DESCRIPTIVE = frozenset(name for name, states in PHASES.items() if State.FINAL in states) - {
+    "state"
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerRequest:
+    """A container request record: the attributes of docs/spec/containers, section Request
+    attributes.
+
+    `attempted_container_uuids` lists the containers that were tried before the present one, oldest
+    first.
+    """
+
+    uuid: str
+    owner_uuid: str = ""
+    created_at: str = ""
+    modified_by_user_uuid: str = ""
+    name: str | None = None
+    description: str | None = None
+    properties: JsonObject = field(default_factory=dict)
+    state: State = State.UNCOMMITTED
+    requesting_container_uuid: str | None = None
+    container_uuid: str | None = None
+    container_count_max: int = 3
+    container_count: int = 0
+    attempted_container_uuids: list[str] = field(default_factory=list)
+    command: list[str] | None = None
+    container_image: str | None = None
+    cwd: str = "."
+    environment: JsonObject = field(default_factory=dict)
+    mounts: JsonObject = field(default_factory=dict)
+    secret_mounts: JsonObject = field(default_factory=dict)
+    runtime_constraints: JsonObject = field(default_factory=dict)
+    scheduling_parameters: JsonObject = field(default_factory=dict)
+    output_path: str | None = None
+    output_glob: list[str] = field(default_factory=list)
+    output_name: str | None = None
+    output_ttl: int = 0
+    output_storage_classes: list[str] = field(default_factory=list)
+    output_properties: JsonObject = field(default_factory=dict)
+    priority: int | None = 0
+    use_existing: bool = True
+    expires_at: str | None = None
+    filters: list[Json] | None = None
+    depends_on: list[str] = field(default_factory=list)
+    start_after: str | None = None
+    runtime_token: str | None = None
+    log_uuid: str | None = None
+    output_uuid: str | None = None
+    cumulative_cost: float = 0.0
+    service: bool = False
+    published_ports: JsonObject = field(default_factory=dict)
+    committed_by_uuid: str | None = None
+    resolving: bool = False
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> ContainerRequest:
+        """The request in a row; unknown columns are ignored, null or missing ones take their
+        default.
+
+        A null priority stays null.
+        """
+        given = {"priority": record["priority"]} if "priority" in record else {}
+        return filled(cls, record, state=State(record.get("state") or State.UNCOMMITTED), **given)
+
+    def to_record(self) -> JsonObject:
+        """Every attribute, hidden ones too, ready to be stored."""
+        return dict(zip(FIELDS, _READ(self), strict=True))
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it asks for its container to be run: Committed with a priority above 0."""
+        return self.state is State.COMMITTED and (self.priority or 0) > 0
+
+    def is_wanted_at(self, now: str) -> bool:
+        """Whether it is wanted and has not expired."""
+        return self.is_wanted and (self.expires_at is None or self.expires_at > now)
+
+
+FIELDS: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(ContainerRequest))
+_READ = attrgetter(*FIELDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parent:
+    """The container that makes a request, and the highest priority of the requests for that
+    container.
+    """
+
+    container_uuid: str
+    state: containers.State
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A request after an event.
+
+    `changed` holds exactly the attributes that differ (all of them on create), as values to store;
+    `expected` what must still be stored for the change to apply; `effects` what to do in the same
+    transaction, in this order.
+    """
+
+    request: ContainerRequest
+    changed: JsonObject
+    expected: JsonObject
+    effects: tuple[RequestEffect, ...] = ()
+
+
+GUARDED = ("state", "container_uuid", "priority")
+"""What compare-and-set compares."""
+WIPED: Mapping[str, Json] = MappingProxyType({"secret_mounts": {}, "runtime_token": None})
+"""Secrets do not outlive the request."""
+
+_SETTABLE = tuple(name for name, states in PHASES.items() if states)
+_FILLED = frozenset({"runtime_constraints", "scheduling_parameters", "output_storage_classes"})
+_MOVES = frozenset({"state", "priority", "container_uuid", "expires_at"})
+_NOT_STARTED = (None, containers.State.QUEUED, containers.State.LOCKED)
+_BESIDE_THE_RECIPE = _DESCRIPTIVE | {
+    "state",
+    "container_uuid",
+    "container_count_max",
+    "priority",
+    "expires_at",
+    "start_after",
+    "depends_on",
+    "output_name",
+    "output_ttl",
+    "output_properties",
+    "modified_by_user_uuid",
+    "committed_by_uuid",
+}
+"""What a draft can change and keep the container that it was given."""
+
+
+def create(
+    attributes: Mapping[str, Json],
+    *,
+    uuid: str,
+    owner_uuid: str,
+    user_uuid: str,
+    now: str,
+    policy: Policy,
+    parent: Parent | None = None,
+) -> Change:
+    """A new request from what a client sent.
+
+    `owner_uuid` is the default owner, `user_uuid` the caller, `now` an API timestamp. `parent` is
+    the container whose token made the call, or, for an admin who names one in
+    `requesting_container_uuid`, that container. Whether the caller may write to the owner, and
+    whether `runtime_token` is alive, is for the server to check. Raises Invalid naming the
+    attribute.
+    """
+    sent = _known(attributes)
+    values: JsonObject = {
+        "owner_uuid": owner_uuid,
+        "container_count_max": policy.max_retry_attempts,
+    }
+    blank = ContainerRequest(uuid=uuid, **values)  # type: ignore[arg-type]
+    given = [name for name in _SETTABLE if name in sent or name in _FILLED]
+    values |= {name: _stored(blank, name, sent.get(name), policy=policy) for name in given}
+    _check_server_fields(blank, sent)
+    _check_parent(values.get("requesting_container_uuid"), parent)
+    adopted = values.pop("container_uuid", None)
+    state = _initial_state(uuid, str(values.get("state", State.UNCOMMITTED)))
+    if parent is not None:
+        values |= {"requesting_container_uuid": parent.container_uuid, "priority": parent.priority}
+    values |= {"created_at": now, "modified_by_user_uuid": user_uuid, "state": state}
+    if state is State.COMMITTED:
+        values["committed_by_uuid"] = user_uuid
+    return _checked_change(blank, values, adopted=adopted, policy=policy, new=True)
+
+
+def update(
+    request: ContainerRequest,
+    changes: Mapping[str, Json],
+    *,
+    policy: Policy,
+    user_uuid: str | None = None,
+    admin: bool = False,
+    parent: Parent | None = None,
+) -> Change:
+    """The request after a client writes `changes`. `user_uuid` becomes modified_by_user_uuid if
+    anything changes.
+
+    `parent` is the container that the caller acts for, or for an admin the one that is named.
+    Raises Invalid naming the attribute, IllegalTransition.
+    """
+    values: JsonObject = {}
+    for name, value in _known(changes).items():
+        fresh = _stored(request, name, value, policy=policy)
+        if _is_unchanged(request, name, fresh):
+            continue
+        _check_phase(request, name, fresh, admin=admin)
+        values[name] = fresh
+    adopted = values.pop("container_uuid") if values.get("container_uuid") else None
+    if "state" in values:
+        values["state"] = _next_state(request, str(values["state"]))
+        if values["state"] is State.COMMITTED:
+            values["committed_by_uuid"] = user_uuid or request.owner_uuid
+    if "requesting_container_uuid" in values:
+        _check_parent(values["requesting_container_uuid"], parent)
+        if parent is not None and values["requesting_container_uuid"] is not None:
+            values["priority"] = parent.priority
+    if (
+        request.state is State.UNCOMMITTED
+        and request.container_uuid
+        and not _BESIDE_THE_RECIPE.issuperset(values)
+    ):
+        values.setdefault("container_uuid", None)
+    if "container_uuid" in values:
+        values |= _pointing(request, None)
+    if user_uuid and values:
+        values["modified_by_user_uuid"] = user_uuid
+    return _checked_change(request, values, adopted=adopted, policy=policy, new=False)
+
+
+def cancel(request: ContainerRequest, *, container_state: containers.State | None) -> Change:
+    """Priority 0, and Final at once if the container has not started (POST cancel; the cascade of
+    an end).
+
+    `container_state` is that of its container, None if it has none. A Final request is left as it
+    is; so is an Uncommitted one but for its priority.
+    """
+    if request.state is State.FINAL:
+        return _change(request, {})
+    values: JsonObject = {"priority": 0}
+    if request.state is State.COMMITTED and container_state in _NOT_STARTED:
+        values |= {"state": State.FINAL, "resolving": False, **WIPED}
+    return _change(request, values)
+
+
+def fail(request: ContainerRequest) -> Change:
+    """The end of a Committed request that can never be run; its container is left to others."""
+    return _change(request, {"state": State.FINAL, "resolving": False, **WIPED})
+
+
+def satisfy(request: ContainerRequest, *, policy: Policy) -> Change:
+    """The request asking for a container if it has none (POST satisfy). A draft is checked as if it
+    were committed.
+
+    Raises Invalid for a draft that cannot be committed, and for a Final request without a
+    container.
+    """
+    if request.container_uuid is not None:
+        return _change(request, {})
+    if request.state is State.FINAL:
+        raise Invalid(
+            "State: a Final request without a container cannot be satisfied; make a new one"
+        )
+    as_committed: JsonObject = {
+        **request.to_record(),
+        "state": State.COMMITTED,
+        "priority": request.priority or 0,
+    }
+    validate(as_committed, fully=True, committing=True, policy=policy)
+    return _change(request, {}, Resolve())
+
+
+def assign(request: ContainerRequest, container_uuid: str) -> Change:
+    """The request pointing at `container_uuid`, counted in `container_count`; recompute both old
+    and new priority.
+    """
+    return _change(request, {**_pointing(request, container_uuid), "resolving": False})
+
+
+def release(request: ContainerRequest) -> Change:
+    """The request without its container, to be given another."""
+    return _change(request, _pointing(request, None))
+
+
+def defer(request: ContainerRequest) -> Change:
+    """The request while its container is sought, which takes longer than a client waits."""
+    return _change(request, {"resolving": True})
+
+
+def finish(request: ContainerRequest, *, cumulative_cost: float) -> Change:
+    """The request made Final by the server (`finalize` says when and with which collections)."""
+    return _change(request, {"state": State.FINAL, "cumulative_cost": cumulative_cost, **WIPED})
+
+
+def then(first: Change, second: Change) -> Change:
+    """One change that does both; `second` is about the request as `first` leaves it."""
+    return Change(
+        request=second.request,
+        changed={**first.changed, **second.changed},
+        expected=first.expected,
+        effects=(*first.effects, *second.effects),
+    )
+
+
+def with_values(change: Change, values: Mapping[str, Json]) -> Change:
+    """The same change with further attributes that the server sets, such as `log_uuid`."""
+    after = altered(change.request, **values)
+    return altered(change, request=after, changed={**change.changed, **values})
+
+
+def is_abandoned(container_state: containers.State, requests: Iterable[ContainerRequest]) -> bool:
+    """Whether a container that has not started can be cancelled, because none of `requests` waits
+    for it any more.
+
+    A Committed request at priority 0 is on hold: it still shows its user the container.
+    """
+    return container_state in _NOT_STARTED and not any(
+        one.state is State.COMMITTED for one in requests
+    )
+
+
+def _known(sent: Mapping[str, Json]) -> JsonObject:
+    known: JsonObject = {}
+    for name, value in sent.items():
+        if name in IGNORED:
+            continue
+        if name not in PHASES:
+            raise Invalid(f"unknown attribute '{printable(name)}' for ContainerRequest.")
+        known[name] = value
+    return known
+
+
+def _stored(request: ContainerRequest, name: str, value: Json, *, policy: Policy) -> Json:
+    default = policy.max_retry_attempts if name == "container_count_max" else getattr(_BLANK, name)
+    return stored(
+        name, value, default=request.owner_uuid if name == "owner_uuid" else default, policy=policy
+    )
+
+
+def _check_server_fields(blank: ContainerRequest, sent: Mapping[str, Json]) -> None:
+    for name in sent.keys() - set(_SETTABLE):
+        if sent[name] and not same(sent[name], getattr(blank, name)):
+            raise Invalid(f"{humanised(name)} cannot be set by a client; leave it out")
+
+
+def _check_parent(named: Json, parent: Parent | None) -> None:
+    if named is None:
+        return
+    if parent is None or parent.container_uuid != named:
+        raise Invalid(
+            f"Requesting container uuid {named!r} is not a container that this token acts for"
+        )
+    if parent.state is not containers.State.RUNNING:
+        raise Invalid(f"Requesting container uuid {named!r} is {parent.state}, not Running")
+
+
+def _initial_state(uuid: str, named: str) -> State:
+    if named not in INITIAL:
+        raise IllegalTransition(uuid, "nothing", printable(named))
+    return State(named)
+
+
+def _next_state(request: ContainerRequest, named: str) -> State:
+    if named not in TRANSITIONS[request.state]:
+        raise IllegalTransition(request.uuid, request.state, printable(named))
+    return State(named)
+
+
+def _is_unchanged(request: ContainerRequest, name: str, fresh: Json) -> bool:
+    old = getattr(request, name)
+    if same_or_empty(fresh, old):
+        return True
+    if request.state is State.UNCOMMITTED:
+        return False
+    if name in HIDDEN and not fresh:
+        return True  # clients cannot know it, typed ones send it empty
+    return name == "mounts" and mounts.same_spelling(old, as_object(name, fresh))
+
+
+def _check_phase(request: ContainerRequest, name: str, fresh: Json, *, admin: bool) -> None:
+    states = PHASES[name] | (_ADMIN_PHASES.get(name, _SERVER) if admin else _SERVER)
+    if request.state in states:
+        return
+    shown = "" if name in HIDDEN else f" ({_brief(getattr(request, name))}, {_brief(fresh)})"
+    raise Invalid(f"{humanised(name)} cannot be modified in state '{request.state}'{shown}")
+
+
+def _brief(value: Json) -> str:
+    text = canonical(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _pointing(request: ContainerRequest, container_uuid: str | None) -> JsonObject:
+    old = request.container_uuid
+    earlier: list[Json] = [*request.attempted_container_uuids]
+    if old == container_uuid:
+        return {}
+    return {
+        "container_uuid": container_uuid,
+        "container_count": request.container_count + (container_uuid is not None),
+        "attempted_container_uuids": [*earlier, old] if old and old not in earlier else earlier,
+    }
+
+
+def _checked_change(
+    request: ContainerRequest, values: JsonObject, *, adopted: Json, policy: Policy, new: bool
+) -> Change:
+    """Apply checked values, check the whole, and say whether a container is to be found."""
+    after = altered(request, **values)
+    committing = after.state is State.COMMITTED and (new or request.state is State.UNCOMMITTED)
+    functional = not _DESCRIPTIVE.issuperset(values)
+    fully = new or (after.state is State.COMMITTED and functional)
+    record = after.to_record()
+    validate(record, fully=fully, committing=committing, policy=policy)
+    if adopted and after.state is not State.COMMITTED:
+        raise Invalid("Container uuid can only be updated to nil.")
+    scheduling = after.scheduling_parameters
+    if committing:
+        scheduling = with_runner_rule(scheduling, record["command"])
+        if policy.always_preemptible and after.requesting_container_uuid is not None:
+            scheduling = {**scheduling, "preemptible": True}
+        values = {**values, "scheduling_parameters": scheduling}
+    if after.state is State.FINAL and "state" in values:
+        values = {**values, **WIPED}
+    wanted: tuple[RequestEffect, ...] = ()
+    if adopted:
+        wanted = (Adopt(str(adopted)),)
+    elif committing:
+        wanted = (Resolve(),) if after.container_uuid is None else (Confirm(after.container_uuid),)
+    if not new:
+        return _change(request, values, *wanted)
+    if scheduling is not after.scheduling_parameters:
+        after = altered(after, scheduling_parameters=scheduling)
+    return Change(request=after, changed=after.to_record(), expected={}, effects=wanted)
+
+
+def _change(
+    request: ContainerRequest, values: Mapping[str, Json], *effects: RequestEffect
+) -> Change:
+    changed = {
+        name: value for name, value in values.items() if not same(value, getattr(request, name))
+    }
+    after = altered(request, **changed)
+    concerned = (request.container_uuid, after.container_uuid)
+    uuids = (
+        tuple(dict.fromkeys(uuid for uuid in concerned if uuid)) if _MOVES & changed.keys() else ()
+    )
+    expected: JsonObject = {name: getattr(request, name) for name in GUARDED}
+    return Change(
+        request=after,
+        changed=changed,
+        expected=expected,
+        effects=(*effects, Reprioritise(uuids)) if uuids else effects,
+    )
+
+
+_BLANK = ContainerRequest(uuid="")

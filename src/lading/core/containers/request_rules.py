@@ -1,0 +1,243 @@
+"""What the attributes of a container request must be: types, bounds, and how they must fit
+together.
+
+* `stored` turns what a client sent into what is stored: null means the default, nested defaults are
+  filled in, numbers sent as text become numbers, an empty string in a nullable attribute becomes
+  null.
+* `validate` checks a whole record. A draft may be incomplete in its resources only; committing
+  needs everything.
+
+See docs/spec/containers, section Request attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from lading.core import values as attributes
+from lading.core.containers import constraints, mounts
+from lading.core.data.globs import check_globs
+from lading.core.errors import Invalid
+from lading.core.hpc.gang import read_gang
+from lading.core.ids import Infix, is_uuid
+from lading.core.json_values import Json, JsonObject
+from lading.core.policy import Policy
+from lading.core.records.filters import check_filters
+from lading.core.records.record_types import CONTAINERS
+from lading.core.values import as_object, humanised, printable
+
+NULLABLE = frozenset(
+    {
+        "name",
+        "description",
+        "requesting_container_uuid",
+        "container_uuid",
+        "command",
+        "container_image",
+        "output_path",
+        "output_name",
+        "priority",
+        "runtime_token",
+        "log_uuid",
+        "output_uuid",
+        "expires_at",
+        "start_after",
+        "filters",
+    }
+)
+MAX_DEPENDENCIES = 1000
+
+
+def _globs(name: str, value: Json) -> Json:
+    """Patterns of files, not too many and not too long."""
+    checked = attributes.nonempty_strings(name, value)
+    try:
+        check_globs([str(one) for one in checked] if isinstance(checked, list) else [])
+    except Invalid as error:
+        raise Invalid(f"Output glob {error.message}") from None
+    return checked
+
+
+def _ports(name: str, value: Json) -> Json:
+    """Ports with who may use them, what they are called and where a visitor begins
+    (docs/spec/containers, section Services)."""
+    for port, one in as_object(name, value).items():
+        if not (
+            port.isascii()
+            and port.isdigit()
+            and len(port) < 6
+            and 0 < int(port) < 65536
+            and port[0] != "0"
+        ):
+            raise Invalid(
+                f"Published ports: {printable(port)!r} is not a port; "
+                "write a number from 1 to 65535"
+            )
+        if not isinstance(one, dict) or one.keys() != {"access", "label", "initial_path"}:
+            raise Invalid(
+                f"Published ports: {port}: must have access, label and initial_path, "
+                "and nothing else"
+            )
+        if one["access"] not in ("private", "public"):
+            raise Invalid(f"Published ports: {port}: access must be 'private' or 'public'")
+        if (
+            not isinstance(one["label"], str)
+            or not one["label"]
+            or not isinstance(one["initial_path"], str)
+        ):
+            raise Invalid(
+                f"Published ports: {port}: label must be a text that is not empty, "
+                "initial_path a text"
+            )
+    return value
+
+
+def _filters(name: str, value: Json) -> Json:
+    """Conditions as containers.list takes them; one condition alone is taken for a list of one."""
+    try:
+        if not isinstance(value, list) or not _is_triple(value):
+            check_filters(value, CONTAINERS)
+            return value
+        check_filters([value], CONTAINERS)
+    except Invalid as fault:
+        raise Invalid(f"{humanised(name)}: {fault.message}") from None
+    return [value]
+
+
+def _is_triple(value: list[Json]) -> bool:
+    first = value[0] if len(value) == 3 else None
+    return isinstance(first, str) and not first.startswith("(")
+
+
+def _dependencies(name: str, value: Json) -> Json:
+    """Uuids of requests, each once."""
+    listed = attributes.strings(name, value)
+    uuids = [str(one) for one in listed] if isinstance(listed, list) else []
+    wrong = next((one for one in uuids if not is_uuid(one, Infix.REQUEST)), None)
+    if wrong is not None:
+        raise Invalid(
+            f"{humanised(name)}: {printable(wrong)!r} is not the uuid of a container request"
+        )
+    if len(uuids) > MAX_DEPENDENCIES:
+        raise Invalid(f"{humanised(name)}: more than {MAX_DEPENDENCIES} requests")
+    return list(dict.fromkeys(uuids))
+
+
+CHECKS: Mapping[str, attributes.Check] = MappingProxyType(
+    {
+        "name": attributes.text,
+        "description": attributes.text,
+        "properties": attributes.json_object,
+        "state": attributes.text,
+        "owner_uuid": attributes.text,
+        "container_uuid": attributes.text,
+        "container_count_max": attributes.whole(1, 1 << 31),
+        "priority": attributes.whole(0, 1000),
+        "command": attributes.strings,
+        "container_image": attributes.text,
+        "cwd": attributes.text,
+        "environment": attributes.json_object,
+        "mounts": attributes.json_object,
+        "secret_mounts": attributes.json_object,
+        "runtime_constraints": attributes.json_object,
+        "scheduling_parameters": attributes.json_object,
+        "output_path": attributes.text,
+        "output_glob": _globs,
+        "output_name": attributes.text,
+        "output_ttl": attributes.whole(0, 1 << 40),
+        "output_storage_classes": attributes.strings,
+        "output_properties": attributes.json_object,
+        "use_existing": attributes.flag,
+        "runtime_token": attributes.text,
+        "service": attributes.flag,
+        "published_ports": _ports,
+        "log_uuid": attributes.text,
+        "output_uuid": attributes.text,
+        "cumulative_cost": attributes.between(0, 1e15),
+        "requesting_container_uuid": attributes.text,
+        "expires_at": attributes.moment,
+        "start_after": attributes.moment,
+        "filters": _filters,
+        "depends_on": _dependencies,
+    }
+)
+"""The check of every attribute that somebody may write."""
+
+
+def stored(name: str, value: Json, *, default: Json, policy: Policy) -> Json:
+    """What is stored when a client sends `value`; `default` is what null stands for. Raises
+    Invalid.
+    """
+    if name in NULLABLE and value in (None, ""):
+        return None
+    if name not in CHECKS:
+        return value
+    checked = CHECKS[name](name, default if value is None else value)
+    if name == "runtime_constraints":
+        return constraints.fill(as_object(name, checked))
+    if name == "scheduling_parameters":
+        return constraints.fill_scheduling(as_object(name, checked))
+    if name == "output_storage_classes":
+        return checked or list(policy.default_storage_classes)
+    return checked
+
+
+def validate(record: Mapping[str, Json], *, fully: bool, committing: bool, policy: Policy) -> None:
+    """Check a whole record. Raises Invalid naming the attribute.
+
+    `fully`: the record is new or Committed, so its nested attributes are checked too; `committing`:
+    it becomes Committed with this write.
+    """
+    for name in ("command", "container_image", "output_path", "cwd"):
+        value = record[name]
+        if name == "command" and value is None:
+            continue  # that of the image
+        if not value or (isinstance(value, str) and not value.strip()):
+            raise Invalid(f"{humanised(name)} can't be blank")
+    if record["service"] and record["use_existing"]:
+        raise Invalid("Use existing cannot be true if 'service' is true")
+    if fully:
+        _validate_nested(record, committing=committing, policy=policy)
+
+
+def with_runner_rule(scheduling: JsonObject, command: Json) -> JsonObject:
+    """Scheduling parameters at commit: the workflow runner's container supervises others."""
+    if isinstance(command, list) and command[:1] == [constraints.RUNNER]:
+        return {**scheduling, "supervisor": True}
+    return scheduling
+
+
+def _validate_nested(record: Mapping[str, Json], *, committing: bool, policy: Policy) -> None:
+    committed = record["state"] == "Committed"
+    if committed and record["priority"] is None:
+        raise Invalid("Priority cannot be nil")
+    scheduling = as_object("scheduling_parameters", record["scheduling_parameters"])
+    tables = [as_object(name, record[name]) for name in ("mounts", "secret_mounts")]
+    if read_gang(scheduling).nodes > 1:
+        if record["command"] is None:
+            raise Invalid("Command can't be blank where several nodes are asked for")
+        if record["output_path"] not in tables[0]:
+            raise Invalid("Output path must be a mount target where several nodes are asked for")
+    _check_nul("command", record["command"])
+    attributes.environment("environment", record["environment"])
+    needs = as_object("runtime_constraints", record["runtime_constraints"])
+    mounts.validate(*tables, output_path=str(record["output_path"]), has_api=needs["API"] is True)
+    constraints.check(needs, committed=committed)
+    constraints.check_scheduling(scheduling, committing=committing, policy=policy)
+    classes = record["output_storage_classes"]
+    unknown = (
+        [one for one in classes if one not in policy.storage_classes]
+        if isinstance(classes, list)
+        else []
+    )
+    if unknown:
+        raise Invalid(
+            f"Output storage classes: {printable(str(unknown[0]))!r} "
+            "is not a configured storage class"
+        )
+
+
+def _check_nul(name: str, value: Json) -> None:
+    if isinstance(value, list) and any("\0" in str(item) for item in value):
+        raise Invalid(f"{humanised(name)} cannot contain NUL")

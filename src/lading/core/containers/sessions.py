@@ -1,0 +1,286 @@
+"""Sessions in running containers: who may open one, how server and gateway know each other, what
+may be reached.
+
+Access is a table (docs/spec/shell, section Sessions). An owner is a user who was
+the last to change every request of the container: nobody else's work can be looked into. `Admin`
+and `User` are the keys of Containers.ShellAccess.
+
+Server and gateway share a key that is derived from the system root token and the container's uuid,
+and never sent. The key of the gateway's self-signed certificate is derived from that secret too
+(`identity_seed`): the server knows it beforehand, and says nothing to anybody else. Arvados'
+gateways make a key of their own; so each side also proves that it knows the secret for exactly this
+certificate, and what one was told is of no use at another gateway, for another container, or in a
+later life of the same.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from lading.core import ids
+from lading.core.containers.container import FINAL, State
+from lading.core.errors import Forbidden, Gone, Invalid, LadingError, Malformed, Unavailable
+
+AUTHORIZATION = "x-arvados-authorization"
+AUTHORIZATION_RESPONSE = "x-arvados-authorization-response"
+GATEWAY_UUID = "x-arvados-container-gateway-uuid"
+TARGET_PORT = "x-arvados-container-target-port"
+TUNNEL = "tunnel"
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1", "::", ""})  # noqa: S104 - names that a client says
+"""What a client may call the container itself when it asks for a port."""
+_ENVIRONMENT = re.compile(r"(LANG|LC_[A-Z]+|COLORTERM)")
+_KEY = re.compile(r"ctrl-([a-z@\[\]^_\\])|([a-z])")
+_SHELL_SIGNS = re.compile(r"[|&;<>()$`*?\[\]#~=%!{}\n]")
+_SHELL = "if [ -x /bin/bash ]; then exec /bin/bash -login; else exec /bin/sh -l; fi"
+_SFTP = "; ".join(
+    f"[ -x {one} ] && exec {one}"
+    for one in (
+        "/usr/lib/openssh/sftp-server",
+        "/usr/libexec/openssh/sftp-server",
+        "/usr/lib/ssh/sftp-server",
+        "/usr/libexec/sftp-server",
+    )
+)
+_NO_SFTP = "echo 'lading: the image has no sftp-server; use scp -O, or cat' >&2; exit 127"
+_TARGET = re.compile(r"([a-z0-9]{5}-(?:dz642|xvhdp)-[a-z0-9]{15})-([0-9]{1,5})")
+
+
+class Who(StrEnum):
+    """What a caller is to a container."""
+
+    OWNER = "owner"
+    ADMIN = "admin"
+    BOTH = "admin and owner"
+    OTHER = "other"
+
+
+class Verdict(StrEnum):
+    """The answer to a wish for a session."""
+
+    OK = "ok"
+    OFF = "off"
+    NOT_YOURS = "not yours"
+
+
+_OK, _OFF, _NOT_YOURS = Verdict.OK, Verdict.OFF, Verdict.NOT_YOURS
+ACCESS: Mapping[Who, Mapping[tuple[bool, bool], Verdict]] = MappingProxyType(
+    {
+        #           Admin, User:  yes yes             yes no               no yes
+        # no no
+        Who.OWNER: {
+            (True, True): _OK,
+            (True, False): _OFF,
+            (False, True): _OK,
+            (False, False): _OFF,
+        },
+        Who.ADMIN: {
+            (True, True): _OK,
+            (True, False): _OK,
+            (False, True): _NOT_YOURS,
+            (False, False): _OFF,
+        },
+        Who.BOTH: {(True, True): _OK, (True, False): _OK, (False, True): _OK, (False, False): _OFF},
+        Who.OTHER: {
+            (True, True): _NOT_YOURS,
+            (True, False): _OFF,
+            (False, True): _NOT_YOURS,
+            (False, False): _OFF,
+        },
+    }
+)
+"""By caller, and by what is switched on: (for admins, for users)."""
+
+
+def who(user_uuid: str, *, is_admin: bool, changed_by: frozenset[str]) -> Who:
+    """What a user is to a container whose requests were last changed by `changed_by`."""
+    owns = changed_by == {user_uuid}
+    if is_admin:
+        return Who.BOTH if owns else Who.ADMIN
+    return Who.OWNER if owns else Who.OTHER
+
+
+def check_access(caller: Who, *, admin: bool, user: bool) -> None:
+    """Whether this caller may open a session. Raises Unavailable or Forbidden."""
+    verdict = ACCESS[caller][admin, user]
+    if verdict is Verdict.OFF:
+        raise Unavailable(
+            "sessions in containers are switched off; "
+            "see Containers.ShellAccess in the configuration"
+        )
+    if verdict is Verdict.NOT_YOURS:
+        raise Forbidden(
+            "Forbidden: a request of this container is not yours, so you may not enter it"
+        )
+
+
+def check_state(uuid: str, state: State) -> None:
+    """Whether a container can be entered now. Raises Unavailable before it runs, Gone when it has
+    ended.
+    """
+    if state in FINAL:
+        raise Gone(f"{uuid}: has ended ({state}); only a running container can be entered")
+    if state is not State.RUNNING:
+        raise Unavailable(f"{uuid}: is not running yet ({state}); try again when it is")
+
+
+def container_key(root_token: str, uuid: str) -> str:
+    """The key that the server and the gateway of a container share."""
+    return _digest(root_token, uuid.encode())
+
+
+def request_proof(key: str, certificate: bytes) -> str:
+    """What the server says to a gateway that showed this certificate (DER)."""
+    return _digest(key, certificate)
+
+
+def response_proof(key: str, proof: str) -> str:
+    """What the gateway answers to a proof."""
+    return _digest(key, proof.encode())
+
+
+def identity_seed(key: str) -> bytes:
+    """What the private key of a gateway's certificate is made of, so that the server knows its
+    public key.
+    """
+    return hmac.digest(key.encode(), b"lading gateway identity", "sha512")
+
+
+def is_proof(said: str, expected: str) -> bool:
+    """Whether somebody said what was expected, in a time that does not tell how much of it was
+    right.
+    """
+    return hmac.compare_digest(said.encode(), expected.encode())
+
+
+def _digest(key: str, message: bytes) -> str:
+    return hmac.digest(key.encode(), message, "sha256").hex()
+
+
+def shell_command(command: str | None, subsystem: str | None = None) -> tuple[str, ...]:
+    """The arguments for what an SSH client asked for; nothing is a login shell. Raises Invalid.
+
+    What needs no shell is started without one, as an image may have none.
+    """
+    if subsystem is not None:
+        if subsystem != "sftp":
+            raise Invalid(f"subsystem {subsystem[:40]!r}: there is only sftp")
+        return ("/bin/sh", "-c", f"{_SFTP}; {_NO_SFTP}")
+    if command is None or not command.strip():
+        return ("/bin/sh", "-c", _SHELL)
+    if _SHELL_SIGNS.search(command):
+        return ("/bin/sh", "-c", command)
+    try:
+        return tuple(shlex.split(command))
+    except ValueError:
+        return ("/bin/sh", "-c", command)
+
+
+class DetachKeys:
+    """Finds the keys with which somebody leaves a terminal, in what is typed; `ctrl-p,ctrl-q` for
+    example.
+
+    What may be their beginning is held back until the next key shows what it was. Raises Invalid
+    for other names.
+    """
+
+    def __init__(self, names: str) -> None:
+        self._keys = bytes(_key(name) for name in names.split(",")) if names else b""
+        self._matched = 0
+
+    def feed(self, typed: bytes) -> tuple[bytes, bool]:
+        """What is to be passed on, and whether the keys were typed; what follows them is
+        dropped.
+        """
+        if not self._keys:
+            return typed, False
+        passed = bytearray()
+        for at in range(len(typed)):
+            if typed[at] != self._keys[self._matched]:
+                passed += self._keys[: self._matched]
+                self._matched = 0
+            if typed[at] != self._keys[self._matched]:
+                passed += typed[at : at + 1]
+                continue
+            self._matched += 1
+            if self._matched == len(self._keys):
+                self._matched = 0
+                return bytes(passed), True
+        return bytes(passed), False
+
+
+def _key(name: str) -> int:
+    match = _KEY.fullmatch(name)
+    if match is None:
+        raise Invalid(f"detach_keys: {name[:20]!r}: write for example ctrl-p,ctrl-q")
+    return ord(match[1].upper()) & 31 if match[1] else ord(match[2])
+
+
+def session_environment(
+    given: Mapping[str, str], terminal: str | None
+) -> tuple[tuple[str, str], ...]:
+    """What of a client's environment comes along: its language; with a terminal, the kind of
+    that.
+    """
+    kept = [(name, value) for name, value in sorted(given.items()) if _ENVIRONMENT.fullmatch(name)]
+    return (*kept, ("TERM", terminal), ("USE_TTY", "1")) if terminal is not None else tuple(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A port of a container, or of the present container of a request."""
+
+    uuid: str
+    port: int
+
+
+def parse_target(text: str) -> Target:
+    """The target in `UUID-PORT`, as it is in paths and host names. Raises Malformed."""
+    match = _TARGET.fullmatch(text.lower())
+    if match is None:
+        raise Malformed(f"{text[:60]!r}: not UUID-PORT of a container or a request")
+    return Target(match[1], check_port(match[2]))
+
+
+def is_target(text: str) -> bool:
+    """Whether a text looks like UUID-PORT."""
+    return _TARGET.fullmatch(text.lower()) is not None
+
+
+def is_request(target: Target) -> bool:
+    """Whether the target is named by a request."""
+    return ids.infix_of(target.uuid) == ids.Infix.REQUEST
+
+
+def check_port(text: str) -> int:
+    """A port number. Raises Malformed."""
+    port = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    if not 0 < port < 65536:
+        raise Malformed(f"port {text[:20]!r}: must be a number from 1 to 65535")
+    return port
+
+
+def parse_gateway(address: str) -> tuple[str, int]:
+    """Host and port of a gateway address that is not a tunnel's. Raises Unavailable."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise Unavailable("the container has no gateway yet; try again in a moment")
+    return host.strip("[]"), int(port)
+
+
+def tunnel_url(address: str) -> str | None:
+    """The server that holds the tunnel (`tunnel URL`), "" when that is not known yet; None when it
+    is no tunnel.
+    """
+    word, _, url = address.partition(" ")
+    return url if word == TUNNEL else None
+
+
+def refusal(error: LadingError) -> str:
+    """An error as one line for a terminal."""
+    return f"lading: {' '.join(error.message.split())}"

@@ -1,0 +1,115 @@
+"""Whether a Committed request counts yet, or still, towards the priority of its container, and why
+not.
+
+* `expires_at`: from then on its priority counts as 0.
+* `start_after`: before then it counts as 0.
+* `depends_on`: it counts as 0 until every request named there is Final with a container that is
+  Complete with exit code 0. One that ended otherwise, or is gone, breaks the promise: the request
+  ends too, and says why.
+
+A request that does not count still has its container, as one at priority 0 has. Others may want the
+same container; then it runs for them. Results that are there already are used at once: there is
+nothing to wait for.
+
+See docs/spec/containers, section Dependencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lading.core.containers import request as requests_
+from lading.core.containers.container import Container, State
+from lading.core.containers.request import ContainerRequest
+
+
+class Standing(StrEnum):
+    """How a request stands."""
+
+    READY = "ready"
+    EXPIRED = "expired"
+    EARLY = "start time"
+    DEPENDENT = "dependency"
+    BROKEN = "broken dependency"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A request that another depends on, with its container; `request` None: it does not exist any
+    more.
+    """
+
+    request: ContainerRequest | None
+    container: Container | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How a request stands, and a sentence that says why it does not count; "" when it does."""
+
+    standing: Standing
+    sentence: str = ""
+    dependency_uuid: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether its priority counts."""
+        return self.standing is Standing.READY
+
+
+READY = Judgement(Standing.READY)
+
+
+def judge(
+    request: ContainerRequest, dependencies: Mapping[str, Dependency], *, now: str
+) -> Judgement:
+    """How a request stands at `now`. `dependencies` has every request that it names and that
+    exists.
+    """
+    broken = next(
+        (one for one in _dependencies(request, dependencies) if one.standing is Standing.BROKEN),
+        None,
+    )
+    if broken is not None:
+        return broken
+    if request.expires_at is not None and request.expires_at <= now:
+        return Judgement(
+            Standing.EXPIRED,
+            f"It expired at {request.expires_at}: its priority counts as 0 since then.",
+        )
+    for one in _dependencies(request, dependencies):
+        if one.standing is Standing.DEPENDENT:
+            return one
+    if request.start_after is not None and request.start_after > now:
+        return Judgement(Standing.EARLY, f"It is to start after {request.start_after}.")
+    return READY
+
+
+def _dependencies(request: ContainerRequest, known: Mapping[str, Dependency]) -> list[Judgement]:
+    return [_judge_one(uuid, known.get(uuid, Dependency(None))) for uuid in request.depends_on]
+
+
+def _judge_one(uuid: str, dependency: Dependency) -> Judgement:
+    other, container = dependency.request, dependency.container
+    if other is None:
+        return _broken(uuid, "was deleted")
+    if other.state is not requests_.State.FINAL:
+        doing = (
+            "is still a draft" if other.state is requests_.State.UNCOMMITTED else "has not ended"
+        )
+        return Judgement(
+            Standing.DEPENDENT, f"It waits for the request {uuid}, which {doing}.", uuid
+        )
+    if container is None or container.state in (State.QUEUED, State.LOCKED, State.RUNNING):
+        return _broken(uuid, "ended without a result")
+    if container.state is State.CANCELLED:
+        return _broken(uuid, "was cancelled")
+    if container.exit_code != 0:
+        return _broken(uuid, f"ended with exit code {container.exit_code}")
+    return READY
+
+
+def _broken(uuid: str, how: str) -> Judgement:
+    return Judgement(Standing.BROKEN, f"It depends on the request {uuid}, which {how}.", uuid)

@@ -1,0 +1,26 @@
+"""Which files of a collection have bytes of a block: what a damaged or missing block costs."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from lading.core.data import manifest
+
+
+def files_with(text: str, hash: str) -> list[str]:
+    """The paths of all files of a manifest that have bytes of the block, sorted. Raises
+    Malformed.
+    """
+    found = set()
+    for stream in manifest.parse(text).streams:
+        ends = list(accumulate(int(locator.split("+")[1]) for locator in stream.locators))
+        spans = [
+            (begin, end)
+            for begin, end, locator in zip([0, *ends[:-1]], ends, stream.locators, strict=True)
+            if locator.startswith(hash)
+        ]
+        for token in stream.files:
+            last = token.position + token.length
+            if token.length and any(begin < last and token.position < end for begin, end in spans):
+                found.add(f"{stream.name}/{token.name}".removeprefix("./"))
+    return sorted(found)

@@ -1,0 +1,319 @@
+"""Which blocks go into the bin, come out of it, are copied, are deleted: from what is seen to what
+is to be done.
+
+What is seen: the replicas on every volume with the times of their last puts, what lies in the bins,
+and for every block that any collection names (also one in the trash, also an old version) how many
+copies it needs in which classes.
+
+* A block that a collection names is copied until it has the copies it needs, from the bins if it
+  lies there; copies beyond that go into the bin. The last copy never does.
+* A block that none names goes into the bin once its last put is longer ago than `grace`, the life
+  of a signature: until then somebody may hold a signed locator, and save a collection with it.
+* What has lain in the bin for `lifetime`, and at least for `grace`, is deleted, unless it is
+  needed: then it comes back. Whoever could name a block when it was thrown there cannot do so any
+  more, so nothing deleted can be named.
+* A class that no volume serves cannot be satisfied: blocks that need it stay wherever they are.
+
+Every step says why. Volumes on one device are one volume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lading.core.data.replication import Place, order
+
+DAY_NS = 86_400 * 10**9
+_UNLIMITED = 1 << 30
+
+
+class Kind(StrEnum):
+    """What is to be done with a replica."""
+
+    UNTRASH = "untrash"
+    PULL = "pull"
+    TRASH = "trash"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A block on a volume; `moment_ns` (Unix) is the time of its last put, or of being thrown into
+    the bin.
+    """
+
+    volume: str
+    size: int
+    moment_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """A volume, as far as it matters here."""
+
+    place: Place
+    is_read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The time now and the two intervals, in nanoseconds; without `may_trash` nothing is thrown
+    away or deleted.
+    """
+
+    now_ns: int
+    grace_ns: int
+    lifetime_ns: int
+    may_trash: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do on one volume; `moment_ns` is the replica's, which must still be so when it
+    is done.
+    """
+
+    kind: Kind
+    hash: str
+    size: int
+    volume: str
+    moment_ns: int = 0
+    reason: str
+
+
+Need = Mapping[str, int]
+"""Copies that a block needs, by storage class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All steps; blocks that are needed and are nowhere; blocks that lack copies which cannot be
+    made now.
+    """
+
+    steps: tuple[Step, ...]
+    lost: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Sight:
+    """What was seen: replicas and bins by hash, needs by hash, volumes by uuid."""
+
+    volumes: Mapping[str, Holder]
+    held: dict[str, list[Replica]] = field(default_factory=dict)
+    thrown: dict[str, list[Replica]] = field(default_factory=dict)
+    needs: dict[str, dict[str, int]] = field(default_factory=dict)
+
+
+def distinct(volumes: Sequence[Holder]) -> dict[str, Holder]:
+    """The volumes by uuid, one for each device; one that can be changed rather than one that
+    cannot.
+    """
+    found: dict[str, Holder] = {}
+    for one in sorted(volumes, key=lambda one: (one.is_read_only, one.place.uuid)):
+        found.setdefault(one.place.device or one.place.uuid, one)
+    return {one.place.uuid: one for one in found.values()}
+
+
+def add_need(
+    needs: dict[str, dict[str, int]], hash: str, *, copies: int, classes: Sequence[str]
+) -> None:
+    """One more collection names the block: what is needed most counts."""
+    need = needs.setdefault(hash, {})
+    for name in classes:
+        need[name] = max(need.get(name, 0), copies)
+
+
+def make_plan(sight: Sight, terms: Terms) -> Plan:
+    """What is to be done about everything that was seen."""
+    steps: list[Step] = []
+    lost: list[str] = []
+    lacking: list[str] = []
+    for hash in sorted(sight.held.keys() | sight.thrown.keys() | sight.needs.keys()):
+        found = decide(
+            hash,
+            sight.needs.get(hash),
+            sight.held.get(hash, ()),
+            sight.thrown.get(hash, ()),
+            sight.volumes,
+            terms,
+        )
+        steps += found.steps
+        lost += found.lost
+        lacking += found.lacking
+    return Plan(steps=tuple(steps), lost=tuple(lost), lacking=tuple(lacking))
+
+
+def revise(plan: Plan, hashes: Sequence[str], sight: Sight, terms: Terms) -> Plan:
+    """The plan with these blocks decided anew, after another look at where they are."""
+    again = set(hashes)
+    found = [
+        decide(
+            hash,
+            sight.needs.get(hash),
+            sight.held.get(hash, ()),
+            sight.thrown.get(hash, ()),
+            sight.volumes,
+            terms,
+        )
+        for hash in hashes
+    ]
+    return Plan(
+        steps=(
+            *(step for step in plan.steps if step.hash not in again),
+            *(step for one in found for step in one.steps),
+        ),
+        lost=tuple(hash for one in found for hash in one.lost),
+        lacking=tuple(hash for one in found for hash in one.lacking),
+    )
+
+
+def decide(
+    hash: str,
+    need: Need | None,
+    held: Sequence[Replica],
+    thrown: Sequence[Replica],
+    volumes: Mapping[str, Holder],
+    terms: Terms,
+) -> Plan:
+    """What is to be done about one block; `need` is None when no collection names it."""
+    held = [one for one in held if one.volume in volumes]
+    thrown = [
+        one for one in thrown if one.volume in volumes and not volumes[one.volume].is_read_only
+    ]
+    if need is None:
+        return Plan(
+            steps=(
+                *_throw_unnamed(hash, held, volumes, terms),
+                *_empty(hash, thrown, terms, "no collection names it"),
+            )
+        )
+    if not held and not thrown:
+        return Plan(steps=(), lost=(hash,))
+    block = _Block(hash, need, volumes)
+    mending, lacks = block.mend(held, thrown)
+    if mending or lacks:
+        return Plan(steps=tuple(mending), lacking=(hash,) if lacks else ())
+    surplus = block.throw_surplus(held, terms)
+    return Plan(steps=(*surplus, *_empty(hash, thrown, terms, "there are copies enough")))
+
+
+class _Block:
+    """A block that is needed."""
+
+    def __init__(self, hash: str, need: Need, volumes: Mapping[str, Holder]) -> None:
+        served = {name for one in volumes.values() for name in one.place.classes}
+        self._hash = hash
+        self._volumes = volumes
+        self._need = {name: count for name, count in need.items() if name in served}
+        self._is_fixed = len(self._need) < len(need)
+
+    def mend(self, held: Sequence[Replica], thrown: Sequence[Replica]) -> tuple[list[Step], bool]:
+        """Steps towards the copies that are needed; whether some cannot be had now."""
+        there = {one.volume for one in held}
+        size = max(one.size for one in (*held, *thrown))
+        steps = []
+        for one in thrown:
+            if not there or (one.volume not in there and self._helps(one.volume, there)):
+                there.add(one.volume)
+                steps.append(
+                    self._step(Kind.UNTRASH, one.volume, one.size, "a collection names it")
+                )
+        for place in order(
+            (one.place for one in self._volumes.values() if not one.is_read_only), self._hash
+        ):
+            # What is only in the bin now is copied the next time.
+            if (
+                held
+                and place.uuid not in there
+                and place.free >= size
+                and self._helps(place.uuid, there)
+            ):
+                lacks = ", ".join(self._lacks(there))
+                there.add(place.uuid)
+                steps.append(self._step(Kind.PULL, place.uuid, size, f"too few copies in {lacks}"))
+        return steps, bool(self._lacks(there))
+
+    def throw_surplus(self, held: Sequence[Replica], terms: Terms) -> Iterator[Step]:
+        """Copies that nobody needs, the least welcome first."""
+        if self._is_fixed or not terms.may_trash:
+            return
+        there = {one.volume: one for one in held}
+        ranking = [
+            place.uuid for place in order((self._volumes[uuid].place for uuid in there), self._hash)
+        ]
+        ranking.reverse()
+        for uuid in sorted(ranking, key=self._is_of_use):
+            rest = there.keys() - {uuid}
+            replica = there[uuid]
+            if (
+                rest
+                and not self._volumes[uuid].is_read_only
+                and _is_old(replica, terms)
+                and not self._lacks(rest)
+            ):
+                del there[uuid]
+                yield self._step(
+                    Kind.TRASH, uuid, replica.size, "there are copies enough", replica.moment_ns
+                )
+
+    def _is_of_use(self, uuid: str) -> bool:
+        return any(name in self._need for name in self._volumes[uuid].place.classes)
+
+    def _helps(self, uuid: str, there: set[str]) -> bool:
+        classes = self._volumes[uuid].place.classes
+        return any(name in classes for name in self._lacks(there))
+
+    def _lacks(self, there: set[str]) -> list[str]:
+        return [name for name, count in self._need.items() if self._copies(name, there) < count]
+
+    def _copies(self, name: str, there: set[str]) -> int:
+        places = (self._volumes[uuid].place for uuid in there)
+        return sum(
+            _UNLIMITED if place.copies is None else place.copies
+            for place in places
+            if name in place.classes
+        )
+
+    def _step(self, kind: Kind, volume: str, size: int, reason: str, moment_ns: int = 0) -> Step:
+        return Step(
+            kind=kind, hash=self._hash, size=size, volume=volume, moment_ns=moment_ns, reason=reason
+        )
+
+
+def _throw_unnamed(
+    hash: str, held: Sequence[Replica], volumes: Mapping[str, Holder], terms: Terms
+) -> Iterator[Step]:
+    for one in held:
+        if terms.may_trash and _is_old(one, terms) and not volumes[one.volume].is_read_only:
+            days = (terms.now_ns - one.moment_ns) // DAY_NS
+            yield Step(
+                kind=Kind.TRASH,
+                hash=hash,
+                size=one.size,
+                volume=one.volume,
+                moment_ns=one.moment_ns,
+                reason=f"no collection names it, last put {days} days ago",
+            )
+
+
+def _empty(hash: str, thrown: Sequence[Replica], terms: Terms, why: str) -> Iterator[Step]:
+    lifetime = max(terms.lifetime_ns, terms.grace_ns)
+    for one in thrown:
+        if terms.may_trash and one.moment_ns + lifetime < terms.now_ns:
+            days = (terms.now_ns - one.moment_ns) // DAY_NS
+            yield Step(
+                kind=Kind.DELETE,
+                hash=hash,
+                size=one.size,
+                volume=one.volume,
+                moment_ns=one.moment_ns,
+                reason=f"{days} days in the trash, {why}",
+            )
+
+
+def _is_old(replica: Replica, terms: Terms) -> bool:
+    return replica.moment_ns + terms.grace_ns < terms.now_ns

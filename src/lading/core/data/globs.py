@@ -1,0 +1,273 @@
+"""Output globs: which paths of an output are kept (docs/spec/containers, section Globs).
+
+Patterns are bash-globstar style on paths relative to the output directory, element by element:
+
+- `*`, `?` and `[...]` match inside one element; a class is negated by `^` or `!`; a backslash takes
+  the next character as it is.
+- `**` as a whole element matches any number of elements, none included.
+- A file is kept when a pattern matches its path. `dir/**` matches what is below `dir`, and `dir`
+  itself when it is a directory, never a file of that name.
+- A directory that matches is kept as such, without its content.
+- An invalid pattern matches nothing. No pattern at all keeps everything.
+- A name of more than 4,096 characters, which no file system has, is matched by `**` alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lading.core.errors import Invalid
+
+MOST_PATTERNS = 1000
+LONGEST_PATTERN = 4096
+MOST_CHARACTERS = 65_536
+"""Of all patterns together. To match one path takes at most about as many steps as the patterns
+have characters.
+"""
+_MOST_KNOWN = 512
+"""Directories whose states are remembered: more than a path can have elements."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """What one element of a pattern matches: pieces of fixed lengths, with any characters between
+    one and the next.
+
+    Each piece is looked for from left to right and taken where it is found first, so a name is gone
+    through once, however many stars there are.
+    """
+
+    first: re.Pattern[str]
+    first_length: int
+    between: tuple[re.Pattern[str], ...] = ()
+    last: re.Pattern[str] | None = None
+    """None: the name is `first` alone, as there is no star."""
+    last_length: int = 0
+
+    def matches(self, name: str) -> bool:
+        """Whether it matches the whole name."""
+        if len(name) > LONGEST_PATTERN:
+            return False
+        if self.last is None:
+            return self.first.fullmatch(name) is not None
+        at, end = self.first_length, len(name) - self.last_length
+        if at > end or self.first.match(name) is None or self.last.fullmatch(name, end) is None:
+            return False
+        for piece in self.between:
+            found = piece.search(name, at, end)
+            if found is None:
+                return False
+            at = found.end()
+        return True
+
+
+_Pattern = tuple[_Element | None, ...]
+"""The elements of a pattern; None is `**`."""
+_Alive = list[tuple[_Pattern, frozenset[int]]]
+"""Patterns, and how many of their elements may be used up (all possibilities)."""
+
+
+class Globs:
+    """A compiled set of patterns; `everything` when there was none."""
+
+    def __init__(self, patterns: tuple[_Pattern, ...] = (), *, everything: bool = False) -> None:
+        self.patterns = patterns
+        self.everything = everything
+        # Most paths that are asked for lie in a directory that was asked for a moment ago.
+        self._known: dict[str, _Alive] = {}
+
+    def keeps_file(self, path: str) -> bool:
+        """Whether the file at `path` is kept."""
+        if self.everything:
+            return True
+        folder, _, name = path.rpartition("/")
+        return any(_takes_file(pattern, states, name) for pattern, states in self._alive(folder))
+
+    def keeps_directory(self, path: str) -> bool:
+        """Whether the directory at `path` is kept even when it is empty."""
+        return self.everything or any(
+            len(pattern) in states for pattern, states in self._alive(path)
+        )
+
+    def keeps_all_below(self, path: str) -> bool:
+        """Whether everything below `path` is surely kept, so that one need not look. "" is the
+        whole output.
+        """
+        return self.everything or any(
+            pattern[-1] is None and len(pattern) in states for pattern, states in self._alive(path)
+        )
+
+    def may_keep_below(self, path: str) -> bool:
+        """Whether anything below the directory `path` could be kept. "" is the whole output."""
+        return self.everything or any(
+            min(states) < len(pattern) for pattern, states in self._alive(path)
+        )
+
+    def _alive(self, folder: str) -> _Alive:
+        """What may still match when all elements of a directory are matched. "" is the whole
+        output.
+        """
+        known = self._known.get(folder)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[folder] = self._step_to(folder)
+        return known
+
+    def _step_to(self, folder: str) -> _Alive:
+        elements, alive = folder.split("/") if folder else [], self._known.get("")
+        if alive is None:
+            alive = self._known[""] = [(pattern, _skip(pattern, {0})) for pattern in self.patterns]
+        done = ""
+        for name in elements:
+            done = f"{done}/{name}" if done else name
+            found = self._known.get(done)
+            if found is None:
+                stepped = ((pattern, _step(pattern, states, name)) for pattern, states in alive)
+                found = self._known[done] = [one for one in stepped if one[1]]
+            alive = found
+        return alive
+
+
+def compile_globs(patterns: Iterable[str]) -> Globs:
+    """The patterns in usable form. Invalid ones match nothing; none at all match everything."""
+    given = list(patterns)
+    if not given:
+        return Globs(everything=True)
+    return Globs(tuple(one for one in map(_compile, given) if one is not None))
+
+
+def check_globs(patterns: list[str]) -> None:
+    """Raises Invalid for more or longer patterns than anybody may ask for."""
+    if len(patterns) > MOST_PATTERNS:
+        raise Invalid(
+            f"has {len(patterns)} patterns, and {MOST_PATTERNS} are allowed; "
+            "`**` matches any directories"
+        )
+    longest, total = max(map(len, patterns), default=0), sum(map(len, patterns))
+    if longest > LONGEST_PATTERN:
+        raise Invalid(f"has a pattern of {longest} characters, and {LONGEST_PATTERN} are allowed")
+    if total > MOST_CHARACTERS:
+        raise Invalid(
+            f"has patterns of {total} characters together, and {MOST_CHARACTERS} are allowed"
+        )
+
+
+def _compile(pattern: str) -> _Pattern | None:
+    elements: list[_Element | None] = []
+    for text in pattern.split("/"):
+        if text == "**":
+            if not (elements and elements[-1] is None):
+                elements.append(None)
+            continue
+        pieces = _translate(text)
+        if pieces is None:
+            return None
+        elements.append(_element(pieces))
+    return tuple(elements)
+
+
+def _element(pieces: list[list[str]]) -> _Element:
+    first, *others = [re.compile("".join(piece), re.DOTALL) for piece in pieces]
+    if not others:
+        return _Element(first, len(pieces[0]))
+    between = tuple(one for one, piece in zip(others[:-1], pieces[1:-1], strict=True) if piece)
+    return _Element(first, len(pieces[0]), between, others[-1], len(pieces[-1]))
+
+
+def _translate(text: str) -> list[list[str]] | None:
+    """The pieces between the stars of one element: an expression for each character. None when it
+    is invalid.
+    """
+    if not text:
+        return None
+    pieces: list[list[str]] = [[]]
+    at = 0
+    while at < len(text):
+        char = text[at]
+        at += 1
+        if char == "*":
+            pieces.append([])
+        elif char == "?":
+            pieces[-1].append(".")
+        elif char == "[":
+            found = _translate_class(text, at)
+            if found is None:
+                return None
+            expression, at = found
+            pieces[-1].append(expression)
+        elif char == "\\":
+            if at == len(text):
+                return None
+            pieces[-1].append(re.escape(text[at]))
+            at += 1
+        else:
+            pieces[-1].append(re.escape(char))
+    return pieces
+
+
+def _translate_class(text: str, at: int) -> tuple[str, int] | None:
+    """The expression for the class whose `[` stands before `at`, and where it ends."""
+    negated = text[at : at + 1] in ("^", "!")
+    at += negated
+    members: list[str] = []
+    while True:
+        first = _class_character(text, at, opening=not members)
+        if first is None:
+            break
+        low, at = first
+        high = low
+        if text[at : at + 1] == "-" and text[at + 1 : at + 2] not in ("", "]"):
+            second = _class_character(text, at + 1, opening=False)
+            if second is None:
+                return None
+            high, at = second
+        if high < low:
+            return None
+        members.append(f"{re.escape(low)}-{re.escape(high)}")
+    if not members or text[at : at + 1] != "]":
+        return None
+    return f"[{'^' if negated else ''}{''.join(members)}]", at + 1
+
+
+def _class_character(text: str, at: int, *, opening: bool) -> tuple[str, int] | None:
+    """The literal character of a class at `at` and what follows it; None at the end of the class or
+    of the text.
+    """
+    char = text[at : at + 1]
+    if not char or (char == "]" and not opening):
+        return None
+    if char != "\\":
+        return char, at + 1
+    return (text[at + 1], at + 2) if at + 1 < len(text) else None
+
+
+def _takes_file(pattern: _Pattern, states: frozenset[int], name: str) -> bool:
+    # A trailing `**` stands for at least one element below, or for a directory itself.
+    if pattern[-1] is None:
+        return max(states) >= len(pattern) - 1
+    element = pattern[-1]
+    return len(pattern) - 1 in states and element.matches(name)
+
+
+def _step(pattern: _Pattern, states: frozenset[int], name: str) -> frozenset[int]:
+    """The states after one more element of a path."""
+    reached = set()
+    for state in states:
+        if state == len(pattern):
+            continue
+        element = pattern[state]
+        if element is None:
+            reached.add(state)
+        elif element.matches(name):
+            reached.add(state + 1)
+    return _skip(pattern, reached)
+
+
+def _skip(pattern: _Pattern, states: set[int]) -> frozenset[int]:
+    """`**` may match nothing: with each state before one, the state after it."""
+    return frozenset(
+        states | {state + 1 for state in states if state < len(pattern) and pattern[state] is None}
+    )

@@ -1,0 +1,118 @@
+"""Block locators and their permission signatures (docs/spec/api, section Manifests).
+
+    locator  = hash "+" size *("+" hint)        hash: 32 hex digits of an MD5; hint: an upper case
+    letter and a value +A<40 hex>@<8 hex>                          permission: HMAC-SHA1 of hash,
+    token, expiry and life, and the expiry
+
+A signature is bound to the token exactly as it was presented: the `v2` form and the bare secret of
+one token give different signatures. The empty block needs no signature. Nothing is signed without a
+key or a token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+
+from lading.core.errors import Malformed, Unauthenticated
+
+MAX_BLOCK = 64 << 20
+EMPTY_HASH = "d41d8cd98f00b204e9800998ecf8427e"
+EMPTY_BLOCK = f"{EMPTY_HASH}+0"
+_LOCATOR = re.compile(r"([0-9a-f]{32})(?:\+([0-9]{1,18}))?((?:\+[A-Z][A-Za-z0-9@_-]*)*)")
+_PERMISSION = re.compile(r"A([0-9a-f]{40})@([0-9a-f]{8,})")
+_SHOWN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Locator:
+    """The address of one block: its hash, its size in bytes (None when not said) and its hints,
+    without `+`.
+    """
+
+    hash: str
+    size: int | None = None
+    hints: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        size = () if self.size is None else (str(self.size),)
+        return "+".join((self.hash, *size, *self.hints))
+
+    @property
+    def bare(self) -> str:
+        """Hash and size alone, as they count for portable data hashes."""
+        return self.hash if self.size is None else f"{self.hash}+{self.size}"
+
+
+def parse(text: str) -> Locator:
+    """The locator that `text` spells; the size may be absent. Raises Malformed."""
+    match = _LOCATOR.fullmatch(text)
+    if match is None:
+        raise Malformed(f"not a block locator: {text[:_SHOWN]!r}; expected <md5>+<size> and hints")
+    size, hints = match[2], match[3]
+    return Locator(
+        match[1], None if size is None else int(size), tuple(hints[1:].split("+")) if hints else ()
+    )
+
+
+def expiry_of(text: str) -> int:
+    """Until when (Unix seconds) the signature of a locator lasts; 0 when it has none. Raises
+    Malformed.
+    """
+    found = [match for hint in parse(text).hints if (match := _PERMISSION.fullmatch(hint))]
+    return int(found[-1][2], 16) if found else 0
+
+
+def sign(hash: str, *, token: str, expiry: int, ttl: int, key: str) -> str:
+    """The hint `+A<signature>@<expiry>` that lets `token` read the block until `expiry` (Unix
+    seconds).
+
+    `ttl` is the configured life of signatures in seconds. Empty when there is no key or no token.
+    """
+    if not key or not token:
+        return ""
+    until = f"{expiry:08x}"
+    return f"+A{_digest(hash, token=token, until=until, ttl=ttl, key=key)}@{until}"
+
+
+def signed(locator: str, *, token: str, expiry: int, ttl: int, key: str) -> str:
+    """The locator with a fresh signature at its end in place of any it had.
+
+    The empty block is left bare. Raises Malformed when it is not a locator.
+    """
+    found = parse(locator)
+    bare = "+".join((found.bare, *(hint for hint in found.hints if hint[0] != "A")))
+    return (
+        bare
+        if found.hash == EMPTY_HASH
+        else bare + sign(found.hash, token=token, expiry=expiry, ttl=ttl, key=key)
+    )
+
+
+def verify(locator: str, *, token: str, ttl: int, key: str, now: int) -> None:
+    """Return when `token` may read the block at `now` (Unix seconds).
+
+    Raises Malformed when the signature is absent or forged, Unauthenticated when it has expired.
+    """
+    found = parse(locator)
+    if found.hash == EMPTY_HASH:
+        return
+    permissions = [hint for hint in found.hints if hint[0] == "A"]
+    match = _PERMISSION.fullmatch(permissions[0]) if len(permissions) == 1 else None
+    if match is None:
+        raise Malformed(
+            f"{found.bare}: the locator has no permission signature; read the collection again"
+        )
+    signature, until = match.groups()
+    wanted = _digest(found.hash, token=token, until=until, ttl=ttl, key=key)
+    if not hmac.compare_digest(signature, wanted):
+        raise Malformed(f"{found.bare}: the permission signature is not valid for this token")
+    if int(until, 16) < now:
+        raise Unauthenticated(
+            f"{found.bare}: the permission signature has expired; read the collection again"
+        )
+
+
+def _digest(hash: str, *, token: str, until: str, ttl: int, key: str) -> str:
+    return hmac.digest(key.encode(), f"{hash}@{token}@{until}@{ttl:x}".encode(), "sha1").hex()

@@ -1,0 +1,382 @@
+"""Manifests: the text that says which bytes of which blocks make the files of a collection.
+
+Source: docs/spec/api, section Manifests.
+
+    manifest  = *stream
+    stream    = name 1*(SP locator) 1*(SP filetoken) LF
+    name      = "." | "./" segment *("/" segment)
+    filetoken = position ":" length ":" filename
+
+The data of a stream is its blocks one after another; a position is an offset in that. Whitespace,
+control characters, backslash and colon are written `\\ooo`, three octal digits for each byte of
+their UTF-8. An empty directory is a stream with the single file `\\056`. A manifest that this
+module accepts can be laid out as files: no element of a path is empty, `.` or `..` or longer than
+file systems take, no path is both file and directory or deeper than `MAX_DEPTH`, and no file
+reaches beyond its stream. Its files are cut from blocks in a number of pieces that grows with the
+text, not with the product of files and blocks.
+
+Texts of 10 MB are usual, so that everything here is a pass of a regular expression or of `split`,
+none of characters.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from lading.core.errors import Malformed
+
+EMPTY_DIRECTORY = "."
+MAX_NAME = 255
+"""Bytes of one name, as file systems have it."""
+MAX_DEPTH = 256
+"""Names in one path."""
+MAX_TOTAL = 1 << 62
+"""Bytes of all files of a collection."""
+MAX_BLOCKS = 10**18 - 1
+"""Bytes of all blocks that a text names: those of its normal form may all be in one stream, whose
+positions are numbers of at most 18 digits."""
+# A file may use data twice, so that there can be more pieces than words; but not one for each pair
+# of block and file.
+_PIECES = 1 << 20
+_PIECES_PER_WORD = 4
+_LOCATOR = re.compile(r"[0-9a-f]{32}\+(0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*")
+_FILE = re.compile(r"([0-9]{1,18}):([0-9]{1,18}):(.+)", re.DOTALL)
+# Locators inside a text: only they follow a space and are 32 digits and a plus; a file token begins
+# with "<digits>:".
+_IN_TEXT = re.compile(r"(?<= )[0-9a-f]{32}\+[^ \n]+")
+_HINTED = re.compile(r"(?<= )([0-9a-f]{32}\+[0-9]+)\+[^ \n]+")
+_SIGNED = re.compile(r"(?<= )[0-9a-f]{32}\+[0-9]+[^ \n]*?\+A[^ \n]*")
+_SIGNATURE = re.compile(r"\+A[^+]*")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f]")
+_UNSAFE = re.compile(r"[\x00-\x20:\\]")
+_ESCAPE = re.compile(rb"\\([0-3][0-7]{2})")
+_STRAY = re.compile(r"\\(?![0-3][0-7]{2})")
+_SUSPECT = re.compile(r"^\.|[/\0]")
+# File tokens whose names need no closer look: nothing escaped, no `/`, short, and neither `.` nor
+# `..`.
+_PLAIN = r"(?!\.{1,2}(?: |\Z))[^ /\\\0]{1,63}"
+_PLAIN_FILE = re.compile(rf"([0-9]{{1,18}}):([0-9]{{1,18}}):({_PLAIN})")
+_PLAIN_FILES = re.compile(
+    rf"[0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN}(?: [0-9]{{1,18}}:[0-9]{{1,18}}:{_PLAIN})*"
+)
+_SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class FileToken:
+    """Some bytes of a stream that belong to one file; `name` is unescaped and may contain `/`."""
+
+    position: int
+    length: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One line: `name` is unescaped, `.` or `./...`; locators keep their hints; one file may have
+    several tokens.
+    """
+
+    name: str
+    locators: tuple[str, ...]
+    files: tuple[FileToken, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All streams in the order of the text."""
+
+    streams: tuple[Stream, ...] = ()
+
+
+def parse(text: str) -> Manifest:
+    """The manifest that `text` spells. Raises Malformed with the line, the fault and the offending
+    token.
+    """
+    scanned = list(scan(text))
+    _refuse_clashes(scanned)
+    return Manifest(
+        tuple(
+            Stream(name, tuple(locators), tuple(FileToken(*token) for token in tokens))
+            for name, locators, tokens in scanned
+        )
+    )
+
+
+def render(manifest: Manifest) -> str:
+    """The text of a manifest: `parse(render(m)) == m` for each that `parse` gives."""
+    return "".join(_line(stream) for stream in manifest.streams)
+
+
+def portable_data_hash(text: str) -> str:
+    """`<md5>+<size>` of the text with every locator reduced to hash and size."""
+    digest = Digest()
+    digest.update(text)
+    return str(digest)
+
+
+class Digest:
+    """The portable data hash of a text that comes in pieces, none of which ends within a
+    locator.
+    """
+
+    def __init__(self) -> None:
+        self._digest = hashlib.md5(usedforsecurity=False)
+        self._size = 0
+
+    def update(self, piece: str) -> None:
+        """Add a piece of the text."""
+        bare = _HINTED.sub(r"\1", piece).encode()
+        self._digest.update(bare)
+        self._size += len(bare)
+
+    def __str__(self) -> str:
+        return f"{self._digest.hexdigest()}+{self._size}"
+
+
+def strip_signatures(text: str) -> str:
+    """The text without permission signatures; sizes and other hints stay."""
+    return _SIGNED.sub(lambda match: _SIGNATURE.sub("", match[0]), text)
+
+
+def sign(text: str, signer: Callable[[str], str]) -> str:
+    """The text with each locator replaced by `signer(locator)`."""
+    return _IN_TEXT.sub(lambda match: signer(match[0]), text)
+
+
+def locators(text: str) -> list[str]:
+    """Every locator of the text in order, hints included, repeated when it stands there twice."""
+    return _IN_TEXT.findall(text)
+
+
+def counts(text: str) -> tuple[int, int]:
+    """Number of distinct files, and the sum of their sizes in bytes. Raises Malformed as
+    `parse`.
+    """
+    scanned = list(scan(text))
+    paths = _refuse_clashes(scanned)
+    return check_total(
+        len(paths), sum(length for _, _, tokens in scanned for _, length, _ in tokens)
+    )
+
+
+def check_total(files: int, total: int) -> tuple[int, int]:
+    """Both numbers, if a collection can have so many bytes. Raises Malformed."""
+    if total > MAX_TOTAL:
+        raise Malformed(
+            f"manifest: the files have {total} bytes in all; a collection has at most {MAX_TOTAL}"
+        )
+    return files, total
+
+
+def escape(name: str) -> str:
+    """The name of a stream or file as a manifest writes it."""
+    return _UNSAFE.sub(lambda match: f"\\{ord(match[0]):03o}", name)
+
+
+def unescape(text: str) -> str:
+    """The name that a manifest's token stands for. Raises Malformed for a stray backslash or bytes
+    not UTF-8.
+    """
+    if "\\" not in text:
+        return text
+    if _STRAY.search(text):
+        raise Malformed(
+            f"manifest: {_shown(text)}: a backslash must be followed by three octal digits"
+        )
+    try:
+        return _ESCAPE.sub(lambda match: bytes([int(match[1], 8)]), text.encode()).decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(f"manifest: {_shown(text)}: the name is not UTF-8") from error
+
+
+Scanned = tuple[str, list[str], list[tuple[int, int, str]]]
+"""One stream: its name, its locators, and position, length and name of each file token."""
+
+
+def scan(text: str) -> Iterator[Scanned]:
+    """The streams of `text`, one after another, as plain values.
+
+    Raises Malformed as `parse`, but for a path that is both file and directory: that shows only
+    when all are seen.
+    """
+    _refuse_characters(text)
+    lines = text.split("\n")
+    if lines.pop():
+        raise Malformed("manifest: the last line has no line end; the text may be cut off")
+    pieces, room = max(_PIECES, _PIECES_PER_WORD * text.count(" ")), MAX_BLOCKS
+    for number, line in enumerate(lines, 1):
+        try:
+            found, size = _scan_line(line)
+            room -= size
+            if room < 0:
+                raise Malformed(
+                    f"manifest: the blocks up to here have {MAX_BLOCKS - room} bytes in all; "
+                    f"they can have at most {MAX_BLOCKS}"
+                )
+            pieces -= _count_pieces(found[1], found[2], enough=pieces)
+        except Malformed as error:
+            raise Malformed(
+                error.message.replace("manifest:", f"manifest line {number}:", 1)
+            ) from error
+        yield found
+
+
+def size_of(locator: str) -> int:
+    """The size that a locator of a manifest names."""
+    return int(locator.split("+", 2)[1])
+
+
+def fault_of(path: str) -> str:
+    """What keeps a file from having this path, "" if nothing does; the empty path is nobody's."""
+    elements = path.split("/")
+    if any(element in ("", ".", "..") for element in elements):
+        return "'', '.' and '..' are no names of files"
+    if "\0" in path:
+        return "a name cannot contain a zero byte"
+    if len(elements) > MAX_DEPTH:
+        return f"a path has at most {MAX_DEPTH} names"
+    if len(path) * 4 > MAX_NAME and max(map(_length, elements)) > MAX_NAME:
+        return f"a name has at most {MAX_NAME} bytes"
+    return ""
+
+
+def _scan_line(line: str) -> tuple[Scanned, int]:
+    """A stream, and the bytes of its blocks."""
+    words = line.split(" ")
+    name = unescape(words[0])
+    if name != "." and (fault := "no" if name[:2] != "./" else fault_of(name[2:])):
+        why = "" if fault == "no" else f" ({fault})"
+        raise Malformed(
+            f"manifest: {_shown(words[0])} is no stream name; expected '.' or './directory'{why}"
+        )
+    blocks, size, at = [], 0, 1
+    for word in words[1:]:
+        match = _LOCATOR.fullmatch(word)
+        if match is None:
+            break
+        blocks.append(word)
+        size += int(match[1])
+        at += 1
+    tokens = _scan_files(line, words, at, size)
+    if not blocks or not tokens:
+        missing = "block locator" if not blocks else "file"
+        raise Malformed(f"manifest: stream {_shown(words[0])} has no {missing}")
+    return (name, blocks, tokens), size
+
+
+def _scan_files(line: str, words: list[str], at: int, size: int) -> list[tuple[int, int, str]]:
+    """The file tokens of a line, which begin with the word `at`."""
+    rest = line[sum(map(len, words[:at])) + at :]
+    if _PLAIN_FILES.fullmatch(rest):
+        tokens = [
+            (int(position), int(length), name)
+            for position, length, name in _PLAIN_FILE.findall(rest)
+        ]
+        if max(map(_end, tokens)) <= size:
+            return tokens
+    depth = words[0].count("/")
+    return [_scan_file(word, size, depth) for word in words[at:]]
+
+
+def _end(token: tuple[int, int, str]) -> int:
+    return token[0] + token[1]
+
+
+def _scan_file(word: str, size: int, depth: int) -> tuple[int, int, str]:
+    match = _FILE.fullmatch(word)
+    if match is None:
+        raise Malformed(
+            f"manifest: {_shown(word)} is neither a block locator nor position:length:name"
+        )
+    position, length, name = int(match[1]), int(match[2]), match[3]
+    if "\\" in name:
+        name = unescape(name)
+    # Most names have nothing that needs a closer look.
+    if _SUSPECT.search(name) or len(name) * 4 > MAX_NAME:
+        _check_name(word, name, length, depth)
+    if position + length > size:
+        raise Malformed(f"manifest: {_shown(word)} reaches beyond the {size} bytes of its stream")
+    return position, length, name
+
+
+def _check_name(word: str, name: str, length: int, depth: int) -> None:
+    if name == EMPTY_DIRECTORY and length == 0:
+        return
+    fault = fault_of(name)
+    if not fault and depth + name.count("/") >= MAX_DEPTH:
+        fault = f"a path has at most {MAX_DEPTH} names"
+    if fault:
+        raise Malformed(f"manifest: {_shown(word)}: {fault}")
+
+
+def _count_pieces(
+    blocks: Sequence[str], tokens: Sequence[tuple[int, int, str]], *, enough: int
+) -> int:
+    if len(blocks) * len(tokens) <= _PIECES_PER_WORD * (len(blocks) + len(tokens)):
+        return 0
+    starts = list(accumulate(map(size_of, blocks), initial=0))
+    found = sum(
+        bisect_left(starts, at + length) - bisect_right(starts, at) + 1
+        for at, length, _ in tokens
+        if length
+    )
+    if found > enough:
+        raise Malformed(
+            "manifest: too many files reach over too many blocks; give them streams of their own"
+        )
+    return found
+
+
+def _length(name: str) -> int:
+    return len(name.encode("utf-8", "surrogatepass"))
+
+
+def _refuse_characters(text: str) -> None:
+    control = _CONTROL.search(text)
+    if control is not None:
+        raise Malformed(
+            f"manifest: control character {control[0]!r} must be written \\{ord(control[0]):03o}"
+        )
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise Malformed("manifest: the text is not UTF-8") from error
+
+
+def _refuse_clashes(scanned: list[Scanned]) -> set[str]:
+    paths, parents = set(), {"."}
+    for name, _, tokens in scanned:
+        _add_parents(parents, f"{name}/")
+        for _, _, file in tokens:
+            if file == EMPTY_DIRECTORY:
+                continue
+            path = f"{name}/{file}"
+            paths.add(path)
+            if "/" in file:
+                _add_parents(parents, path)
+    clashes = paths & parents
+    if clashes:
+        raise Malformed(f"manifest: {_shown(min(clashes))} is both a file and a directory")
+    return paths
+
+
+def _add_parents(parents: set[str], path: str) -> None:
+    end = path.rfind("/")
+    while end > 0 and path[:end] not in parents:
+        parents.add(path[:end])
+        end = path.rfind("/", 0, end)
+
+
+def _line(stream: Stream) -> str:
+    files = (f"{token.position}:{token.length}:{escape(token.name)}" for token in stream.files)
+    return " ".join((escape(stream.name), *stream.locators, *files)) + "\n"
+
+
+def _shown(word: str) -> str:
+    return repr(word if len(word) <= _SHOWN else word[:_SHOWN] + "...")

@@ -1,0 +1,161 @@
+"""Which bytes of which files go into which block, known before any file is read (as
+`client.collections` packs them).
+
+Small files are packed together in the order in which they stand, up to one full block; a directory
+whose files fill less than `SHARED` shares its block with the next one. A file of more than half a
+block is cut into blocks of its own. The same names and sizes give the same blocks, so that an
+upload that was cut off goes on with the blocks it had.
+
+A million files are usual. They are numbered in the order of a manifest: the files of a directory,
+sorted by name, before its directories. So a block is a range of numbers, and the manifest is
+written in one pass, piece by piece: nothing here grows with the number of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from lading.core.data import manifest
+from lading.core.data.filetree import bare
+from lading.core.data.locator import EMPTY_BLOCK, MAX_BLOCK
+
+SHARED: Final = 1 << 20
+
+
+class Block(NamedTuple):
+    """`length` bytes at `start` of the file `first`; or all bytes of the files from `first` up to
+    but not `end`.
+    """
+
+    first: int
+    end: int
+    start: int
+    length: int
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it has more than one file in it."""
+        return self.end - self.first > 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """Some files of one directory, or the directory itself when it is empty.
+
+    The files have the numbers from `first` on, all files of the directory those from `begin` up to
+    but not `end`. `has_data`: any file of the directory has a byte.
+    """
+
+    path: str
+    names: Sequence[str]
+    sizes: Sequence[int]
+    first: int
+    begin: int
+    end: int
+    has_data: bool
+
+
+def plan(files: Iterable[tuple[str, int]], *, pack: int = MAX_BLOCK) -> Iterator[Block]:
+    """The blocks of files, given by directory and size in bytes; empty files are in none. `pack`: a
+    full block.
+    """
+    first = end = filled = 0
+    last = ""
+    for number, (directory, size) in enumerate(files):
+        alone = size > pack // 2
+        apart = directory != last and filled >= SHARED
+        if filled and (alone or apart or filled + size > pack):
+            yield Block(first, end, 0, filled)
+            filled = 0
+        if alone:
+            for start in range(0, size, pack):
+                yield Block(number, number + 1, start, min(pack, size - start))
+            continue
+        last = directory
+        if size:
+            first, end = number if not filled else first, number + 1
+            filled += size
+    if filled:
+        yield Block(first, end, 0, filled)
+
+
+def write_manifest(
+    folders: Iterable[Folder], blocks: Sequence[Block], locators: Sequence[str]
+) -> Iterator[str]:
+    """The normalised manifest of files whose blocks are stored at these locators, in pieces.
+
+    The folders come in the order of their numbers. It is the text that `filetree.to_manifest` gives
+    for the same files.
+    """
+    layout, is_open = _Layout(blocks, locators), False
+    for folder in folders:
+        if folder.first == folder.begin:
+            if is_open:
+                yield "\n"
+            name = manifest.escape(f"./{folder.path}" if folder.path else ".")
+            if not folder.names:
+                yield f"{name} {EMPTY_BLOCK} 0:0:\\056\n"
+                is_open = False
+                continue
+            is_open = True
+            yield " ".join((name, *layout.enter(folder)))
+        yield layout.tokens(folder)
+    if is_open:
+        yield "\n"
+
+
+class _Layout:
+    """Where the files lie in the stream of their directory. The files are asked for in order."""
+
+    def __init__(self, blocks: Sequence[Block], locators: Sequence[str]) -> None:
+        self._blocks = blocks
+        self._locators = locators
+        self._at = 0
+        self._used = 0
+        self._starts: dict[str, int] = {}
+
+    def enter(self, folder: Folder) -> list[str]:
+        """The locators of a directory's stream, each once; the empty block's when its files have no
+        bytes.
+        """
+        self._starts, found, end = {}, list[str](), 0
+        number = self._at
+        while (
+            folder.has_data
+            and number < len(self._blocks)
+            and self._blocks[number].first < folder.end
+        ):
+            locator = self._locators[number]
+            if (key := bare(locator)) not in self._starts:
+                found.append(locator)
+                self._starts[key], end = end, end + manifest.size_of(key)
+            number += 1
+        return found or [EMPTY_BLOCK]
+
+    def tokens(self, folder: Folder) -> str:
+        """The file tokens of some files, with a blank before each."""
+        parts = []
+        for name, size in zip(folder.names, folder.sizes, strict=True):
+            escaped = manifest.escape(name)
+            for start, length in self._spans(size):
+                parts.append(f" {start}:{length}:{escaped}")
+        return "".join(parts)
+
+    def _spans(self, size: int) -> list[tuple[int, int]]:
+        if not size:
+            return [(0, 0)]
+        spans: list[tuple[int, int]] = []
+        while size:
+            block = self._blocks[self._at]
+            length = min(size, block.length - self._used)
+            start = self._starts[bare(self._locators[self._at])] + self._used
+            if spans and sum(spans[-1]) == start:
+                spans[-1] = (spans[-1][0], spans[-1][1] + length)
+            else:
+                spans.append((start, length))
+            size, self._used = size - length, self._used + length
+            if self._used == block.length:
+                self._at, self._used = self._at + 1, 0
+        return spans

@@ -1,0 +1,248 @@
+"""`replace_files` and `replace_segments`: changes to a collection's files that name only what
+changes.
+
+    replace_files      {target: source}     target: "/" or "/a/b"
+        ""                      what is at the target goes
+        "<hash>[/path]"         from the content with this portable data hash; the empty one makes
+        an empty directory "current[/path]"        from what the collection was before the request,
+        so that files can be swapped "manifest_text[/path]"  from the manifest of the same request
+    replace_segments   {"<locator> <offset> <length>": "<locator> <offset> <length>"}
+
+No target may lie inside another one whose source is not empty, and a manifest that comes with
+targets must be used by one of them. Segments that no file uses are ignored; a file that uses a part
+of one is repointed for that part. What breaks a rule is Malformed, and names the target or segment.
+Source: docs/spec/api, section Collections.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final
+
+from lading.core import ids
+from lading.core.data import filetree, manifest
+from lading.core.data.filetree import File, Node, Segment, Tree
+from lading.core.data.manifest import size_of
+from lading.core.errors import Invalid, Malformed
+from lading.core.records.schema import JSON
+
+_SEGMENT: Final = re.compile(
+    r"([0-9a-f]{32}\+(?:0|[1-9][0-9]{0,17})(?:\+[A-Z][A-Za-z0-9@_-]*)*) ([0-9]{1,18}) ([0-9]{1,18})"
+)
+_SHOWN: Final = 120
+
+
+class Origin(StrEnum):
+    """Where files come from, besides other collections."""
+
+    CURRENT = "current"
+    SUPPLIED = "manifest_text"
+    NOWHERE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the files of one target come from: `origin` is an Origin or a portable data hash;
+    `path` is below it.
+    """
+
+    origin: str
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Repoint:
+    """Use `new` wherever files use `old`; both are of one length."""
+
+    old: Segment
+    new: Segment
+
+
+def read_files(given: JSON, *, supplied: bool) -> dict[str, Source]:
+    """The checked sources by target, targets without their leading slash; `supplied`: a manifest
+    came along.
+
+    Raises Malformed.
+    """
+    if not isinstance(given, dict):
+        raise Malformed("replace_files: must be an object {target: source}")
+    found = {_target(target): _source(target, source) for target, source in given.items()}
+    if supplied and found and not any(one.origin == Origin.SUPPLIED for one in found.values()):
+        raise Malformed(
+            "replace_files: manifest_text is given, but no source refers to it; "
+            "use manifest_text/<path>"
+        )
+    filled = {target for target, source in found.items() if source.origin}
+    for target in found:
+        for parent in _parents(target):
+            if parent in filled:
+                raise Malformed(
+                    f"replace_files: target {_shown('/' + target)} "
+                    f"lies inside target {_shown('/' + parent)}"
+                )
+    return found
+
+
+def contents_of(sources: Mapping[str, Source]) -> set[str]:
+    """The portable data hashes that files come from; that of the empty collection needs none."""
+    return {one.origin for one in sources.values()} - {*Origin} - {ids.EMPTY_PDH}
+
+
+def replace_files(
+    current: Tree, sources: Mapping[str, Source], *, supplied: Tree, contents: Mapping[str, Tree]
+) -> Tree:
+    """The tree with every target replaced. Raises Malformed for a source that is not there, or a
+    file as a parent.
+    """
+    origins = {
+        Origin.CURRENT: current,
+        Origin.SUPPLIED: supplied,
+        ids.EMPTY_PDH: Tree(),
+        **contents,
+    }
+    changes: dict[str, Node | None] = {}
+    for target, source in sources.items():
+        node = filetree.find(origins[source.origin], source.path) if source.origin else None
+        if source.origin and node is None:
+            raise Malformed(
+                f"replace_files: source of {_shown('/' + target)}: "
+                f"{_shown(source.path)} is not there"
+            )
+        if not target and isinstance(node, File):
+            raise Malformed("replace_files: '/': a file cannot stand for the root of a collection")
+        changes[target] = node
+    try:
+        return filetree.change(current, changes)
+    except Invalid as error:
+        raise Malformed(f"replace_files: {error.message}") from None
+
+
+def read_segments(given: JSON) -> tuple[Repoint, ...]:
+    """The checked replacements. Raises Malformed."""
+    if not isinstance(given, dict):
+        raise Malformed(
+            'replace_segments: must be an object {"<locator> <offset> <length>": the same form}'
+        )
+    found = tuple(Repoint(_segment(old), _segment(new)) for old, new in given.items())
+    for one in found:
+        if one.old.length != one.new.length:
+            raise Malformed(
+                f"replace_segments: {_written(one.old)}: its replacement has {one.new.length} bytes"
+            )
+    for spans in _by_block(found).values():
+        for before, after in pairwise(spans):
+            if before.old.offset + before.old.length > after.old.offset:
+                raise Malformed(
+                    f"replace_segments: {_written(after.old)} overlaps {_written(before.old)}"
+                )
+    return found
+
+
+def replace_segments(tree: Tree, replacements: tuple[Repoint, ...]) -> Tree:
+    """The tree whose files use the new segments."""
+    return _repointed(tree, _by_block(replacements))
+
+
+def _target(target: str) -> str:
+    if target == "/":
+        return ""
+    path = target[1:]
+    if not target.startswith("/") or manifest.fault_of(path) or not _is_text(path):
+        raise Malformed(
+            f"invalid replace_files target: {_shown(target)}; write '/' or '/directory/file'"
+        )
+    return path
+
+
+def _source(target: str, source: JSON) -> Source:
+    if source == "":
+        return Source(Origin.NOWHERE)
+    origin, _, path = source.partition("/") if isinstance(source, str) else ("", "", "")
+    path = path.removesuffix("/")
+    known = origin in (Origin.CURRENT, Origin.SUPPLIED) or ids.is_pdh(origin)
+    if not origin or not known or (path and (manifest.fault_of(path) or not _is_text(path))):
+        raise Malformed(
+            f"invalid replace_files source: {_shown(str(source))} for {_shown(target)}; "
+            "write '', 'current/<path>', 'manifest_text/<path>' "
+            "or '<portable data hash>/<path>'"
+        )
+    return Source(origin, path)
+
+
+def _is_text(path: str) -> bool:
+    return not any("\ud800" <= one <= "\udfff" for one in path) if not path.isascii() else True
+
+
+def _parents(target: str) -> Iterator[str]:
+    end = len(target)
+    while end > 0:
+        end = max(target.rfind("/", 0, end), 0)
+        yield target[:end]
+
+
+def _segment(text: JSON) -> Segment:
+    match = _SEGMENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise Malformed(f"replace_segments: {_shown(str(text))}: not '<locator> <offset> <length>'")
+    found = Segment(match[1], int(match[2]), int(match[3]))
+    if not found.length or found.offset + found.length > size_of(found.locator):
+        raise Malformed(f"replace_segments: {_written(found)}: no bytes of this block")
+    return found
+
+
+def _by_block(replacements: tuple[Repoint, ...]) -> dict[str, list[Repoint]]:
+    found: dict[str, list[Repoint]] = {}
+    for one in sorted(replacements, key=lambda one: one.old.offset):
+        found.setdefault(filetree.bare(one.old.locator), []).append(one)
+    return found
+
+
+def _repointed(tree: Tree, spans: Mapping[str, list[Repoint]]) -> Tree:
+    return Tree(
+        {
+            name: _repointed(node, spans)
+            if isinstance(node, Tree)
+            else _repointed_file(node, spans)
+            for name, node in tree.entries.items()
+        }
+    )
+
+
+def _repointed_file(file: File, spans: Mapping[str, list[Repoint]]) -> File:
+    if not any(filetree.bare(segment.locator) in spans for segment in file.segments):
+        return file
+    pieces: list[Segment] = []
+    for segment in file.segments:
+        for piece in _cut(segment, spans.get(filetree.bare(segment.locator), [])):
+            filetree.append(pieces, piece)
+    return File(tuple(pieces))
+
+
+def _cut(segment: Segment, spans: list[Repoint]) -> Iterator[Segment]:
+    at, end = segment.offset, segment.offset + segment.length
+    first = max(bisect_right(spans, at, key=lambda one: one.old.offset) - 1, 0)
+    for one in spans[first:]:
+        start, stop = max(one.old.offset, at), min(one.old.offset + one.old.length, end)
+        if one.old.offset >= end:
+            break
+        if start >= stop:
+            continue
+        if at < start:
+            yield Segment(segment.locator, at, start - at)
+        yield Segment(one.new.locator, one.new.offset + start - one.old.offset, stop - start)
+        at = stop
+    if at < end:
+        yield Segment(segment.locator, at, end - at)
+
+
+def _written(segment: Segment) -> str:
+    return f"{filetree.bare(segment.locator)} {segment.offset} {segment.length}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

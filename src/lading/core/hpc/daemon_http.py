@@ -1,0 +1,180 @@
+"""The little of HTTP/1.1 that the daemon of an HPC container speaks: heads of requests, forms with
+files, ranges.
+
+Own, because the daemon is made of the standard library alone and must stay small beside the code.
+Strict: what could be read in two ways is refused. Offsets instead of copies, so that files of any
+size can be forms on disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from lading.core.errors import Invalid, Malformed
+
+MOST_HEAD = 16 << 10
+MOST_PARTS = 10_000
+"""Parts of one form."""
+_LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,4000}) HTTP/1\.([01])")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*?)[ \t]*")
+_PARAMETER = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))')
+_WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*([0-9]{1,6})(?![0-9])", re.IGNORECASE)
+MOST_WAIT = 60.0
+_ONCE = ("content-length", "transfer-encoding", "authorization", "content-type", "host")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first lines of a request. Header names are in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    keep_alive: bool
+
+    @property
+    def length(self) -> int | None:
+        """Bytes of the body; None: in chunks."""
+        if "transfer-encoding" in self.headers:
+            return None
+        return int(self.headers.get("content-length", "0"))
+
+
+def parse_head(data: bytes) -> Head:
+    """The request line and headers, without the empty line that ends them. Raises Malformed."""
+    first, *lines = data.split(b"\r\n")
+    line = _LINE.fullmatch(first)
+    if not line:
+        raise Malformed("the request line is not METHOD PATH HTTP/1.1")
+    headers: dict[str, str] = {}
+    for text in lines:
+        found = _HEADER.fullmatch(text)
+        if not found:
+            raise Malformed("a header line is not NAME: VALUE")
+        name, value = found[1].decode("ascii").lower(), found[2].decode("latin-1")
+        if name in headers and name in _ONCE:
+            raise Malformed(f"the header {name} stands there twice")
+        headers[name] = value
+    length, coding = headers.get("content-length"), headers.get("transfer-encoding")
+    if length is not None and (coding is not None or not re.fullmatch("[0-9]{1,15}", length)):
+        raise Malformed("the length of the body is not clear")
+    if coding is not None and coding.lower() != "chunked":
+        raise Malformed("the only transfer coding taken is chunked")
+    closing = headers.get("connection", "").lower() == "close" or line[3] == b"0"
+    return Head(line[1].decode(), line[2].decode().partition("?")[0], headers, not closing)
+
+
+def media_type(text: str) -> tuple[str, dict[str, str]]:
+    """The media type in lower case and its parameters."""
+    kind, _, _ = text.partition(";")
+    found = {
+        one[1].lower(): _unescape(one[2]) if one[2] is not None else one[3]
+        for one in _PARAMETER.finditer(text)
+    }
+    return kind.strip().lower(), found
+
+
+def waiting_time(prefer: str) -> float:
+    """Seconds that a `Prefer: wait=N` header allows (RFC 7240), `MOST_WAIT` at most; 0 when it says
+    nothing of it.
+    """
+    found = _WAIT.search(prefer)
+    return min(float(found[1]), MOST_WAIT) if found else 0.0
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text)
+
+
+class Searchable(Protocol):
+    """Bytes, in memory or in a file."""
+
+    def find(self, sub: bytes, start: int = ..., /) -> int:
+        """Where `sub` stands next, or -1."""
+        ...
+
+    def __getitem__(self, index: slice, /) -> bytes:
+        """Some of the bytes."""
+        ...
+
+    def __len__(self) -> int:
+        """How many bytes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a form: its name, the file name if it has one, and where its content is."""
+
+    name: str
+    filename: str | None
+    start: int
+    end: int
+
+
+def form_parts(body: Searchable, boundary: str) -> list[Part]:
+    """The parts of `multipart/form-data` (RFC 7578). Raises Invalid."""
+    if not re.fullmatch(r"[0-9A-Za-z'()+_,./:=? -]{0,69}[0-9A-Za-z'()+_,./:=?-]", boundary):
+        raise Invalid("the form has no valid boundary")
+    mark = b"--" + boundary.encode("ascii")
+    if body[0 : len(mark)] == mark:
+        at = len(mark)
+    else:
+        at = body.find(b"\r\n" + mark)
+        if at < 0:
+            raise Invalid("the form does not have the boundary that its type names")
+        at += len(mark) + 2
+    found: list[Part] = []
+    while len(found) <= MOST_PARTS and body[at : at + 2] != b"--":
+        if body[at : at + 2] != b"\r\n":
+            raise Invalid("the form has a boundary that is not a line of its own")
+        headed = body.find(b"\r\n\r\n", at)
+        end = body.find(b"\r\n" + mark, headed + 4)
+        if headed < 0 or end < 0 or headed - at > MOST_HEAD:
+            raise Invalid("the form has a part that does not end, or is no part")
+        found.append(_part(body[at + 2 : headed], headed + 4, end))
+        at = end + 2 + len(mark)
+    if len(found) > MOST_PARTS:
+        raise Invalid(f"the form has more than {MOST_PARTS} parts")
+    return found
+
+
+def _part(head: bytes, start: int, end: int) -> Part:
+    for line in head.split(b"\r\n"):
+        name, _, value = line.decode("utf-8", "replace").partition(":")
+        if name.strip().lower() == "content-disposition":
+            kind, parameters = media_type(value)
+            if kind == "form-data" and "name" in parameters:
+                filename = parameters.get("filename")
+                extended = parameters.get("filename*", "")
+                if extended.lower().startswith("utf-8''"):
+                    filename = _percent_decoded(extended[7:])
+                return Part(parameters["name"], filename, start, end)
+    raise Invalid("the form has a part without a name")
+
+
+def _percent_decoded(text: str) -> str:
+    data = re.sub(
+        rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), text.encode()
+    )
+    return data.decode("utf-8", "replace")
+
+
+def byte_range(text: str, size: int) -> tuple[int, int] | None:
+    """Start and end of `bytes=A-B`, `bytes=A-` or `bytes=-N` in `size` bytes; None when nothing of
+    it is there.
+
+    What is no such range stands for everything, as RFC 9110 has it. A range that begins where the
+    data ends is empty: a log may grow.
+    """
+    found = re.fullmatch(r"bytes=([0-9]{0,18})-([0-9]{0,18})", text.strip())
+    if not found or (not found[1] and not found[2]):
+        return 0, size
+    if not found[1]:
+        return max(0, size - int(found[2])), size
+    start = int(found[1])
+    end = min(size, int(found[2]) + 1) if found[2] else size
+    return (start, end) if start <= end and start <= size else None

@@ -1,0 +1,170 @@
+"""Gangs: one container request, run as several containers of a cluster
+(`scheduling_parameters.nodes`).
+
+Which ranks are started with what, when it is over, and how it went: decided from what the daemons
+of all ranks say. A rank whose daemon has not answered for `PATIENCE` seconds is lost. The exit code
+is that of rank 0 where that is started alone; where all are, the first one that is not 0. A gang
+that lost a rank has exit code `LOST` whatever else it says, unless the code had ended before.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lading.core.errors import Invalid
+from lading.core.hpc.daemon_states import ENDED, CodeStatus, ResultStatus
+from lading.core.json_values import Json, JsonObject
+
+MOST_NODES = 10_000
+PATIENCE = 20.0
+LOST = 121
+_OWN_LAUNCHERS = frozenset({"mpirun", "mpiexec", "orterun", "prterun"})
+
+
+class Launcher(StrEnum):
+    """Which ranks are started."""
+
+    MPIRUN = "mpirun"
+    """Rank 0, with `mpirun` before the command unless it is there already."""
+    FIRST = "first"
+    """Rank 0, with the command as it is."""
+    ALL = "all"
+    """Every rank, with the command as it is."""
+
+
+class FailurePolicy(StrEnum):
+    """What a rank that fails means for the others."""
+
+    ANY = "any"
+    """They are ended."""
+    NONE = "none"
+    """They run to their end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """How a request wants its containers."""
+
+    nodes: int = 1
+    launcher: Launcher = Launcher.MPIRUN
+    policy: FailurePolicy = FailurePolicy.ANY
+
+
+KEYS = ("nodes", "launcher", "rank_failure")
+_NO_GANG = Gang()
+
+
+def read_gang(parameters: Mapping[str, Json]) -> Gang:
+    """The gang in scheduling parameters; one node where they say nothing. Raises Invalid naming the
+    key.
+    """
+    if not any(name in parameters for name in KEYS):
+        return _NO_GANG
+    nodes = parameters.get("nodes", 1)
+    if isinstance(nodes, bool) or not isinstance(nodes, int) or not 1 <= nodes <= MOST_NODES:
+        raise Invalid(f"Scheduling parameters [nodes]: must be an integer from 1 to {MOST_NODES}")
+    launcher, policy = (
+        parameters.get("launcher", Launcher.MPIRUN),
+        parameters.get("rank_failure", FailurePolicy.ANY),
+    )
+    if launcher not in tuple(Launcher):
+        raise Invalid(f"Scheduling parameters [launcher]: must be one of {', '.join(Launcher)}")
+    if policy not in tuple(FailurePolicy):
+        raise Invalid(
+            f"Scheduling parameters [rank_failure]: must be one of {', '.join(FailurePolicy)}"
+        )
+    return Gang(nodes, Launcher(str(launcher)), FailurePolicy(str(policy)))
+
+
+def part_of_recipe(parameters: Mapping[str, Json]) -> JsonObject:
+    """What of the scheduling parameters changes the result: nothing for one node, else how many and
+    how started.
+    """
+    gang = read_gang(parameters)
+    return {} if gang.nodes == 1 else {"launcher": gang.launcher, "nodes": gang.nodes}
+
+
+def command_line(launcher: Launcher, command: Sequence[str], *, ranks: int) -> list[str]:
+    """What the started ranks run. `ranks`: how many MPI processes there are in all."""
+    if launcher is Launcher.MPIRUN and posixpath.basename(command[0]) not in _OWN_LAUNCHERS:
+        return ["mpirun", "-np", str(ranks), *command]
+    return list(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankView:
+    """What is known of one rank. `silent`: seconds since its daemon last answered."""
+
+    rank: int
+    started: bool
+    code: CodeStatus = CodeStatus.WAITING
+    result: ResultStatus = ResultStatus.WAITING
+    percent: float | None = None
+    exit_code: int | None = None
+    reason: str = ""
+    silent: float = 0.0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is taken for gone."""
+        return self.silent > PATIENCE
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its code ended badly."""
+        return self.code in (CodeStatus.ERROR, CodeStatus.KILLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The gang is over: its exit code, and a sentence unless all went well."""
+
+    exit_code: int
+    sentence: str = ""
+
+
+def judge(views: Sequence[RankView], policy: FailurePolicy) -> Verdict | None:
+    """Whether the gang is over; None while it goes on."""
+    started = [one for one in views if one.started]
+    running = [one for one in started if one.code not in ENDED]
+    failed = [one for one in started if one.has_failed]
+    if failed and (policy is FailurePolicy.ANY or not running):
+        first = failed[0]
+        code = first.exit_code or 1
+        return Verdict(code, f"rank {first.rank} failed: {first.reason or f'exit code {code}'}")
+    if not running:
+        return Verdict(0)
+    lost = [one for one in views if one.is_lost]
+    if lost and (policy is FailurePolicy.ANY or len(lost) == len(views)):
+        return Verdict(
+            LOST, f"rank {lost[0].rank} was lost: its daemon has not answered for {PATIENCE:.0f} s"
+        )
+    return None
+
+
+def are_delivered(views: Sequence[RankView]) -> bool:
+    """Whether the results of every rank that ran, and is there, are where they belong, or cannot
+    be.
+    """
+    return not any(_is_delivering(one) and not one.is_lost for one in views)
+
+
+def _is_delivering(view: RankView) -> bool:
+    return view.result is ResultStatus.UPLOADING or (
+        view.code in ENDED and view.result is ResultStatus.WAITING
+    )
+
+
+def status_line(view: RankView) -> str:
+    """One line on a rank for the log and the live table: number, state, and what explains it."""
+    if view.is_lost:
+        return f"rank {view.rank} Lost"
+    words = [f"rank {view.rank} {view.code}"]
+    if view.percent is not None:
+        words.append(f"{view.percent:.0f}%")
+    if view.reason:
+        words.append(view.reason)
+    return " ".join(words)

@@ -1,0 +1,297 @@
+"""Images as archives: the docker-save layout, whiteouts, and what an image says about the process
+it starts.
+
+An image collection holds exactly one `*.tar` at top level, named `<image id>.tar`
+(docs/spec/containers, section Images). The archive has `manifest.json`, which names the image's
+configuration and its layer archives, lowest first. A layer that removes a path of the layers below
+says so by a whiteout: `dir/.wh.name` removes `dir/name`, `dir/.wh..wh..opq` hides everything that
+lower layers have in `dir`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from lading.core.errors import ExecutionError, Failure
+
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+MANIFEST = "manifest.json"
+_WHITEOUT = ".wh."
+# Below what Linux takes, as it is counted from the root of the machine.
+_LONGEST_PATH = 3000
+_LONGEST_NAME = 255
+MOST_ELEMENTS = 256
+"""Of the path of a layer member. Real images have some 40; deeper ones only make it hard to remove
+them.
+"""
+_SHOWN = 100
+_OPAQUE = ".wh..wh..opq"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageConfig:
+    """What the image says about its process, and the content hashes of its unpacked layers, lowest
+    first.
+    """
+
+    diff_ids: tuple[str, ...]
+    """`sha256:<hex>` of each layer archive, uncompressed."""
+    entrypoint: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    """`NAME=value`, as in the image."""
+    working_directory: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedImage:
+    """What the archive's manifest says: member names of the configuration and of the layers, lowest
+    first.
+    """
+
+    config: str
+    layers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process ready to be started: everything the record left open is filled from the image."""
+
+    arguments: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+    cwd: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Numbers that a user of an image stands for."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Whiteout:
+    """A layer's wish that something of the layers below is gone.
+
+    `path` is what is removed, or, when `opaque`, the directory whose lower content is hidden ("" is
+    the root).
+    """
+
+    path: str
+    opaque: bool
+
+
+def image_member(names: Iterable[str]) -> tuple[str, str]:
+    """The archive among the top-level file names of an image collection, and the image id that it
+    is named after.
+
+    Raises ExecutionError(IMAGE) when there are none or several.
+    """
+    archives = sorted(name for name in names if name.endswith(".tar") and "/" not in name)
+    if len(archives) != 1:
+        found = ", ".join(archives) or "none"
+        raise _fault(
+            f"the image collection must have exactly one .tar file at its top; it has: {found}"
+        )
+    return archives[0], archives[0].removesuffix(".tar")
+
+
+def parse_manifest(data: bytes) -> SavedImage:
+    """What `manifest.json` says. Raises ExecutionError(IMAGE)."""
+    try:
+        entries = msgspec.json.decode(data, type=list[_ManifestEntry])
+    except msgspec.DecodeError as error:
+        raise _fault(f"manifest.json of the image cannot be read: {error}") from error
+    if len(entries) != 1:
+        raise _fault(
+            f"the image archive must hold exactly one image; its manifest.json lists {len(entries)}"
+        )
+    return SavedImage(config=entries[0].Config, layers=tuple(entries[0].Layers))
+
+
+def parse_config(data: bytes, *, layers: int) -> ImageConfig:
+    """The image configuration of an archive with that many `layers`. Raises
+    ExecutionError(IMAGE).
+    """
+    try:
+        raw = msgspec.json.decode(data, type=_Config)
+    except msgspec.DecodeError as error:
+        raise _fault(f"the image's configuration cannot be read: {error}") from error
+    if len(raw.rootfs.diff_ids) != layers or layers == 0:
+        raise _fault(
+            f"the image has {layers} layers but its configuration lists {len(raw.rootfs.diff_ids)}"
+        )
+    for one in raw.rootfs.diff_ids:
+        if (
+            not one.startswith("sha256:")
+            or len(one) != 71
+            or set(one[7:]) - set("0123456789abcdef")
+        ):
+            raise _fault(f"the image's configuration has a layer id that is not sha256: {one!r}")
+    settings = raw.config or _Settings()
+    return ImageConfig(
+        diff_ids=tuple(raw.rootfs.diff_ids),
+        entrypoint=tuple(settings.Entrypoint or ()),
+        command=tuple(settings.Cmd or ()),
+        environment=tuple(settings.Env or ()),
+        working_directory=settings.WorkingDir or "",
+        user=settings.User or "",
+    )
+
+
+def process(
+    image: ImageConfig,
+    *,
+    command: Sequence[str],
+    environment: Iterable[tuple[str, str]],
+    cwd: str = "",
+) -> Process:
+    """What to start: the record's words win, the image fills the rest (docs/spec/containers,
+    section Run).
+
+    The image's entry point stands before the command; `cwd` is relative to the directory of the
+    image.
+    """
+    merged = {"PATH": DEFAULT_PATH}
+    merged.update(_pair(one) for one in image.environment)
+    merged.update(environment)
+    return Process(
+        arguments=(*image.entrypoint, *(command or image.command)),
+        environment=tuple(merged.items()),
+        cwd=posixpath.normpath(posixpath.join("/", image.working_directory, cwd)),
+        user=image.user,
+    )
+
+
+def check_command(image: ImageConfig, command: Sequence[str]) -> None:
+    """Raise ExecutionError(USER) when neither the record nor the image says what to run."""
+    if not (command or image.entrypoint or image.command):
+        raise ExecutionError(
+            "the request names no command, and the image has neither CMD nor ENTRYPOINT; "
+            "name a command",
+            Failure.USER,
+        )
+
+
+def account(user: str, *, passwd: str, group: str) -> Account:
+    """The numbers for `user` (`name`, `name:group`, `1000`, `1000:1000`, "" for root) by the
+    image's own files.
+
+    `passwd` and `group` are the texts of /etc/passwd and /etc/group, empty when absent. Raises
+    ExecutionError(IMAGE) when a name is unknown.
+    """
+    name, _, wanted_group = user.partition(":")
+    name = name or "0"
+    entry = _find(passwd, name, fields=4)
+    if entry is None and not name.isdigit():
+        raise _fault(f"the image's user {name!r} is not in its /etc/passwd")
+    uid = int(entry[2] if entry else name)
+    gid = int(entry[3]) if entry else 0
+    if wanted_group:
+        found = _find(group, wanted_group, fields=3)
+        if found is None and not wanted_group.isdigit():
+            raise _fault(f"the image's group {wanted_group!r} is not in its /etc/group")
+        return Account(uid, int(found[2] if found else wanted_group))
+    return Account(uid, gid, _groups_of(group, entry[0]) if entry else ())
+
+
+def whiteout(path: str) -> Whiteout | None:
+    """What the layer member `path` removes, or None for an ordinary member.
+
+    Raises ExecutionError(IMAGE) for one that would remove the directory that it is in, or one above
+    it.
+    """
+    folder, name = posixpath.split(path)
+    if name == _OPAQUE:
+        return Whiteout(folder, opaque=True)
+    if not name.startswith(_WHITEOUT):
+        return None
+    gone = name.removeprefix(_WHITEOUT)
+    if gone in ("", ".", ".."):
+        raise _fault(
+            f"the image has a layer member that removes nothing below it: {path[-_SHOWN:]!r}"
+        )
+    return Whiteout(posixpath.join(folder, gone), opaque=False)
+
+
+def member_path(name: str) -> str:
+    """A layer member's path relative to the root of the layer, "" for the root itself.
+
+    Raises ExecutionError(IMAGE) for a name that leads out of the layer, for one longer than file
+    systems take, and for one with more than `MOST_ELEMENTS` elements.
+    """
+    elements = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in elements or "\0" in name:
+        raise _fault(f"the image has a layer member that leads out of the layer: {name[:_SHOWN]!r}")
+    path = "/".join(elements)
+    if len(path) > _LONGEST_PATH or any(
+        len(one.encode("utf-8", "surrogateescape")) > _LONGEST_NAME for one in elements
+    ):
+        raise _fault(f"the image has a layer member whose name is too long: {name[:_SHOWN]!r}...")
+    if len(elements) > MOST_ELEMENTS:
+        raise _fault(
+            f"the image has a layer member more than {MOST_ELEMENTS} directories deep: "
+            f"{name[:_SHOWN]!r}..."
+        )
+    return path
+
+
+class _ManifestEntry(msgspec.Struct):
+    Config: str
+    Layers: list[str]
+
+
+class _Settings(msgspec.Struct):
+    Entrypoint: list[str] | None = None
+    Cmd: list[str] | None = None
+    Env: list[str] | None = None
+    WorkingDir: str | None = None
+    User: str | None = None
+
+
+class _RootFS(msgspec.Struct):
+    diff_ids: list[str]
+
+
+class _Config(msgspec.Struct):
+    rootfs: _RootFS
+    config: _Settings | None = None
+
+
+def _fault(message: str) -> ExecutionError:
+    return ExecutionError(message, Failure.IMAGE)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _find(table: str, name: str, *, fields: int) -> list[str] | None:
+    """The line of a passwd-like table whose name, or else whose number (third field), is `name`."""
+    lines = [line.split(":") for line in table.splitlines()]
+    usable = [
+        line
+        for line in lines
+        if len(line) >= fields and all(one.isdigit() for one in line[2:fields])
+    ]
+    by_name = [line for line in usable if line[0] == name]
+    found = by_name or [line for line in usable if line[2] == name]
+    return found[0] if found else None
+
+
+def _groups_of(table: str, name: str) -> tuple[int, ...]:
+    lines = [line.split(":") for line in table.splitlines()]
+    return tuple(
+        int(line[2])
+        for line in lines
+        if len(line) >= 4 and line[2].isdigit() and name in line[3].split(",")
+    )

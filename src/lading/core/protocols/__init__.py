@@ -1,0 +1,3 @@
+"""Network protocols as pure functions and state machines: HTTP heads, yamux, origins, connection
+limits.
+"""

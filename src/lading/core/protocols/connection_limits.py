@@ -1,0 +1,238 @@
+"""Which network connections a server keeps: limits for HTTP, and the table that admits and drops.
+
+A connection is a stranger until a request on it was authenticated. Strangers are counted per
+address, and a stranger that only waits is dropped for a newcomer when the limit is reached: so idle
+strangers never shut anybody out. The Unix socket is for local processes of one user and is not
+counted. Times are seconds of a monotonic clock. Standard library only: the HPC daemon uses this.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lading.core.errors import Invalid
+
+NEVER: Final = float("inf")
+LOCAL: Final = ""
+"""The address of a peer on a Unix socket."""
+_IPV6_PREFIX: Final = 64
+"""One customer of an Internet provider has at least this prefix, with 2**64 addresses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """Limits of every HTTP server of the product. Sizes are bytes, times are seconds."""
+
+    head_bytes: int = 64 << 10
+    """Largest head of a message, also of the trailer of a body."""
+    head_seconds: float = 30.0
+    """Longest TLS handshake, and longest time from the first byte of a head to its last."""
+    idle_seconds: float = 60.0
+    """Longest time between two requests of one connection."""
+    stall_seconds: float = 600.0
+    """Longest time in which a peer takes nothing of an answer; for strangers it is
+    `idle_seconds`.
+    """
+    connections: int = 8192
+    """Most connections at once, without those of the Unix socket."""
+    connections_per_address: int = 1024
+    """Most connections of strangers at once from one IPv4 address or one IPv6 /64."""
+    trusted: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    """Networks to which `connections_per_address` does not apply."""
+    stranger_body_bytes: int = 64 << 10
+    """Largest body that is read before the sender is authenticated."""
+    stranger_bodies_bytes: int = 4 << 20
+    """Most bytes of all such bodies at once."""
+    pipelined: int = 16
+    """Most requests of one connection that wait for the answers to those before them."""
+    linger_bytes: int = 4 << 20
+    """Most bytes of a refused body that are read and forgotten, so that its sender sees the
+    answer.
+    """
+    linger_seconds: float = 5.0
+    """Longest time for that."""
+
+
+class Connection:
+    """What the table knows of one connection."""
+
+    __slots__ = ("deadline", "is_known", "is_waiting", "origin")
+
+    def __init__(self, origin: str, deadline: float) -> None:
+        self.origin = origin
+        """Network that the peer is counted for; LOCAL for the Unix socket."""
+        self.deadline = deadline
+        """When the connection is dropped, unless something happens."""
+        self.is_known = origin == LOCAL
+        """Whether a request on it was authenticated."""
+        self.is_waiting = True
+        """Whether no request is being answered."""
+
+
+class ConnectionTable:
+    """The open connections of one server. Raises Invalid for a trusted network that is none."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self.limits = limits
+        self._trusted = tuple(_network(one) for one in limits.trusted)
+        self._all: dict[Connection, None] = {}
+        self._strangers: dict[str, dict[Connection, None]] = {}
+        self._waiting: dict[Connection, None] = {}
+        """Strangers that wait, the one that has waited longest first."""
+        self._idle: dict[Connection, None] = {}
+        """Known peers that wait, in the same order."""
+        self._remote = 0
+        self.listeners: list[Callable[[float], None]] = []
+        """Told of each new deadline that is a time."""
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(tuple(self._all))
+
+    def admit(self, address: str, now: float) -> tuple[Connection | None, Connection | None]:
+        """The new connection, None if it is refused; and one to drop for it, None mostly.
+
+        The caller ends the connection to drop; the table has forgotten it already.
+        """
+        limits = self.limits
+        deadline = now + limits.head_seconds
+        if address == LOCAL:
+            return self._add(Connection(LOCAL, deadline)), None
+        origin, is_trusted = self._origin(address)
+        dropped = None
+        own = self._strangers.get(origin, {})
+        if not is_trusted and len(own) >= limits.connections_per_address:
+            dropped = next((one for one in own if one.is_waiting), None)
+            if dropped is None:
+                return None, None
+        elif self._remote >= limits.connections:
+            dropped = self.longest_waiting()
+            if dropped is None:
+                return None, None
+        if dropped is not None:
+            self.release(dropped)
+        return self._add(Connection(origin, deadline)), dropped
+
+    def longest_waiting(self) -> Connection | None:
+        """The connection that is missed least: a stranger before a known peer."""
+        return next(iter(self._waiting), None) or next(iter(self._idle), None)
+
+    def wait(self, connection: Connection, deadline: float) -> None:
+        """No request is being answered; the connection is dropped at the deadline."""
+        if connection in self._all and not connection.is_waiting:
+            connection.is_waiting = True
+            self._queue(connection)
+        self._limit(connection, deadline)
+
+    def serve(self, connection: Connection) -> None:
+        """A request is being answered."""
+        connection.deadline = NEVER
+        if connection.is_waiting:
+            connection.is_waiting = False
+            self._waiting.pop(connection, None)
+            self._idle.pop(connection, None)
+
+    def stall(self, connection: Connection, now: float) -> None:
+        """The peer takes nothing of an answer now; `serve` or `wait` ends that."""
+        limits = self.limits
+        patience = limits.stall_seconds if connection.is_known else limits.idle_seconds
+        self._limit(connection, min(connection.deadline, now + patience))
+
+    def know(self, connection: Connection) -> None:
+        """A request on the connection was authenticated."""
+        if connection.is_known:
+            return
+        connection.is_known = True
+        if connection in self._all:
+            self._forget_stranger(connection)
+            if connection.is_waiting:
+                self._queue(connection)
+
+    def release(self, connection: Connection) -> None:
+        """The connection has ended; once is enough."""
+        if connection not in self._all:
+            return
+        del self._all[connection]
+        self._remote -= connection.origin != LOCAL
+        self._idle.pop(connection, None)
+        if not connection.is_known:
+            self._forget_stranger(connection)
+
+    def overdue(self, now: float) -> list[Connection]:
+        """The connections whose deadline has passed."""
+        return [one for one in self._all if one.deadline <= now]
+
+    def next_deadline(self) -> float:
+        """The first deadline of all; NEVER when there is none."""
+        return min((one.deadline for one in self._all), default=NEVER)
+
+    def _add(self, connection: Connection) -> Connection:
+        self._all[connection] = None
+        self._remote += connection.origin != LOCAL
+        if not connection.is_known:
+            self._strangers.setdefault(connection.origin, {})[connection] = None
+        self._queue(connection)
+        self._limit(connection, connection.deadline)
+        return connection
+
+    def _limit(self, connection: Connection, deadline: float) -> None:
+        connection.deadline = deadline
+        for tell in self.listeners:
+            tell(deadline)
+
+    def _queue(self, connection: Connection) -> None:
+        if connection.origin != LOCAL:
+            (self._idle if connection.is_known else self._waiting)[connection] = None
+
+    def _forget_stranger(self, connection: Connection) -> None:
+        self._waiting.pop(connection, None)
+        own = self._strangers[connection.origin]
+        del own[connection]
+        if not own:
+            del self._strangers[connection.origin]
+
+    def _origin(self, address: str) -> tuple[str, bool]:
+        try:
+            found = ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            return address, False
+        mapped = getattr(found, "ipv4_mapped", None)
+        found = mapped or found
+        is_trusted = any(found in network for network in self._trusted)
+        if found.version == 4:
+            return str(found), is_trusted
+        return str(ipaddress.ip_network((found, _IPV6_PREFIX), strict=False)), is_trusted
+
+
+class Allowance:
+    """Bytes that several holders share, at most `limit` at once."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.taken = 0
+
+    def take(self, size: int) -> bool:
+        """Whether so many bytes could be had; then `give_back` them once."""
+        if self.taken + size > self._limit:
+            return False
+        self.taken += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """Return bytes that were taken."""
+        self.taken -= size
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError as error:
+        raise Invalid(
+            f"API.TrustedAddresses, TrustedProxies: {text[:60]!r} is not a network; "
+            "write for example 10.0.0.0/8"
+        ) from error

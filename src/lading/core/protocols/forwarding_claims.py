@@ -1,0 +1,91 @@
+"""What one server tells another about a call that it passes on: a signed claim in place of the
+caller's token.
+
+A claim says who called, for which container, what for, and which server it is made for. It is
+signed with a key that only the servers of one installation have (HMAC-SHA256), and good for a
+minute. Nothing but the call that it came with takes it: it cannot be used at another server, for
+another container or purpose, or as a token.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+from dataclasses import astuple, dataclass
+from enum import StrEnum
+
+from lading.core.errors import Unauthenticated
+
+HEADER = "x-lading-forward-proof"
+LIFE = 60
+"""Seconds for which a claim is good: longer than a connection takes, and clocks may differ by
+some.
+"""
+_VERSION = "lading forward 1"
+_FIELDS = 6
+
+
+class Purpose(StrEnum):
+    """What a forwarded call is for."""
+
+    SHELL = "shell"
+    PORT = "port"
+    LOG = "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """`user_uuid` called from `address`, "" for nobody; `audience` is the URL of the server that is
+    told.
+
+    `expires` is in seconds since 1970.
+    """
+
+    user_uuid: str
+    container_uuid: str
+    purpose: Purpose
+    audience: str
+    expires: int
+    address: str = ""
+
+
+def sign(key: bytes, claim: Claim) -> str:
+    """A claim as the text of a header."""
+    text = "\n".join(str(one) for one in astuple(claim)).encode()
+    return f"{base64.urlsafe_b64encode(text).decode()}.{_mac(key, text)}"
+
+
+def verify(key: bytes, said: str, *, purpose: Purpose, audience: str, now: float) -> Claim:
+    """The claim in a header, made for this purpose and server. Raises Unauthenticated."""
+    encoded, _, mac = said.partition(".")
+    try:
+        text = base64.b64decode(encoded, altchars=b"-_", validate=True)
+    except ValueError:
+        raise _refused() from None
+    if not hmac.compare_digest(mac.encode(), _mac(key, text).encode()):
+        raise _refused()
+    user, container, kind, meant, expires, address = text.decode().split("\n", _FIELDS - 1)
+    if (kind, meant) != (purpose, audience) or int(expires) < now:
+        raise _refused()
+    return Claim(
+        user_uuid=user,
+        container_uuid=container,
+        purpose=purpose,
+        audience=audience,
+        expires=int(expires),
+        address=address,
+    )
+
+
+def check_container(claim: Claim, uuid: str) -> None:
+    """Whether a claim is for this container. Raises Unauthenticated."""
+    if claim.container_uuid != uuid:
+        raise _refused()
+
+
+def _refused() -> Unauthenticated:
+    return Unauthenticated("Not logged in: the forwarded call is not proven; call again")
+
+
+def _mac(key: bytes, text: bytes) -> str:
+    return hmac.digest(key, _VERSION.encode() + b"\0" + text, "sha256").hex()

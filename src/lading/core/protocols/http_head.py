@@ -1,0 +1,106 @@
+"""The head of an HTTP/1.1 message, for those who pass messages on: read, changed, written again
+(RFC 9112).
+
+Only what is well-formed passes: no folded lines, no control characters, and a length that is said
+once. Two readers of one message must not come to different ends of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lading.core.errors import Malformed
+
+END = b"\r\n\r\n"
+MOST = 64 << 10
+"""Bytes of a head, at most."""
+HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
+     "te", "trailer", "transfer-encoding", "upgrade"}
+)  # fmt: skip
+"""Fields that are for the next station only."""
+_REQUEST = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([^\x00-\x20\x7f]+) HTTP/1\.[01]")
+_STATUS = re.compile(r"HTTP/1\.[01] ([1-5][0-9][0-9])(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
+_FIELD = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A start line and fields in their order; the names are as they were written."""
+
+    start: str
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def get(self, name: str) -> str:
+        """The first value of a field; "" when there is none."""
+        return next((value for one, value in self.fields if one.lower() == name), "")
+
+    def says(self, name: str, token: str) -> bool:
+        """Whether a field that is a list has this element."""
+        values = (value for one, value in self.fields if one.lower() == name)
+        return any(part.strip().lower() == token for value in values for part in value.split(","))
+
+    @property
+    def method(self) -> str:
+        """Of a request."""
+        return self.start.partition(" ")[0]
+
+    @property
+    def target(self) -> str:
+        """Of a request."""
+        return self.start.split(" ")[1]
+
+    @property
+    def status(self) -> int:
+        """Of an answer."""
+        return int(self.start.split(" ")[1])
+
+    def without(self, names: Iterable[str], *, prefix: str = "") -> Head:
+        """Without these fields, in lower case, and without those whose name begins with
+        `prefix`.
+        """
+        gone = frozenset(names)
+        kept = (
+            (name, value)
+            for name, value in self.fields
+            if name.lower() not in gone and not (prefix and name.lower().startswith(prefix))
+        )
+        return Head(self.start, tuple(kept))
+
+    def having(self, fields: Mapping[str, str]) -> Head:
+        """With these fields at the end."""
+        return Head(self.start, (*self.fields, *fields.items()))
+
+    def encode(self) -> bytes:
+        """As it is sent."""
+        lines = (self.start, *(f"{name}: {value}" for name, value in self.fields), "", "")
+        return "\r\n".join(lines).encode("latin-1")
+
+
+def parse_request(data: bytes) -> Head:
+    """The head of a request, with the empty line at its end. Raises Malformed."""
+    return _parse(data, _REQUEST)
+
+
+def parse_answer(data: bytes) -> Head:
+    """The head of an answer, with the empty line at its end. Raises Malformed."""
+    return _parse(data, _STATUS)
+
+
+def _parse(data: bytes, start: re.Pattern[str]) -> Head:
+    first, *lines = data.removesuffix(END).decode("latin-1").split("\r\n")
+    if not start.fullmatch(first):
+        raise Malformed(f"HTTP: {first[:60]!r} is no start line")
+    fields = []
+    for line in lines:
+        match = _FIELD.fullmatch(line)
+        if match is None:
+            raise Malformed(f"HTTP: {line[:60]!r} is no header field")
+        fields.append((match[1], match[2].strip()))
+    head = Head(first, tuple(fields))
+    lengths = [value for name, value in fields if name.lower() == "content-length"]
+    if len(lengths) > 1 or (lengths and head.get("transfer-encoding")):
+        raise Malformed("HTTP: the length of the message is said more than once")
+    return head

@@ -1,0 +1,135 @@
+"""Pages of other origins: what they may make a browser send here, and what a container's page may
+say to a browser.
+
+A browser adds cookies and the password of HTTP Basic to a request whoever caused it. So these count
+only for requests of our own pages and for plain links (Fetch Metadata,
+https://www.w3.org/TR/fetch-metadata/). A token in the header Authorization is not added by
+browsers: it counts for every origin, as CORS says. Programs send neither header.
+
+An answer of a container is for the address that the container has, and for nothing else: header
+fields by which it would govern the whole host, the proxy in front or cookies of others do not pass.
+By path containers share the origin of the API, so that none of their fields may govern an origin
+either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lading.core.errors import Forbidden
+from lading.core.protocols.http_head import Head
+
+_OURS = ("same-origin", "none")
+_PORTS = {"https": ":443", "http": ":80"}
+_SCHEMES = {"wss": "https", "ws": "http"}
+HOST_WIDE = frozenset(
+    {
+        "alt-svc", "clear-site-data", "expect-ct", "nel", "public-key-pins",
+        "public-key-pins-report-only", "report-to", "secure-session-challenge",
+        "secure-session-registration", "sec-session-challenge", "sec-session-registration",
+        "set-cookie2", "set-login", "strict-transport-security", "x-lighttpd-send-file",
+        "x-reproxy-url", "x-sendfile",
+    }
+)  # fmt: skip
+"""Fields of a container's answer that would count for other hosts, other ports or the proxy in
+front.
+"""
+ORIGIN_WIDE = frozenset(
+    {
+        "accept-ch", "access-control-allow-credentials", "authentication-info", "critical-ch",
+        "origin-agent-cluster", "reporting-endpoints", "service-worker-allowed", "set-cookie",
+        "shared-storage-write", "speculation-rules", "use-as-dictionary", "www-authenticate",
+    }
+)  # fmt: skip
+"""Fields that would count for everything of an origin."""
+_HOST_WIDE_BEGIN = ("x-accel-", "x-arvados-")
+_ORIGIN_WIDE_BEGIN = ("attribution-reporting-",)
+
+
+def is_explicit(headers: Mapping[str, str]) -> bool:
+    """Whether a request has a token that no browser adds of its own."""
+    return _scheme_of(headers) in ("bearer", "oauth2")
+
+
+def is_foreign(method: str, headers: Mapping[str, str], *, scheme: str) -> bool:
+    """Whether a page of another origin caused this request, other than by a plain link.
+
+    `scheme` is that of the connection: https or wss, or http or ws on the local socket.
+    """
+    site = headers.get("sec-fetch-site", "").strip().lower()
+    if site:
+        if site in _OURS:
+            return False
+    else:
+        origin = headers.get("origin", "").strip().lower()
+        if not origin or origin in _own(headers, scheme):
+            return False
+    is_link = (
+        headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+    )
+    return not (is_link and method in ("GET", "HEAD"))
+
+
+def check_call(method: str, headers: Mapping[str, str], *, scheme: str) -> None:
+    """Refuse a call that a page of another origin makes with the password of its reader, or by a
+    form.
+
+    Raises Forbidden.
+    """
+    if is_explicit(headers) or not is_foreign(method, headers, scheme=scheme):
+        return
+    if _scheme_of(headers) == "basic":
+        raise Forbidden(
+            "Forbidden: a page of another site sent this request "
+            "with a password that the browser keeps; send 'Authorization: Bearer TOKEN'"
+        )
+    media = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if method == "POST" and media != "application/json":
+        raise Forbidden(
+            "Forbidden: a form of another site sent this request; "
+            "send 'Authorization: Bearer TOKEN', or JSON"
+        )
+
+
+def passed_on(answer: Head, *, by_path: bool, reserved: tuple[str, ...]) -> Head:
+    """The answer of a container as a browser may have it; `reserved` are names of our own cookies.
+
+    `by_path`: it shares the origin of the API. Cookies are for the host that sets them, never for a
+    whole domain.
+    """
+    begin = _HOST_WIDE_BEGIN + (_ORIGIN_WIDE_BEGIN if by_path else ())
+    kept = []
+    for name, value in answer.fields:
+        lower = name.lower()
+        if lower in HOST_WIDE or lower.startswith(begin) or (by_path and lower in ORIGIN_WIDE):
+            continue
+        if lower == "set-cookie":
+            cookie = _own_cookie(value, reserved)
+            if cookie:
+                kept.append((name, cookie))
+            continue
+        kept.append((name, value))
+    return Head(answer.start, tuple(kept))
+
+
+def _own_cookie(value: str, reserved: tuple[str, ...]) -> str:
+    """A Set-Cookie without the domain; "" for a name that is reserved, or missing: its value would
+    be taken for one.
+    """
+    pair, *attributes = value.split(";")
+    name, found, _ = pair.partition("=")
+    if not found or not name.strip() or name.strip().startswith(reserved):
+        return ""
+    kept = [one for one in attributes if one.partition("=")[0].strip().lower() != "domain"]
+    return ";".join((pair, *kept))
+
+
+def _scheme_of(headers: Mapping[str, str]) -> str:
+    return headers.get("authorization", "").strip().partition(" ")[0].lower()
+
+
+def _own(headers: Mapping[str, str], scheme: str) -> tuple[str, ...]:
+    """The origin that a request is for, as a browser names it."""
+    scheme = _SCHEMES.get(scheme, scheme)
+    host = headers.get("host", "").strip().lower()
+    return f"{scheme}://{host}", f"{scheme}://{host.removesuffix(_PORTS.get(scheme, ''))}"

@@ -1,0 +1,291 @@
+"""Many streams over one connection: the yamux protocol as a state machine without input and output.
+
+A frame is 12 bytes, version 0, type, flags, stream, length, and for DATA so many bytes more.
+Numbers are big-endian.
+
+    DATA 0    length is the number of bytes that follow       flags: SYN 1 opens, ACK 2 accepts,
+    WINDOW 1  length is added to what the peer may send              FIN 4 ends one direction, RST 8
+    ends both PING 2    length is an opaque value; SYN asks, ACK answers
+    GO AWAY 3 length says why: 0 in good order, 1 a fault of the protocol, 2 of the peer
+
+The side that connected opens odd streams, the other even ones. Each may send 256 KiB on a stream
+before the peer has made room again. `Multiplexer` is told what came (`receive`) and what is wanted
+(`open`, `send`, ...); it answers with events and gathers the bytes to be sent (`take`). Source: the
+public specification; docs/spec/api, section Sessions and tunnels.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum, IntFlag
+from typing import TypeAlias
+
+from lading.core.errors import Malformed
+
+WINDOW = 256 << 10
+HEADER = struct.Struct(">BBHII")
+MOST_DATA = 64 << 10
+"""Bytes that we put into one frame, so that streams take turns."""
+_VERSION = 0
+
+
+class Kind(IntEnum):
+    """What a frame is."""
+
+    DATA = 0
+    WINDOW = 1
+    PING = 2
+    GO_AWAY = 3
+
+
+class Flag(IntFlag):
+    """What a frame does beside."""
+
+    NONE = 0
+    SYN = 1
+    ACK = 2
+    FIN = 4
+    RST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The peer opened a stream."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Bytes came; say `consumed` when they were used."""
+
+    stream: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The peer will send no more on the stream."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """The peer gave the stream up."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """More may be sent on the stream."""
+
+    stream: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """The peer answered a ping."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoneAway:
+    """The peer opens and takes no more streams."""
+
+    reason: int
+
+
+Event: TypeAlias = Opened | Data | Finished | Reset | Room | Pong | GoneAway
+
+
+@dataclass(slots=True)
+class _Stream:
+    may_send: int = WINDOW
+    may_come: int = WINDOW
+    owed: int = 0
+    ours_ended: bool = False
+    theirs_ended: bool = False
+
+
+class Multiplexer:
+    """One end of a connection. `connected` is true for the side that connected, `most` is of
+    streams the peer opens.
+    """
+
+    def __init__(self, *, connected: bool, most: int = 1024) -> None:
+        self._next = 1 if connected else 2
+        self._most = most
+        self._streams: dict[int, _Stream] = {}
+        self._output = bytearray()
+        self._input = bytearray()
+        self._within: tuple[int, Flag, int] | None = None
+
+    @property
+    def streams(self) -> tuple[int, ...]:
+        """The streams that are open in at least one direction."""
+        return tuple(self._streams)
+
+    def take(self) -> bytes:
+        """What is to be sent to the peer now."""
+        taken, self._output = bytes(self._output), bytearray()
+        return taken
+
+    # What is wanted.
+
+    def open(self) -> int:
+        """A new stream."""
+        stream, self._next = self._next, self._next + 2
+        self._streams[stream] = _Stream()
+        self._put(Kind.WINDOW, Flag.SYN, stream, 0)
+        return stream
+
+    def room(self, stream: int) -> int:
+        """Bytes that may be sent on the stream now; 0 also when it is no more."""
+        found = self._streams.get(stream)
+        return 0 if found is None or found.ours_ended else found.may_send
+
+    def send(self, stream: int, data: bytes) -> int:
+        """Send as much of `data` as there is room for; how many bytes that were."""
+        taken = min(len(data), self.room(stream))
+        for at in range(0, taken, MOST_DATA):
+            part = data[at : min(taken, at + MOST_DATA)]
+            self._put(Kind.DATA, Flag.NONE, stream, len(part))
+            self._output += part
+        if taken:
+            self._streams[stream].may_send -= taken
+        return taken
+
+    def finish(self, stream: int) -> None:
+        """Send no more on the stream; what the peer sends still comes."""
+        found = self._streams.get(stream)
+        if found is not None and not found.ours_ended:
+            found.ours_ended = True
+            self._put(Kind.DATA, Flag.FIN, stream, 0)
+            self._forget_if_over(stream)
+
+    def reset(self, stream: int) -> None:
+        """Give the stream up."""
+        if self._streams.pop(stream, None) is not None:
+            self._put(Kind.DATA, Flag.RST, stream, 0)
+
+    def consumed(self, stream: int, count: int) -> None:
+        """So many bytes of the stream were used: the peer may send as many more."""
+        found = self._streams.get(stream)
+        if found is None or found.theirs_ended:
+            return
+        found.owed += count
+        if found.owed >= WINDOW // 2:
+            self._put(Kind.WINDOW, Flag.NONE, stream, found.owed)
+            found.may_come += found.owed
+            found.owed = 0
+
+    def ping(self, value: int) -> None:
+        """Ask whether the peer is there."""
+        self._put(Kind.PING, Flag.SYN, 0, value)
+
+    def go_away(self, reason: int = 0) -> None:
+        """Say that there will be no more streams."""
+        self._put(Kind.GO_AWAY, Flag.NONE, 0, reason)
+
+    # What came.
+
+    def receive(self, data: bytes) -> list[Event]:
+        """What these bytes mean. Raises Malformed when the peer does not keep to the protocol: end
+        the connection.
+        """
+        self._input += data
+        events: list[Event] = []
+        while self._step(events):
+            pass
+        return events
+
+    def _step(self, events: list[Event]) -> bool:
+        if self._within is not None:
+            return self._take_data(events)
+        if len(self._input) < HEADER.size:
+            return False
+        version, kind, flags, stream, length = HEADER.unpack_from(self._input)
+        del self._input[: HEADER.size]
+        if version != _VERSION or kind not in tuple(Kind) or flags & ~15:
+            raise self._fault(f"frame {version}/{kind}/{flags}")
+        self._heed(Kind(kind), Flag(flags), stream, length, events)
+        return True
+
+    def _heed(self, kind: Kind, flags: Flag, stream: int, length: int, events: list[Event]) -> None:
+        if kind is Kind.PING:
+            if Flag.SYN in flags:
+                self._put(Kind.PING, Flag.ACK, 0, length)
+            else:
+                events.append(Pong(length))
+            return
+        if kind is Kind.GO_AWAY:
+            events.append(GoneAway(length))
+            return
+        if Flag.SYN in flags:
+            self._accept(stream, events)
+        found = self._streams.get(stream)
+        if kind is Kind.WINDOW:
+            if found is not None and length:
+                found.may_send += length
+                events.append(Room(stream))
+            self._heed_end(stream, flags, events)
+            return
+        if found is not None:
+            if length > found.may_come or (length and found.theirs_ended):
+                raise self._fault(f"{length} bytes on stream {stream}, more than there is room for")
+            found.may_come -= length
+        elif length > WINDOW:
+            raise self._fault(f"{length} bytes on a stream that is not there")
+        self._within = (stream, flags, length)
+
+    def _take_data(self, events: list[Event]) -> bool:
+        assert self._within is not None
+        stream, flags, left = self._within
+        part = bytes(self._input[:left])
+        del self._input[: len(part)]
+        if part and stream in self._streams:
+            events.append(Data(stream, part))
+        if len(part) < left:
+            self._within = (stream, flags, left - len(part))
+            return False
+        self._within = None
+        self._heed_end(stream, flags, events)
+        return True
+
+    def _accept(self, stream: int, events: list[Event]) -> None:
+        if stream == 0 or stream % 2 == self._next % 2 or stream in self._streams:
+            raise self._fault(f"stream {stream} cannot be opened")
+        if len(self._streams) >= self._most:
+            self._put(Kind.WINDOW, Flag.RST, stream, 0)
+            return
+        self._streams[stream] = _Stream()
+        self._put(Kind.WINDOW, Flag.ACK, stream, 0)
+        events.append(Opened(stream))
+
+    def _heed_end(self, stream: int, flags: Flag, events: list[Event]) -> None:
+        found = self._streams.get(stream)
+        if found is None:
+            return
+        if Flag.RST in flags:
+            del self._streams[stream]
+            events.append(Reset(stream))
+        elif Flag.FIN in flags and not found.theirs_ended:
+            found.theirs_ended = True
+            events.append(Finished(stream))
+            self._forget_if_over(stream)
+
+    def _forget_if_over(self, stream: int) -> None:
+        found = self._streams[stream]
+        if found.ours_ended and found.theirs_ended:
+            del self._streams[stream]
+
+    def _put(self, kind: Kind, flags: Flag, stream: int, length: int) -> None:
+        self._output += HEADER.pack(_VERSION, kind, flags, stream, length)
+
+    def _fault(self, what: str) -> Malformed:
+        self.go_away(1)
+        return Malformed(f"yamux: {what}")

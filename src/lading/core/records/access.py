@@ -1,0 +1,338 @@
+"""Who may do what: the principal behind a token, its scopes, and what it may read and write.
+
+Source: docs/spec/api, sections Authentication and Permissions. Admins do everything within the
+scopes of their token, but for the trash and frozen projects; everybody else reads what
+`permissions` gives a level on. A container is readable through a request that points at it, a log
+row with the object that it is about, a token by its user only. A permission link is readable to the
+users at its ends and to managers of its head; of other users the active ones are seen, and what
+`PUBLIC` lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lading.core.errors import Forbidden
+from lading.core.records.filters import (
+    All,
+    Column,
+    Compare,
+    Constant,
+    Either,
+    Expression,
+    Not,
+    OfContainer,
+)
+from lading.core.records.record_types import CONTAINERS, GROUPS, LINKS, LOGS, TOKENS, USERS
+from lading.core.records.schema import RecordType, Type
+from lading.core.records.service_records import KEEP_SERVICES
+from lading.core.records.visibility import (
+    About,
+    Accessible,
+    ManagedHead,
+    Reachable,
+    Requested,
+    Untrashed,
+)
+
+ALL_SCOPES: Final = ("all",)
+DISPATCHER_SCOPES: Final = (
+    "GET /arvados/v1/containers",
+    "GET /arvados/v1/containers/",
+    "PUT /arvados/v1/containers/",
+    "POST /arvados/v1/containers/",
+    "POST /arvados/v1/dispatch/statuses",
+    "POST /arvados/v1/logs",
+    "GET /websocket",
+)
+"""All that a dispatcher may call: the queue and its events, lock and unlock, reports about what it
+did.
+"""
+ARVADOS_DISPATCHER_SCOPES: Final = (
+    *DISPATCHER_SCOPES,
+    "GET /arvados/v1/users/current",
+    "POST /arvados/v1/collections",
+    "PUT /arvados/v1/collections/",
+    "POST /arvados/v1/connect/",
+)
+"""Also what Arvados' crunch-run does with the token of its dispatcher: store its log, bring its
+tunnel, unmount.
+
+Of collections such a token stores the logs of the containers that it has locked
+(`dispatching.check_log`).
+"""
+_ALWAYS: Final = "/arvados/v1/api_client_authorizations/current"
+_COLLECTIONS: Final = "/arvados/v1/collections"
+_APART: Final = (USERS, TOKENS, LOGS)
+PUBLIC: Final = frozenset(
+    {
+        "uuid",
+        "is_active",
+        "is_admin",
+        "is_invited",
+        "email",
+        "first_name",
+        "last_name",
+        "username",
+        "can_write",
+        "can_manage",
+        "kind",
+    }
+)
+"""All that is seen of other users."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Principal:
+    """Who is calling.
+
+    `token` is the text as presented: signatures are made for it. `container_uuid` is the container
+    whose own token this is; `supervises` the container that a supervisor's token is for.
+    `is_anonymous`: nobody in particular. `readers` are others whose tokens came along to read with:
+    what any of them may read can be read.
+    """
+
+    user_uuid: str
+    token_uuid: str
+    token: str
+    is_admin: bool = False
+    is_active: bool = True
+    scopes: tuple[str, ...] = ALL_SCOPES
+    container_uuid: str | None = None
+    supervises: str | None = None
+    is_anonymous: bool = False
+    readers: tuple[Principal, ...] = ()
+
+    @property
+    def everybody(self) -> tuple[Principal, ...]:
+        """The principal and the readers, each alone."""
+        return (replace(self, readers=()), *self.readers) if self.readers else (self,)
+
+
+def check_scope(principal: Principal, method: str, path: str) -> None:
+    """Let the call pass if a scope of the token covers it. Raises Forbidden.
+
+    A scope is "METHOD /path": exact, or everything below it when it ends in "/"; GET covers HEAD;
+    "all" is everything.
+    """
+    method = "GET" if method in ("HEAD", "PROPFIND") else "PUT" if method == "PATCH" else method
+    if not covers(principal, method, path):
+        raise Forbidden(f"Forbidden: the scopes of this token do not include {method} {path}")
+
+
+def covers(principal: Principal, method: str, path: str) -> bool:
+    """Whether the scopes of the token include the call; its own record can always be read."""
+    if "all" in principal.scopes or (method == "GET" and path == _ALWAYS):
+        return True
+    for scope in principal.scopes:
+        verb, _, target = scope.partition(" ")
+        if verb == method and (path.startswith(target) if target.endswith("/") else path == target):
+            return True
+    return False
+
+
+def is_dispatcher(principal: Principal) -> bool:
+    """Whether the token was made for a dispatcher: it reports about waiting containers, and may not
+    do everything.
+    """
+    return is_limited(principal) and covers(principal, "POST", "/arvados/v1/dispatch/statuses")
+
+
+def is_limited(principal: Principal) -> bool:
+    """Whether the token may call less than its user."""
+    return "all" not in principal.scopes
+
+
+def covers_get(principal: Principal, kind: RecordType, *names: str) -> bool:
+    """Whether the scopes include a GET of the record of this type that has one of these names."""
+    return any(covers(principal, "GET", f"/arvados/v1/{kind.plural}/{name}") for name in names)
+
+
+def covers_list(principal: Principal, kind: RecordType) -> bool:
+    """Whether the scopes include listing the records of this type, or a GET of any of them."""
+    path = f"/arvados/v1/{kind.plural}"
+    return covers(principal, "GET", path) or covers(principal, "GET", f"{path}/")
+
+
+def check_filters(principal: Principal, where: Iterable[Expression]) -> None:
+    """Refuse filters on the containers of requests to tokens that may not list containers. Raises
+    Forbidden.
+    """
+    if (
+        is_limited(principal)
+        and any(map(_asks_containers, where))
+        and not covers_list(principal, CONTAINERS)
+    ):
+        raise Forbidden(
+            "Forbidden: filters: the scopes of this token do not include "
+            "GET /arvados/v1/containers, which filters on 'container.' need"
+        )
+
+
+def _asks_containers(expression: Expression) -> bool:
+    match expression:
+        case OfContainer():
+            return True
+        case Either(parts) | All(parts):
+            return any(map(_asks_containers, parts))
+        case Not(part):
+            return _asks_containers(part)
+        case _:
+            return False
+
+
+def check_active(principal: Principal) -> None:
+    """Refuse users who are switched off. Raises Forbidden."""
+    if not (principal.is_active or principal.is_admin or principal.is_anonymous):
+        raise Forbidden("Forbidden: this user is not active")
+
+
+def check_blocks(principal: Principal, *, writing: bool) -> None:
+    """Refuse tokens that may not use the block store. Raises Forbidden.
+
+    Writing needs an active user and a scope that stores collections: of a block that no collection
+    names nobody has any use. Reading needs an active user or the anonymous one, and a scope of any
+    method on collections: the signatures that blocks are read with come in the answers of those
+    calls only.
+    """
+    check_active(principal)
+    if writing and principal.is_anonymous:
+        raise Forbidden("Forbidden: the anonymous user may not store blocks; log in")
+    if not _uses_collections(principal, writing=writing):
+        raise Forbidden(
+            "Forbidden: the scopes of this token do not let it "
+            f"{'store' if writing else 'read'} collections, nor their blocks; "
+            "it needs 'all' or, for example, "
+            f"'{'POST' if writing else 'GET'} {_COLLECTIONS}'"
+        )
+
+
+def _uses_collections(principal: Principal, *, writing: bool) -> bool:
+    """Whether a scope covers making or changing any collection, or reading one unless `writing`."""
+    methods = ("PUT",) if writing else ("PUT", "GET")
+    if covers(principal, "POST", _COLLECTIONS) or (
+        not writing and covers(principal, "GET", _COLLECTIONS)
+    ):
+        return True
+    for scope in principal.scopes:
+        verb, _, target = scope.partition(" ")
+        above = target.endswith("/") and _COLLECTIONS.startswith(target)
+        if verb in methods and (above or target.startswith(f"{_COLLECTIONS}/")):
+            return True
+    return False
+
+
+def check_admin(principal: Principal, what: str) -> None:
+    """Raises Forbidden unless an admin calls."""
+    if not principal.is_admin:
+        raise Forbidden(f"Forbidden: only admins may {what}")
+
+
+def readable(
+    kind: RecordType,
+    principal: Principal,
+    *,
+    now: str,
+    include_trash: bool = False,
+    roles: bool = True,
+    few: bool = False,
+) -> tuple[Expression, ...]:
+    """Conditions that the rows of this type meet which the caller may read; `few`: only few rows
+    are looked at.
+
+    What is in the trash through a project is left out unless `include_trash`; a record's own trash
+    is the caller's business. `roles`: whether all active users see role groups. Admins read
+    everything that is not in the trash.
+    """
+    if principal.readers:
+        each = (
+            readable(kind, one, now=now, include_trash=include_trash, roles=roles, few=few)
+            for one in principal.everybody
+        )
+        return (Either(tuple(All(parts) if parts else Constant(True) for parts in each)),)
+    trash: tuple[Expression, ...] = ()
+    if kind is GROUPS or (kind.owned and kind.stored and kind not in _APART):
+        column = "uuid" if kind is GROUPS else "owner_uuid"
+        if not include_trash:
+            trash = (Untrashed(column, now),)
+        elif not principal.is_admin:
+            trash = (Untrashed(column, now, frozen=True),)
+    return (
+        trash
+        if principal.is_admin
+        else (*_permitted(kind, principal, now, roles=roles, few=few), *trash)
+    )
+
+
+def _permitted(
+    kind: RecordType, principal: Principal, now: str, *, roles: bool, few: bool
+) -> tuple[Expression, ...]:
+    user = principal.user_uuid
+    accessible: Expression = Accessible(user)
+    if few:
+        # The same, asked of each row instead of listing all that the user has.
+        accessible = Either((Reachable(user, "owner_uuid", owning=True), Reachable(user, "uuid")))
+    if kind is KEEP_SERVICES:
+        return ()
+    if kind is CONTAINERS:
+        return (Requested(user, now),)
+    if kind is LOGS:
+        return (About(user, now),)
+    if kind is TOKENS:
+        return (_is("owner_uuid", user),)
+    if kind is USERS:
+        active = Compare(Column("is_active", Type.BOOLEAN), "=", True)
+        return (Either((_is("uuid", user), All((active, Reachable(user, "uuid"))))),)
+    if kind is GROUPS:
+        role = (_is("group_class", "role"),) if roles and principal.is_active else ()
+        return (Either((Reachable(user, "uuid"), *role)),)
+    if kind is LINKS:
+        ends = Either((_is("tail_uuid", user), _is("head_uuid", user), ManagedHead(user)))
+        return (Either((accessible, All((_is("link_class", "permission"), ends)))),)
+    return (accessible,)
+
+
+def _is(name: str, value: str) -> Expression:
+    return Compare(Column(name, Type.STRING), "=", value)
+
+
+def supervisor_scopes(container_uuid: str) -> tuple[str, ...]:
+    """All that the supervisor of one container may call."""
+    path = f"/arvados/v1/containers/{container_uuid}"
+    return (
+        f"GET {path}",
+        f"PUT {path}",
+        f"GET {path}/auth",
+        f"POST {path}/unlock",
+        f"POST {path}/live/",
+        f"POST {path}/finish",
+        f"POST {path}/gateway_tunnel",
+        f"GET {path}/git_tree",
+        "GET /arvados/v1/users/current",
+    )
+
+
+def data_scopes(
+    container_uuid: str, *, has_api: bool, granted: Sequence[str], collections: Iterable[str]
+) -> tuple[str, ...]:
+    """All that a container's own token may call: what was granted, if the container may use the
+    API.
+
+    If it may not, the token never enters the container; its supervisor reads the named
+    `collections` with it, the container's inputs and image, and stores its results. A machine that
+    is not to be trusted then learns nothing of what else the user has. The supervisor needs as much
+    where less than everything was granted.
+    """
+    if has_api and "all" in granted:
+        return ALL_SCOPES
+    path = f"/arvados/v1/containers/{container_uuid}"
+    needed = (
+        *(f"{method} {place}" for method in ("GET", "PUT", "POST") for place in (path, f"{path}/")),
+        "GET /arvados/v1/containers/current",
+        "GET /arvados/v1/users/current",
+        *(f"GET /arvados/v1/collections/{one}" for one in dict.fromkeys(collections)),
+        "POST /arvados/v1/collections",
+    )
+    return tuple(dict.fromkeys((*granted, *needed))) if has_api else needed

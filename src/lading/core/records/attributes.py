@@ -1,0 +1,172 @@
+"""What a client may write into a record: names, types, and what is dropped in silence.
+
+Source: docs/spec/api, section Parameters and attributes. Clients send whole records back, so a
+value equal to the stored one is never an error. Types are checked here; what a value means is
+checked by the rules of its record type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lading.core import ids
+from lading.core.errors import Forbidden, Invalid
+from lading.core.records.filter_operands import MAX_INTEGER
+from lading.core.records.schema import JSON, Field, Record, RecordType, Type
+from lading.core.timestamps import format_time, parse_time
+
+MAX_LOOKED_UP: Final = 1024
+"""Bytes; 255 characters of any script fit."""
+MAX_REAL: Final = 1e300
+_DROPPED: Final = frozenset({"href", "modified_by_client_uuid", "kind", "etag"})
+
+
+def check(
+    given: Mapping[str, JSON], kind: RecordType, *, stored: Record | None, admin: bool, cluster: str
+) -> Record:
+    """The attributes that are to be written, coerced to their types.
+
+    `stored` is the present record, None on create. Raises Invalid naming the attribute, Forbidden
+    for a `uuid` that only an admin may choose.
+    """
+    checked: Record = {}
+    for name, value in given.items():
+        found = kind.by_name.get(name)
+        if name in _DROPPED or (found is not None and found.fixed):
+            continue
+        if found is None or found.hidden:
+            raise Invalid(f"unknown attribute '{name}' for {kind.schema}.")
+        if name == "uuid":
+            _check_uuid(value, kind, stored=stored, admin=admin, cluster=cluster)
+            if stored is None and value is not None:
+                checked[name] = value
+        elif found.readonly:
+            _check_readonly(found, value, stored)
+        else:
+            checked[name] = convert(found, value)
+            if name in kind.looked_up and (stored is None or stored[name] != checked[name]):
+                _check_length(name, checked[name])
+    return checked
+
+
+def convert(found: Field, value: JSON) -> JSON:
+    """The value as the field stores it. Raises Invalid naming the field."""
+    if value is None:
+        return _null(found)
+    match found.type:
+        case Type.STRING:
+            return _string(found.name, value)
+        case Type.INTEGER:
+            return _integer(found.name, value)
+        case Type.FLOAT:
+            return _real(found.name, value)
+        case Type.BOOLEAN:
+            return _boolean(found.name, value)
+        case Type.TIME:
+            return moment(found.name, value)
+        case Type.OBJECT if isinstance(value, dict):
+            return value
+        case Type.ARRAY if isinstance(value, list):
+            return value
+    raise Invalid(f"{found.name}: must be an {found.type}, not {_kind(value)}")
+
+
+def moment(name: str, value: JSON) -> str:
+    """A timestamp as it is stored. Raises Invalid naming the field."""
+    try:
+        return format_time(parse_time(_string(name, value)))
+    except (ValueError, OverflowError):
+        raise Invalid(
+            f"{name}: {value!r} is not a timestamp, such as 2026-01-31T12:00:00Z"
+        ) from None
+
+
+def _check_uuid(
+    value: JSON, kind: RecordType, *, stored: Record | None, admin: bool, cluster: str
+) -> None:
+    if stored is not None:
+        if value != stored["uuid"]:
+            raise Invalid("Uuid change not permitted")
+        return
+    if value is None:
+        return
+    if not admin:
+        raise Forbidden("Forbidden: uuid: Uuid assignment not permitted")
+    if not isinstance(value, str) or not ids.is_uuid(value) or not value.startswith(f"{cluster}-"):
+        raise Invalid(f"uuid: {value!r} is not a uuid of this cluster")
+    if ids.infix_of(value) != kind.infix:
+        raise Invalid(f"Uuid type field is '{ids.infix_of(value)}', expected '{kind.infix}'")
+
+
+def _check_length(name: str, value: JSON) -> None:
+    """A text that records are found by must fit into an index, whichever database it is in."""
+    size = len(value.encode("utf-8", "surrogatepass")) if isinstance(value, str) else 0
+    if size > MAX_LOOKED_UP:
+        raise Invalid(
+            f"{name}: has {size} bytes; records are looked up by it, "
+            f"so that it may have {MAX_LOOKED_UP}"
+        )
+
+
+def _check_readonly(found: Field, value: JSON, stored: Record | None) -> None:
+    if found.derived or value is None or (stored is None and value == found.default):
+        return
+    if stored is None or value != stored[found.name]:
+        raise Invalid(f"{found.name}: cannot be written; the server sets it")
+
+
+def _null(found: Field) -> JSON:
+    if found.null and not found.nested:
+        return None
+    return found.default
+
+
+def _string(name: str, value: JSON) -> str:
+    if not isinstance(value, str):
+        raise Invalid(f"{name}: must be a string, not {_kind(value)}")
+    if "\0" in value:
+        raise Invalid(f"{name}: must not contain a NUL character")
+    return value
+
+
+def _integer(name: str, value: JSON) -> int:
+    if (
+        isinstance(value, str)
+        and value.removeprefix("-").isascii()
+        and value.removeprefix("-").isdigit()
+    ):
+        value = int(value) if len(value) < 20 else MAX_INTEGER + 1
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise Invalid(f"{name}: must be a whole number, not {_kind(value)}")
+    if abs(value) > MAX_INTEGER:
+        raise Invalid(f"{name}: must fit into 64 bits")
+    return value
+
+
+def _real(name: str, value: JSON) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise Invalid(f"{name}: must be a number, not {_kind(value)}")
+    if not -MAX_REAL <= value <= MAX_REAL:
+        raise Invalid(f"{name}: must be a number from {-MAX_REAL:g} to {MAX_REAL:g}")
+    return float(value)
+
+
+def _boolean(name: str, value: JSON) -> bool:
+    if value in (True, "true", "1"):
+        return True
+    if value in (False, "false", "0"):
+        return False
+    raise Invalid(f"{name}: must be true or false, not {_kind(value)}")
+
+
+def _kind(value: JSON) -> str:
+    for kind, name in (
+        (bool, "a boolean"),
+        (str, "a string"),
+        (dict, "an object"),
+        (list, "an array"),
+    ):
+        if isinstance(value, kind):
+            return name
+    return "a number" if value is not None else "null"

@@ -1,0 +1,589 @@
+"""The list-query language: from what a client sent to a checked expression tree.
+
+Source: docs/spec/api, sections Lists, Filters and Order and select. Every
+triple is checked against the record type before anything is looked up: attribute, operator and
+operand. Operands come out as they are stored (times as text, booleans as booleans), so that the
+store only has to write them down. A fault is `Invalid` (422) that names the attribute or operator.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from lading.core.errors import Invalid
+from lading.core.records.filter_operands import (
+    MAX_INTEGER,
+    parse_boolean,
+    parse_list,
+    parse_operand,
+    parse_pattern,
+    parse_text,
+    shorten,
+)
+from lading.core.records.record_types import (
+    COLLECTIONS,
+    CONTAINERS,
+    KINDS,
+    LINKS,
+    REQUESTS,
+    WORKFLOWS,
+)
+from lading.core.records.schema import JSON, Field, RecordType, Type
+from lading.core.records.visibility import (
+    About,
+    Accessible,
+    Inside,
+    ManagedHead,
+    Present,
+    Reachable,
+    Requested,
+    Untrashed,
+)
+
+MAX_CONDITIONS: Final = 200
+"""How many conditions one list call may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A stored field."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of a stored object."""
+
+    column: str
+    key: str
+
+
+Target: TypeAlias = Column | Key
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """`target operator value`; `!=` also holds where the target is null or the key missing. `value`
+    may be None.
+    """
+
+    target: Target
+    operator: str
+    value: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The target is one of `values`; negated, it is none of them (null counts as none unless `null`
+    is listed).
+    """
+
+    target: Target
+    values: tuple[JSON, ...]
+    null: bool = False
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The texts of `targets`, joined by spaces, match an SQL pattern; `fold` ignores case."""
+
+    targets: tuple[Target, ...]
+    pattern: str
+    fold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompareColumns:
+    """`left operator right`, two columns of one type; `!=` also holds where just one of them is
+    null.
+    """
+
+    left: Column
+    operator: str
+    right: Column
+
+
+@dataclass(frozen=True, slots=True)
+class IsKind:
+    """The uuid in a column has one of these infixes."""
+
+    column: str
+    infixes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """An object column has all of these keys, or an array column all of these elements."""
+
+    column: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyExists:
+    """A key is there (or is not)."""
+
+    key: Key
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyContains:
+    """The value of a key equals `value`, or is an array that has it."""
+
+    key: Key
+    value: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always, or never."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """At least one part holds."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OfContainer:
+    """The container of a request satisfies `part`."""
+
+    part: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """Every part holds."""
+
+    parts: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold."""
+
+    part: Expression
+
+
+Expression: TypeAlias = (
+    Compare
+    | Among
+    | Like
+    | IsKind
+    | Holds
+    | KeyExists
+    | KeyContains
+    | CompareColumns
+    | Constant
+    | Either
+    | OfContainer
+    | All
+    | Not
+    | Requested
+    | About
+    | Reachable
+    | Accessible
+    | ManagedHead
+    | Untrashed
+    | Inside
+    | Present
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One sort key."""
+
+    column: str
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A checked list query. `select` None is the default set of fields."""
+
+    where: tuple[Expression, ...] = ()
+    order: tuple[Order, ...] = ()
+    select: tuple[str, ...] | None = None
+    limit: int = 100
+    offset: int = 0
+    distinct: bool = False
+    count: bool = False
+    extra: tuple[str, ...] = field(default=())
+    include: tuple[str, ...] = field(default=())
+    most_bytes: int = 0
+    """Most bytes of text that are read, for one row at least; 0: any number."""
+
+
+def check_query(params: Mapping[str, JSON], kind: RecordType, *, max_limit: int) -> Query:
+    """The query that the parameters of a list call ask for. Raises Invalid."""
+    select = check_select(params.get("select"), kind)
+    count = params.get("count")
+    if count not in (None, "exact", "none"):
+        raise Invalid(f"count: {count!r} is neither 'exact' nor 'none'")
+    limit = check_number(params, "limit", 100)
+    distinct = bool(params.get("distinct")) and select is not None
+    if distinct and select is not None:
+        _check_distinct(select, kind)
+    include = check_include(params.get("include"), kind)
+    if distinct and include:
+        raise Invalid(
+            "include: rows that are made distinct name no records; leave out one of the two"
+        )
+    return Query(
+        where=check_filters(params.get("filters"), kind) + check_where(params.get("where"), kind),
+        order=check_order(params.get("order"), kind, plain=distinct),
+        select=select,
+        limit=min(limit, max_limit),
+        offset=check_number(params, "offset", 0),
+        distinct=distinct,
+        count=count != "none",
+        include=include,
+    )
+
+
+def check_include(include: JSON, kind: RecordType) -> tuple[str, ...]:
+    """The fields whose records a list shall bring along: an array, or names with commas. Raises
+    Invalid.
+    """
+    entries = (
+        [one.strip() for one in include.split(",")] if isinstance(include, str) else include or []
+    )
+    if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+        raise Invalid('include: must be an array such as ["owner_uuid"]')
+    for name in entries:
+        found = kind.by_name.get(name)
+        if found is None or not found.stored or found.hidden or not name.endswith("_uuid"):
+            raise Invalid(f"include: '{name}' is no attribute of {kind.schema} that names a record")
+    return tuple(dict.fromkeys(entries))
+
+
+def check_number(params: Mapping[str, JSON], name: str, default: int) -> int:
+    """A parameter that must be a whole number from 0 up. Raises Invalid."""
+    value = params.get(name)
+    if value is None:
+        return default
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,18}", value):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise Invalid(f"{name}: {value!r} is not a whole number from 0 up")
+    return min(value, MAX_INTEGER)
+
+
+def check_select(select: JSON, kind: RecordType) -> tuple[str, ...] | None:
+    """The fields to answer, each once; None when the client did not say. Raises Invalid."""
+    if select is None:
+        return None
+    if not isinstance(select, list) or not select:
+        raise Invalid("select: must be an array of at least one attribute name")
+    names: dict[str, None] = {}
+    for one in select:
+        name = one.removeprefix(f"{kind.plural}.") if isinstance(one, str) else one
+        found = kind.by_name.get(name) if isinstance(name, str) else None
+        if found is None or found.hidden:
+            raise Invalid(f"Invalid attribute '{one}' of {kind.schema} in select parameter")
+        names[found.name] = None
+    return tuple(names)
+
+
+def _check_distinct(select: tuple[str, ...], kind: RecordType) -> None:
+    for name in select:
+        if not kind.by_name[name].stored:
+            raise Invalid(
+                f"distinct: '{name}' is computed, so that rows cannot be made distinct by it; "
+                "leave it out"
+            )
+
+
+def check_order(order: JSON, kind: RecordType, *, plain: bool = False) -> tuple[Order, ...]:
+    """Sort keys; what cannot be sorted by is dropped, repeats too, and a tie-break is added unless
+    `plain`.
+
+    Raises Invalid when `order` is no array of texts.
+    """
+    entries = order.split(",") if isinstance(order, str) else order or []
+    if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+        raise Invalid('order: must be an array such as ["created_at desc"]')
+    keys: dict[str, Order] = {}
+    for entry in entries:
+        match = re.fullmatch(
+            rf"\s*(?:{kind.plural}\.)?(\w+)(?:\s+(asc|desc))?\s*", entry, re.IGNORECASE
+        )
+        found = kind.by_name.get(match[1]) if match else None
+        if match and found and found.stored and not found.hidden and not found.nested:
+            keys.setdefault(found.name, Order(found.name, (match[2] or "").lower() == "desc"))
+    if not plain:
+        for name in ("id",) if kind.numbered else ("modified_at", "uuid"):
+            keys.setdefault(name, Order(name, descending=True))
+    return tuple(keys.values())
+
+
+def check_where(where: JSON, kind: RecordType) -> tuple[Expression, ...]:
+    """The older way to filter: {attribute: value | [values] | ["contains", text] | {key: value}}.
+    Raises Invalid.
+    """
+    if where is None:
+        return ()
+    if not isinstance(where, dict):
+        raise Invalid("where: must be an object of attributes and values")
+    triples: list[JSON] = []
+    for name, value in where.items():
+        if isinstance(value, list) and value[:1] == ["contains"] and len(value) == 2:
+            triples.append([name, "ilike", f"%{_literal(value[1])}%"])
+        elif isinstance(value, dict):
+            triples += [[f"{name}.{key}", "=", wanted] for key, wanted in value.items()]
+        else:
+            triples.append([name, "in" if isinstance(value, list) else "=", value])
+    return check_filters(triples, kind)
+
+
+def _literal(value: JSON) -> str:
+    """A text as a pattern that matches nothing else."""
+    return re.sub(r"([\\%_])", r"\\\1", str(value))
+
+
+def check_filters(filters: JSON, kind: RecordType) -> tuple[Expression, ...]:
+    """Expressions all of which must hold. Raises Invalid naming the attribute or operator."""
+    if filters is None:
+        return ()
+    if not isinstance(filters, list):
+        raise Invalid("filters: must be an array of [attribute, operator, operand]")
+    if sum(_weight(one) for one in filters) > MAX_CONDITIONS:
+        raise Invalid(
+            f"filters: more than {MAX_CONDITIONS} conditions; "
+            "to look for many values use 'in' with an array"
+        )
+    return tuple(_triple(one, kind) for one in filters)
+
+
+def _weight(entry: JSON) -> int:
+    """As how many conditions a filter counts: one for each attribute, and each name that must be
+    contained.
+    """
+    if not isinstance(entry, list) or len(entry) != 3:
+        return 1
+    attribute, operator, operand = entry
+    names = (
+        len(operand)
+        if isinstance(operand, list) and str(operator).strip().lower() == "contains"
+        else 1
+    )
+    return names * (len(attribute) if isinstance(attribute, list) else 1)
+
+
+def _triple(entry: JSON, kind: RecordType) -> Expression:
+    if isinstance(entry, str) and entry.startswith("("):
+        entry = [entry, "=", True]
+    if not isinstance(entry, list) or len(entry) != 3:
+        raise Invalid(f"Invalid filter {shorten(entry)}: must be [attribute, operator, operand]")
+    attribute, operator, operand = entry
+    if not isinstance(operator, str):
+        raise Invalid(f"Invalid operator {shorten(operator)} in filter: must be a string")
+    operator = operator.lower().strip()
+    if isinstance(attribute, str) and attribute.lstrip().startswith("("):
+        return _columns(attribute, operator, operand, kind)
+    if operator == "@@":
+        raise Invalid("Full text search operator is no longer supported: use ilike")
+    if operator not in _OPERATORS and operator != "is_a":
+        raise Invalid(f"Invalid operator '{operator}' in filter")
+    if isinstance(attribute, list):
+        if not attribute:
+            raise Invalid("Invalid attribute [] in filter: name at least one")
+        return Either(tuple(_one(name, operator, operand, kind) for name in attribute))
+    return _one(attribute, operator, operand, kind)
+
+
+_COLUMNS: Final = re.compile(r"\(\s*([\w.]+)\s*(<=|>=|<>|!=|=|<|>)\s*([\w.]+)\s*\)")
+
+
+def _columns(text: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
+    """Two columns compared with each other: `(started_at < finished_at)`."""
+    match = _COLUMNS.fullmatch(text.strip())
+    if match is None or operator != "=" or operand is not True:
+        raise Invalid(
+            f"Invalid filter {shorten([text, operator, operand])}: "
+            "must be '(attribute < attribute)' = true"
+        )
+    left, right = (_comparable(name, kind) for name in (match[1], match[3]))
+    if left.type is not right.type:
+        raise Invalid(
+            f"Invalid filter '{text[:80]}': {left.name} and {right.name} are of different types"
+        )
+    return CompareColumns(
+        Column(left.name, left.type),
+        "!=" if match[2] == "<>" else match[2],
+        Column(right.name, right.type),
+    )
+
+
+def _comparable(name: str, kind: RecordType) -> Field:
+    found = kind.by_name.get(name.removeprefix(f"{kind.plural}."))
+    if found is None or found.hidden or not found.stored or found.nested:
+        raise Invalid(f"Invalid attribute '{name}' in filter")
+    return found
+
+
+def _one(attribute: JSON, operator: str, operand: JSON, kind: RecordType) -> Expression:
+    if not isinstance(attribute, str):
+        raise Invalid(f"Invalid attribute {shorten(attribute)} in filter: must be a string")
+    name = attribute.removeprefix(f"{kind.plural}.")
+    if kind is REQUESTS and name.startswith("container."):
+        return OfContainer(_one(name[len("container.") :], operator, operand, CONTAINERS))
+    if kind is WORKFLOWS and name.startswith("collection."):
+        _one(name[len("collection.") :], operator, operand, COLLECTIONS)
+        # No workflow has a collection.
+        return Constant(False)
+    if name == "any":
+        return _any(operator, operand, kind)
+    if kind is LINKS and name in ("head_kind", "tail_kind"):
+        return _end_kind(name, operator, operand, kind)
+    top, dot, key = name.partition(".")
+    found = kind.by_name.get(top)
+    if found is None or found.hidden or not found.stored:
+        raise Invalid(f"Invalid attribute '{attribute}' in filter")
+    if dot:
+        if found.type is not Type.OBJECT:
+            raise Invalid(f"Invalid attribute '{attribute}' in filter: {top} has no sub-properties")
+        return _key(Key(top, key.removeprefix("<").removesuffix(">")), operator, operand, attribute)
+    return (
+        _is_a(found, operand, kind)
+        if operator == "is_a"
+        else _OPERATORS[operator](found, operator, operand)
+    )
+
+
+def _end_kind(name: str, operator: str, operand: JSON, kind: RecordType) -> Expression:
+    """The kind of an end of a link, which is no column: what its uuid says."""
+    if operator not in ("=", "in", "is_a"):
+        raise Invalid(
+            f"Invalid operator '{operator}' for attribute '{name}': must be =, in or is_a"
+        )
+    return _is_a(kind.by_name[name.replace("kind", "uuid")], operand, kind)
+
+
+def _any(operator: str, operand: JSON, kind: RecordType) -> Expression:
+    texts = tuple(
+        Column(one.name, one.type)
+        for one in kind.columns
+        if one.type is Type.STRING and not one.hidden
+    )
+    if operator in ("like", "ilike"):
+        return Like(texts, parse_pattern(operand, "any", operator), operator == "ilike")
+    if operator in ("=", "in"):
+        values = parse_list(operand, "any") if operator == "in" else [operand]
+        wanted = tuple(parse_text(value, "any", operator) for value in values)
+        return Either(tuple(Among(one, wanted) for one in texts))
+    raise Invalid(f"Invalid operator '{operator}' for attribute 'any'")
+
+
+def _equal(found: Field, operator: str, operand: JSON) -> Expression:
+    operator = "!=" if operator == "<>" else operator
+    return Compare(
+        Column(found.name, found.type),
+        operator,
+        None if operand is None else parse_operand(found, operand),
+    )
+
+
+def _range(found: Field, operator: str, operand: JSON) -> Expression:
+    if found.nested or found.type is Type.BOOLEAN:
+        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+    if operand is None:
+        raise Invalid(f"Invalid operand type 'null' for '{operator}' in filter on '{found.name}'")
+    return Compare(Column(found.name, found.type), operator, parse_operand(found, operand))
+
+
+def _like(found: Field, operator: str, operand: JSON) -> Expression:
+    if found.type not in (Type.STRING, Type.TIME):
+        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+    return Like(
+        (Column(found.name, found.type),),
+        parse_pattern(operand, found.name, operator),
+        operator == "ilike",
+    )
+
+
+def _in(found: Field, operator: str, operand: JSON) -> Expression:
+    values = parse_list(operand, found.name)
+    wanted = tuple(parse_operand(found, value) for value in values if value is not None)
+    return Among(
+        Column(found.name, found.type), wanted, len(wanted) != len(values), operator == "not in"
+    )
+
+
+def _is_a(found: Field, operand: JSON, kind: RecordType) -> Expression:
+    names = operand if isinstance(operand, list) else [operand]
+    infixes = tuple(infix for infix, name in KINDS.items() if name in names)
+    if not all(isinstance(name, str) for name in names) or found.type is not Type.STRING:
+        raise Invalid(
+            f"Invalid operand {shorten(operand)} for 'is_a' in filter on '{found.name}': "
+            "must be a kind"
+        )
+    return Constant(kind.infix in infixes) if found.name == "uuid" else IsKind(found.name, infixes)
+
+
+def _exists(found: Field, operator: str, operand: JSON) -> Expression:
+    return Holds(_nested(found, operator), (parse_text(operand, found.name, operator),))
+
+
+def _contains(found: Field, operator: str, operand: JSON) -> Expression:
+    names = operand if isinstance(operand, list) else [operand]
+    column = _nested(found, operator)
+    if not names:
+        raise Invalid(
+            f"Invalid operand [] for 'contains' in filter on '{found.name}': must not be empty"
+        )
+    return Holds(column, tuple(parse_text(name, found.name, operator) for name in names))
+
+
+def _nested(found: Field, operator: str) -> str:
+    if not found.nested:
+        raise Invalid(f"Invalid operator '{operator}' for {found.type} attribute '{found.name}'")
+    return found.name
+
+
+_Check: TypeAlias = Callable[[Field, str, JSON], Expression]
+_OPERATORS: Final[Mapping[str, _Check]] = {
+    "=": _equal,
+    "!=": _equal,
+    "<>": _equal,
+    "<": _range,
+    "<=": _range,
+    ">": _range,
+    ">=": _range,
+    "like": _like,
+    "ilike": _like,
+    "in": _in,
+    "not in": _in,
+    "exists": _exists,
+    "contains": _contains,
+}
+
+
+def _key(key: Key, operator: str, operand: JSON, attribute: str) -> Expression:
+    if operator in ("like", "ilike"):
+        return Like((key,), parse_pattern(operand, attribute, operator), operator == "ilike")
+    if operator in ("in", "not in"):
+        return Among(key, tuple(parse_list(operand, attribute)), negated=operator == "not in")
+    if operator == "exists":
+        return KeyExists(key, parse_boolean(operand, attribute))
+    if operator == "contains":
+        return KeyContains(key, operand)
+    if operator == "is_a":
+        raise Invalid(f"Invalid operator 'is_a' for sub-property '{attribute}'")
+    if operator not in ("=", "!=", "<>") and (
+        isinstance(operand, bool) or not isinstance(operand, str | int | float)
+    ):
+        raise Invalid(f"Invalid operand type for '{operator}' in filter on '{attribute}'")
+    return Compare(key, "!=" if operator == "<>" else operator, operand)

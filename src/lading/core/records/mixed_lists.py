@@ -1,0 +1,140 @@
+"""Lists of several record types at once: which types are asked for, and what each of them is asked.
+
+* A filter on `uuid is_a` picks types. `collections.name` concerns collections only; a bare
+  attribute concerns every type that is left, and must be one of each. Selected names need only be
+  known to some of them.
+* Types come one after another, groups first; ordered by uuid they come in the order of their uuids,
+  so that paging by `uuid > last` meets every record.
+
+Source: docs/spec/api, sections Filters and Groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lading.core.errors import Invalid
+from lading.core.records.filters import (
+    Constant,
+    Order,
+    Query,
+    check_filters,
+    check_query,
+    check_select,
+)
+from lading.core.records.schema import JSON, Record, RecordType
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One record type of a list with its own query; `limit` and `offset` of the query are those of
+    the whole.
+    """
+
+    kind: RecordType
+    query: Query
+
+
+def split(
+    params: Mapping[str, JSON],
+    kinds: Sequence[RecordType],
+    *,
+    max_limit: int,
+    beside: Sequence[RecordType] = (),
+) -> tuple[Part, ...]:
+    """The queries of a list over `kinds`, in the order in which they are answered. Raises Invalid.
+
+    `beside` are the types of further records that the answer has: their attributes may be selected
+    as well.
+    """
+    filters = params.get("filters")
+    triples = [] if filters is None else filters
+    wanted = (
+        kinds
+        if not isinstance(triples, list)
+        else [one for one in kinds if _is_wanted(triples, one)]
+    )
+    selected = _selected(params.get("select"), kinds, beside)
+    parts = []
+    for kind in wanted:
+        own: Record = {
+            **params,
+            "filters": _own(triples, kind, kinds),
+            "select": selected.get(kind.plural),
+            "distinct": False,
+            "where": None,
+        }
+        parts.append(Part(kind, check_query(own, kind, max_limit=max_limit)))
+    return _in_order(parts)
+
+
+def check_group_filters(filters: JSON, kinds: Sequence[RecordType]) -> None:
+    """Whether a filter group's filters can be used. Raises Invalid."""
+    split({"filters": filters}, kinds, max_limit=0)
+
+
+def _is_wanted(triples: list[JSON], kind: RecordType) -> bool:
+    picks = [
+        one
+        for one in triples
+        if isinstance(one, list) and len(one) == 3 and one[0] == "uuid" and one[1] == "is_a"
+    ]
+    return Constant(False) not in check_filters(picks, kind)
+
+
+def _own(triples: JSON, kind: RecordType, kinds: Sequence[RecordType]) -> JSON:
+    if not isinstance(triples, list):
+        return triples
+    others = {one.plural for one in kinds} - {kind.plural}
+    return [
+        one for one in triples if not (isinstance(one, list) and one and _table(one[0]) in others)
+    ]
+
+
+def _table(attribute: JSON) -> str:
+    return attribute.partition(".")[0] if isinstance(attribute, str) and "." in attribute else ""
+
+
+def selected_of(select: JSON, kind: RecordType) -> tuple[str, ...]:
+    """What of a selection concerns the records of one type that are answered beside the list; all
+    if nothing is.
+    """
+    if not isinstance(select, list):
+        return kind.listed
+    names = [name.removeprefix(f"{kind.plural}.") for name in select if _knows(kind, name)]
+    return ("uuid", *(name for name in names if not kind.by_name[name].unlisted))
+
+
+def _selected(
+    select: JSON, kinds: Sequence[RecordType], beside: Sequence[RecordType]
+) -> dict[str, list[str]]:
+    if not isinstance(select, list) or not select:
+        if select is not None:
+            raise Invalid("select: must be an array of at least one attribute name")
+        return {}
+    chosen: dict[str, list[str]] = {kind.plural: ["uuid"] for kind in kinds}
+    for name in select:
+        known = [kind for kind in kinds if _knows(kind, name)]
+        if not known and not any(_knows(kind, name) for kind in beside):
+            raise Invalid(f"Invalid attribute {str(name)[:80]!r} in select parameter")
+        for kind in known:
+            # Manifests are for those who ask for the collection itself.
+            if not kind.by_name[name.removeprefix(f"{kind.plural}.")].unlisted:
+                chosen[kind.plural].append(name)
+    return chosen
+
+
+def _knows(kind: RecordType, name: JSON) -> bool:
+    try:
+        check_select([name], kind)
+    except Invalid:
+        return False
+    return True
+
+
+def _in_order(parts: list[Part]) -> tuple[Part, ...]:
+    first = parts[0].query.order[0] if parts else Order("modified_at")
+    if first.column == "uuid":
+        parts = sorted(parts, key=lambda part: part.kind.infix, reverse=first.descending)
+    return tuple(parts)

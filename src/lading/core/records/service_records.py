@@ -1,0 +1,134 @@
+"""The types of the records that describe what is outside of the API server: services that store
+blocks, git repositories, virtual machines and the keys for logins to them, and credentials.
+
+Source: docs/spec/api, section Other records. `record_types` has them in its table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lading.core.ids import Infix
+from lading.core.records.record_parts import (
+    COMMON,
+    CRUD,
+    READ,
+    flag,
+    general,
+    member,
+    moment,
+    number,
+    sequence,
+    text,
+)
+from lading.core.records.schema import Field, RecordType
+
+KEEP_SERVICES: Final = RecordType(
+    plural="keep_services",
+    singular="keep_service",
+    infix=Infix.KEEP_SERVICE,
+    doc="Where blocks are stored.",
+    fields=(
+        *COMMON,
+        text("service_host"),
+        number("service_port", default=None),
+        flag("service_ssl_flag"),
+        text("service_type"),
+        flag("read_only"),
+    ),
+    actions=(
+        *READ,
+        general("accessible", "GET", "The services that this client can reach.", answer="List"),
+    ),
+    stored=False,
+)
+
+REPOSITORIES: Final = RecordType(
+    plural="repositories",
+    singular="repository",
+    infix=Infix.REPOSITORY,
+    doc="A git repository that git_tree mounts can name.",
+    fields=(
+        *COMMON,
+        text("name", "How mounts name it."),
+        text("fetch_url", "Where it is fetched from."),
+    ),
+    actions=CRUD,
+    indexes=(("modified_at", "uuid"), ("owner_uuid",)),
+    unique=(("name",),),
+)
+
+VIRTUAL_MACHINES: Final = RecordType(
+    plural="virtual_machines",
+    singular="virtual_machine",
+    infix=Infix.VIRTUAL_MACHINE,
+    doc=(
+        "A machine that users log in to, outside of this system; "
+        "permission links can_login say who (admin writes)."
+    ),
+    fields=(*COMMON, text("hostname", "Its name; unique.")),
+    actions=(
+        *CRUD,
+        member(
+            "logins",
+            "GET",
+            "Who may log in to it, under which name, with which keys (admin).",
+            answer="object",
+        ),
+        general(
+            "get_all_logins", "GET", "The logins of all virtual machines (admin).", answer="object"
+        ),
+    ),
+    indexes=(("owner_uuid",), ("modified_at", "uuid")),
+    unique=(("hostname",),),
+)
+
+AUTHORIZED_KEYS: Final = RecordType(
+    plural="authorized_keys",
+    singular="authorized_key",
+    infix=Infix.AUTHORIZED_KEY,
+    doc="A public SSH key of a user, for logins to virtual machines.",
+    fields=(
+        *COMMON,
+        text("name"),
+        text("key_type", "SSH."),
+        text("authorized_user_uuid", "The user whose key it is; only admins may name another."),
+        text("public_key", "One line, as ssh-keygen writes it; unique."),
+        moment("expires_at", "After it nobody may log in with the key."),
+    ),
+    actions=CRUD,
+    indexes=(("owner_uuid",), ("authorized_user_uuid",), ("modified_at", "uuid")),
+)
+
+CREDENTIALS: Final = RecordType(
+    plural="credentials",
+    singular="credential",
+    infix=Infix.CREDENTIAL,
+    doc="A secret of an outside service, which only running containers are told.",
+    fields=(
+        *COMMON,
+        text("name"),
+        text("description"),
+        text("credential_class", "What kind of service it is for."),
+        sequence("scopes", "What it gives access to, such as addresses of buckets."),
+        text("external_id", "The public part, such as an access key id."),
+        Field(
+            name="secret",
+            hidden=True,
+            sealed=True,
+            doc="The secret part; can be written, never read.",
+        ),
+        moment("expires_at", "After it the secret is told nobody."),
+    ),
+    actions=(
+        *CRUD,
+        member(
+            "secret",
+            "GET",
+            "{external_id, secret}, for the token of a running container.",
+            answer="object",
+        ),
+    ),
+    indexes=(("owner_uuid",), ("modified_at", "uuid")),
+    unique=(("owner_uuid", "name"),),
+)

@@ -1,0 +1,63 @@
+"""The trash: what `trash_at`, `delete_at` and `is_trashed` become when a client writes one of them.
+
+* `trash_at` and `delete_at` are both null or both set, `delete_at` not before `trash_at`; a
+  `trash_at` in the past is moved up to now. `is_trashed` alone is short for now, or for never.
+* Changing `trash_at` alone sets `delete_at` a lifetime later; a `delete_at` that is too early is
+  raised.
+
+Source: docs/spec/api, sections Collections and Groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lading.core.errors import Invalid
+from lading.core.records.schema import Record
+from lading.core.timestamps import later
+
+TIMES = ("trash_at", "delete_at", "is_trashed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetimes:
+    """Seconds in the trash: the usual time, and the least."""
+
+    usual: float
+    least: float
+
+
+def is_trashed(record: Record, now: str) -> bool:
+    """Whether a record is itself in the trash."""
+    return record["trash_at"] is not None and record["trash_at"] <= now
+
+
+def times(old: Record, given: Record, *, now: str, lifetimes: Lifetimes) -> Record:
+    """The three attributes after a write; nothing if it names none of them. Raises Invalid."""
+    if not any(name in given for name in TIMES):
+        return {}
+    trash_at = given.get("trash_at", old["trash_at"])
+    delete_at = given.get("delete_at", old["delete_at"])
+    if (
+        "trash_at" not in given
+        and "is_trashed" in given
+        and given["is_trashed"] != is_trashed(old, now)
+    ):
+        trash_at, delete_at = (now, None) if given["is_trashed"] else (None, None)
+    elif "trash_at" in given and "delete_at" not in given:
+        delete_at = None
+    if trash_at is None:
+        if delete_at is not None:
+            raise Invalid("delete_at: must be set together with trash_at")
+        return {"trash_at": None, "delete_at": None, "is_trashed": False}
+    if delete_at is not None and delete_at < trash_at:
+        raise Invalid("delete_at: must not be before trash_at")
+    trash_at = max(trash_at, now) if trash_at != old["trash_at"] else trash_at
+    earliest = later(min(now, old["trash_at"] or now), lifetimes.least)
+    delete_at = max(delete_at or later(trash_at, lifetimes.usual), earliest, trash_at)
+    return {"trash_at": trash_at, "delete_at": delete_at, "is_trashed": trash_at <= now}
+
+
+def shortened(record: Record, seconds: float) -> Record:
+    """`delete_at` of a record in the trash, at most some seconds after `trash_at`."""
+    return {"delete_at": min(record["delete_at"], later(record["trash_at"], seconds))}

@@ -1,0 +1,175 @@
+"""The vocabulary: which property keys and values a site agreed on.
+
+Source: docs/spec/api, section Exported configuration.
+
+`{"strict_tags": bool, "tags": {key: {"strict": bool, "labels": [{"label"}], "values": {value:
+{"labels": [...]}}}}}`. Labels are for people: what is stored is the key and the value that a label
+stands for. With strict tags every key must be listed; a strict key takes listed values only.
+Reserved keys are the server's and the clients' own: always free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lading.core.errors import Invalid, Malformed
+from lading.core.json_values import JsonObject
+
+RESERVED: Final = frozenset(
+    {
+        "type",
+        "container_request",
+        "container_uuid",
+        "container",
+        "filters",
+        "groups",
+        "image_timestamp",
+        "username",
+        "docker-image-repo-tag",
+        "template_uuid",
+        "workflowName",
+        "cwl_input",
+        "cwl_output",
+    }
+)
+_PREFIX: Final = "arv:"
+EMPTY: Final[JsonObject] = {"strict_tags": False, "tags": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """What one key may hold. `aliases` are labels of values, folded, with the values that they
+    stand for.
+    """
+
+    strict: bool
+    values: frozenset[str]
+    aliases: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """A checked vocabulary. `document` is what clients are shown."""
+
+    document: JsonObject = field(default_factory=lambda: dict(EMPTY))
+    strict: bool = False
+    tags: Mapping[str, Tag] = field(default_factory=dict)
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def check(self, properties: Mapping[str, object]) -> None:
+        """Let properties pass that keep to the vocabulary. Raises Malformed (400) naming the
+        key.
+        """
+        if not self.tags and not self.strict:
+            return
+        for key, value in properties.items():
+            if key not in RESERVED and not key.startswith(_PREFIX) and value is not None:
+                self._check_one(key, value)
+
+    def _check_one(self, key: str, value: object) -> None:
+        tag = self.tags.get(key)
+        if tag is None:
+            known = self.aliases.get(key.lower())
+            if known is not None:
+                raise Malformed(
+                    f"properties: tag key '{key}' is an alias, must be provided as '{known}'"
+                )
+            if self.strict:
+                raise Malformed(f"properties: tag key '{key}' is not defined in the vocabulary")
+            return
+        values = value if isinstance(value, list) else [value]
+        for one in values:
+            if not isinstance(one, str):
+                raise Malformed(
+                    f"properties: value for tag key '{key}' must be a string or an array of strings"
+                )
+            _check_value(key, one, tag)
+
+
+def _check_value(key: str, value: str, tag: Tag) -> None:
+    if value in tag.values:
+        return
+    known = tag.aliases.get(value.lower())
+    if known is not None:
+        raise Malformed(
+            f"properties: tag value '{value}' for key '{key}' is an alias, "
+            f"must be provided as '{known}'"
+        )
+    if tag.strict:
+        raise Malformed(f"properties: tag value '{value}' is not valid for key '{key}'")
+
+
+def read(document: object) -> Vocabulary:
+    """The vocabulary that a document describes. Raises Invalid naming what is wrong with it."""
+    top = _object(document, "the vocabulary")
+    unknown = sorted(top.keys() - {"strict_tags", "tags"})
+    if unknown:
+        raise Invalid(f"vocabulary: unknown key '{unknown[0]}'; known here: strict_tags, tags")
+    strict = _flag(top.get("strict_tags", False), "strict_tags")
+    entries = {
+        key: _object(one, f"tags.{key}")
+        for key, one in _object(top.get("tags") or {}, "tags").items()
+    }
+    for key in entries:
+        if key in RESERVED or key.startswith(_PREFIX):
+            raise Invalid(f"vocabulary: tags.{key}: this key is reserved")
+    return Vocabulary(
+        document={"strict_tags": strict, "tags": dict(entries)},
+        strict=strict,
+        tags={key: _tag(key, one) for key, one in entries.items()},
+        aliases=_aliases("tags", entries),
+    )
+
+
+def _tag(key: str, entry: JsonObject) -> Tag:
+    where = f"tags.{key}"
+    strict = _flag(entry.get("strict", False), f"{where}.strict")
+    values = {
+        name: _object(one, f"{where}.values.{name}")
+        for name, one in _object(entry.get("values") or {}, f"{where}.values").items()
+    }
+    if strict and not values:
+        raise Invalid(f"vocabulary: {where}: is strict, but lists no values")
+    return Tag(strict, frozenset(values), _aliases(f"{where}.values", values))
+
+
+def _aliases(where: str, entries: Mapping[str, JsonObject]) -> dict[str, str]:
+    """Labels, folded, and what they stand for; a label may not be that of another entry, nor its
+    name.
+    """
+    folded = {name.lower(): name for name in entries}
+    found: dict[str, str] = {}
+    for name, entry in entries.items():
+        for label in _labels(f"{where}.{name}", entry):
+            other = found.get(label.lower(), folded.get(label.lower(), name))
+            if other != name:
+                raise Invalid(
+                    f"vocabulary: {where}.{name}: label '{label}' already stands for '{other}'"
+                )
+            found[label.lower()] = name
+    return found
+
+
+def _labels(where: str, entry: JsonObject) -> Iterable[str]:
+    labels = entry.get("labels") or []
+    if not isinstance(labels, list):
+        raise Invalid(f"vocabulary: {where}.labels: must be a list")
+    for one in labels:
+        label = _object(one, f"{where}.labels").get("label")
+        if not isinstance(label, str) or not label:
+            raise Invalid(f"vocabulary: {where}.labels: each must have a text as its label")
+        yield label
+
+
+def _object(value: object, what: str) -> JsonObject:
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise Invalid(f"vocabulary: {what}: must be an object")
+    return value
+
+
+def _flag(value: object, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise Invalid(f"vocabulary: {what}: must be true or false")
+    return value

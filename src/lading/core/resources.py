@@ -1,0 +1,210 @@
+"""How much of a machine a container needs: the resource algebra.
+
+Source: docs/spec/dispatch, section Resources.
+
+The unit of planning is (vcpus, bytes of RAM, bytes of scratch disk, GPUs). What a container needs
+is read from its runtime constraints: `ram` plus the RAM of its block cache, and the devices of
+`gpu`. Scratch is planned only where a worker's disk is known or shared by agreement (Slurm, a
+configured share of this machine); elsewhere containers share one disk and are refused by the disk
+itself, which the supervisor reports as the failure class `disk`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from lading.core.errors import Invalid
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+UNLIMITED = 1 << 62
+"""As the disk of a worker: not planned."""
+_RAM_KEYS = ("ram", "keep_cache_ram")
+_BLOCK = 64 * MIB
+_SHORTEST_IMAGE, _IMAGE_HEAD, _IMAGE_BLOCK = 122, 80, 42
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """An amount of a machine: virtual CPUs, bytes of RAM, bytes of scratch disk, GPUs. Differences
+    may be negative.
+    """
+
+    vcpus: int = 0
+    ram: int = 0
+    disk: int = 0
+    gpus: int = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(
+            self.vcpus + other.vcpus,
+            self.ram + other.ram,
+            self.disk + other.disk,
+            self.gpus + other.gpus,
+        )
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(
+            self.vcpus - other.vcpus,
+            self.ram - other.ram,
+            self.disk - other.disk,
+            self.gpus - other.gpus,
+        )
+
+    def least(self, other: Resources) -> Resources:
+        """The smaller one of each component."""
+        return Resources(
+            min(self.vcpus, other.vcpus),
+            min(self.ram, other.ram),
+            min(self.disk, other.disk),
+            min(self.gpus, other.gpus),
+        )
+
+    def fits(self, room: Resources) -> bool:
+        """Whether this amount fits in `room`, in every component. Who needs no disk or GPU fits
+        where none is left.
+        """
+        wanted = ((self.disk, room.disk), (self.gpus, room.gpus))
+        return (
+            self.vcpus <= room.vcpus
+            and self.ram <= room.ram
+            and all(mine <= max(0, left) for mine, left in wanted)
+        )
+
+    def holds(self, one: Resources) -> int:
+        """How many times another amount, of at least one virtual CPU, fits in this one together."""
+        number = self.vcpus // one.vcpus
+        if number > 0 and one.ram > 0:
+            number = min(number, self.ram // one.ram)
+        if number > 0 and one.disk > 0:
+            number = min(number, self.disk // one.disk)
+        if number > 0 and one.gpus > 0:
+            number = min(number, self.gpus // one.gpus)
+        return max(0, number)
+
+    def times(self, number: int) -> Resources:
+        """So many of this amount."""
+        return Resources(
+            self.vcpus * number, self.ram * number, self.disk * number, self.gpus * number
+        )
+
+    def share_of(self, whole: Resources) -> float:
+        """The largest part that this amount is of `whole` in any component that `whole` has."""
+        pairs = (
+            (self.vcpus, whole.vcpus),
+            (self.ram, whole.ram),
+            (self.disk, whole.disk),
+            (self.gpus, whole.gpus),
+        )
+        return max((mine / all_ for mine, all_ in pairs if all_), default=0.0)
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.vcpus} {'VCPU' if self.vcpus == 1 else 'VCPUs'}",
+            f"{format_bytes(self.ram)} RAM",
+        ]
+        if 0 < abs(self.disk) < UNLIMITED >> 1:
+            parts.append(f"{format_bytes(self.disk)} scratch")
+        if self.gpus:
+            parts.append(f"{self.gpus} {'GPU' if self.gpus == 1 else 'GPUs'}")
+        return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def total(amounts: Iterable[Resources]) -> Resources:
+    """The sum of `amounts`."""
+    vcpus = ram = disk = gpus = 0
+    for amount in amounts:
+        vcpus += amount.vcpus
+        ram += amount.ram
+        disk += amount.disk
+        gpus += amount.gpus
+    return Resources(vcpus, ram, disk, gpus)
+
+
+def need(runtime_constraints: Mapping[str, object]) -> Resources:
+    """What a container with these (resolved) runtime constraints needs.
+
+    Raises Invalid naming the key that is missing or not a positive integer: a record that cannot be
+    sized is never taken for one that needs nothing.
+    """
+    vcpus = _integer(runtime_constraints, "vcpus", least=1)
+    _integer(runtime_constraints, "ram", least=1)
+    ram = sum(_integer(runtime_constraints, key, least=0) for key in _RAM_KEYS)
+    gpu = runtime_constraints.get("gpu")
+    return Resources(
+        vcpus, ram, gpus=_integer(gpu, "device_count", least=0) if isinstance(gpu, Mapping) else 0
+    )
+
+
+def gang_need(one: Resources, nodes: int) -> Resources:
+    """What a gang of so many containers, each of which needs `one`, needs on one machine, where it
+    has one disk: image, cache and what is written are there once.
+    """
+    return replace(one.times(nodes), disk=one.disk)
+
+
+def rank_need(gang: Resources, nodes: int) -> Resources:
+    """What each container of such a gang needs where it is alone."""
+    return Resources(gang.vcpus // nodes, gang.ram // nodes, gang.disk, gang.gpus // nodes)
+
+
+def scratch(
+    mounts: Mapping[str, object], container_image: str, runtime_constraints: Mapping[str, object]
+) -> int:
+    """Bytes of disk that a container may fill: its tmp mounts or, if larger, its image; the image;
+    its block cache.
+    """
+    tmp = sum(_capacity(one) for one in mounts.values())
+    image = image_size(container_image)
+    cache = runtime_constraints.get("keep_cache_disk", 0)
+    return max(tmp, image) + image + (cache if isinstance(cache, int) else 0)
+
+
+def image_size(portable_data_hash: str) -> int:
+    """About how many bytes an image has, from the length of its manifest, which its portable data
+    hash tells.
+    """
+    _, _, text = portable_data_hash.partition("+")
+    length = int(text) if text.isdecimal() else 0
+    return 0 if length < _SHORTEST_IMAGE else (length - _IMAGE_HEAD) // _IMAGE_BLOCK * _BLOCK
+
+
+def growth(
+    constraint_ranges: Mapping[str, object], runtime_constraints: Mapping[str, object]
+) -> Resources:
+    """How much more than it has a container can be given (`ranges.growth`)."""
+    return Resources(
+        *(
+            _room(constraint_ranges.get(key), runtime_constraints.get(key))
+            for key in ("vcpus", "ram")
+        )
+    )
+
+
+def format_bytes(number: int) -> str:
+    """`number` for people, rounded to a tenth: "512 bytes", "1.5 MiB", "2.0 GiB"."""
+    for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
+        if abs(number) >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number} bytes"
+
+
+def _capacity(mount: object) -> int:
+    match mount:
+        case {"kind": "tmp", "capacity": int(capacity)}:
+            return max(0, capacity)
+    return 0
+
+
+def _room(span: object, given: object) -> int:
+    match span, given:
+        case [int(), int(most)], int():
+            return max(0, most - given)
+    return 0
+
+
+def _integer(constraints: Mapping[str, object], key: str, *, least: int) -> int:
+    value = constraints.get(key, 0)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise Invalid(f"runtime_constraints.{key}: {value!r} is not an integer of at least {least}")
+    return value

@@ -1,0 +1,102 @@
+"""GPUs of a machine, from the names of its device files, and which of them suit a container
+(docs/spec/containers, section Runtime constraints).
+
+Rules:
+
+- A machine has GPUs of one maker: `/dev/nvidia<n>` (stack `cuda`), or `/dev/dri/renderD<128 + n>`
+  beside `/dev/kfd` (stack `rocm`). What all of them need besides is given to every container that
+  has one.
+- Which of them may be used is a list of numbers, as in CUDA_VISIBLE_DEVICES or SLURM_JOB_GPUS; ""
+  is all.
+- What is not known of a machine's GPUs (driver, kind, memory) is not compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from lading.core.errors import Invalid
+from lading.core.scheduling.instance_types import Gpu, gpu_lack
+
+CUDA, ROCM = "cuda", "rocm"
+_NVIDIA, _RENDER = re.compile(r"nvidia(\d+)"), re.compile(r"dri/renderD(\d+)")
+_FIRST_RENDER = 128
+_NVIDIA_SHARED = ("nvidiactl", "nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools")
+_KFD = "kfd"
+_ANY = ("any",)
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One GPU: its number, and its device file below /dev."""
+
+    number: int
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """The GPUs of a machine in the order of their numbers, and the device files that all of them
+    share.
+    """
+
+    stack: str = ""
+    cards: tuple[Card, ...] = ()
+    shared: tuple[str, ...] = ()
+
+
+def find_cards(names: Collection[str]) -> Cards:
+    """The GPUs in the names of device files, relative to /dev."""
+    nvidia = [Card(int(hit[1]), name) for name in names if (hit := _NVIDIA.fullmatch(name))]
+    if nvidia:
+        return Cards(CUDA, _sorted(nvidia), tuple(one for one in _NVIDIA_SHARED if one in names))
+    if _KFD in names:
+        renders = [
+            Card(int(hit[1]) - _FIRST_RENDER, name)
+            for name in names
+            if (hit := _RENDER.fullmatch(name))
+        ]
+        return Cards(ROCM, _sorted(renders), (_KFD,)) if renders else Cards()
+    return Cards()
+
+
+def only(found: Cards, numbers: str) -> Cards:
+    """Those with the numbers in a list such as "0,2"; all for "". Raises Invalid for one that is
+    not there.
+    """
+    if not numbers:
+        return found
+    by_number = {str(card.number): card for card in found.cards}
+    wanted = [number.strip() for number in numbers.split(",")]
+    for number in wanted:
+        if number not in by_number:
+            there = ", ".join(by_number) or "none"
+            raise Invalid(
+                f"GPU {number!r}: no device of this machine has that number; there are: {there}"
+            )
+    return replace(found, cards=tuple(by_number[number] for number in dict.fromkeys(wanted)))
+
+
+def unsuited(asked: Gpu, there: Gpu) -> str:
+    """Why the GPUs of a machine are none for a container, as a few words; "" when they are, or it
+    needs none.
+    """
+    if not asked.count:
+        return ""
+    known = replace(
+        asked, driver=asked.driver if there.driver else "", vram=asked.vram if there.vram else 0
+    )
+    if asked.targets and there.targets:
+        return gpu_lack(known, there)
+    return gpu_lack(replace(known, targets=_ANY), replace(there, targets=_ANY))
+
+
+def rocm_target(version: int) -> str:
+    """The architecture in the kernel's number for it: 90010 is gfx90a."""
+    return f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+
+
+def _sorted(cards: list[Card]) -> tuple[Card, ...]:
+    return tuple(sorted(cards, key=lambda card: card.number))

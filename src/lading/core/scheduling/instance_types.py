@@ -1,0 +1,236 @@
+"""Instance types of a cloud, and which of them a container may run on (docs/spec/cloud, section
+Instance types).
+
+Rules:
+
+- A container needs, beside its own, the RAM that the supervisor takes, and a VM has five per cent
+  less RAM than its type says, as its kernel keeps some.
+- A type that is preemptible runs only containers that ask for that, and they run only on such
+  types.
+- A type with GPUs runs only containers that need GPUs of its maker; there must be enough of them,
+  each with enough memory, a driver as new and a capability (`cuda`) or an architecture (`rocm`) as
+  it is asked for.
+- Of the types that can hold a container those are eligible that cost at most `price_factor` times
+  the cheapest one, in the order of price, then larger ones first.
+- A gang that no type can hold is spread over several VMs of one type, each with as many ranks as
+  fit; the price is that of all of them, and of equal prices that with fewer VMs comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lading.core.errors import Invalid
+from lading.core.resources import Resources
+
+_KEPT = 20
+_PREEMPTIBLE = ".preemptible"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """What a type has in GPUs, or what a container asks for: `vram` is bytes of each."""
+
+    stack: str = ""
+    count: int = 0
+    driver: str = ""
+    targets: tuple[str, ...] = ()
+    vram: int = 0
+
+
+NO_GPU = Gpu()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """One kind of VM: `name` is ours, `provider_type` the cloud's.
+
+    `price` is dollars an hour, `added` scratch disk that has to be asked for (bytes, a part of
+    `resources.disk`).
+    """
+
+    name: str
+    provider_type: str
+    resources: Resources
+    price: float = 0.0
+    preemptible: bool = False
+    gpu: Gpu = NO_GPU
+    added: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What containers that can take each other's place have in common.
+
+    `nodes` is 1 for whatever is on one VM. Else it is a gang of so many ranks that is spread over
+    several, and `need` is that of one rank.
+    """
+
+    need: Resources
+    preemptible: bool = False
+    gpu: Gpu = NO_GPU
+    supervisor: bool = False
+    nodes: int = 1
+
+
+def with_preemptible(types: Iterable[InstanceType], factor: float) -> tuple[InstanceType, ...]:
+    """The types, and for each that is not preemptible another one that is, at `factor` of its
+    price; 0: none.
+    """
+    found = tuple(types)
+    if factor <= 0:
+        return found
+    names = {one.name for one in found}
+    more = (
+        replace(one, name=one.name + _PREEMPTIBLE, price=one.price * factor, preemptible=True)
+        for one in found
+        if not one.preemptible and one.name + _PREEMPTIBLE not in names
+    )
+    return (*found, *more)
+
+
+def gpu_wish(runtime_constraints: Mapping[str, object]) -> Gpu:
+    """What the `gpu` constraint of a container asks for. Anything odd counts as not asked for."""
+    asked = runtime_constraints.get("gpu")
+    if not isinstance(asked, Mapping) or not _whole(asked.get("device_count")):
+        return NO_GPU
+    targets = asked.get("hardware_target")
+    return Gpu(
+        stack=str(asked.get("stack") or ""),
+        count=_whole(asked.get("device_count")),
+        driver=str(asked.get("driver_version") or ""),
+        targets=tuple(str(one) for one in targets) if isinstance(targets, list) else (),
+        vram=_whole(asked.get("vram")),
+    )
+
+
+def on_machine(need: Resources, *, extra_ram: int) -> Resources:
+    """What a container takes of a VM: its need, what its supervisor takes, and the part that the
+    kernel keeps.
+    """
+    return Resources(
+        need.vcpus, (need.ram + extra_ram) * _KEPT // (_KEPT - 1), need.disk, need.gpus
+    )
+
+
+def eligible(
+    shape: Shape,
+    types: Iterable[InstanceType],
+    *,
+    price_factor: float = 1.0,
+    most_containers: int = 0,
+) -> tuple[InstanceType, ...]:
+    """The types for a container, cheapest first; empty when none can hold it. `most_containers` on
+    a VM, 0 any.
+    """
+    able = [
+        (machines(shape, one, most_containers=most_containers), one)
+        for one in types
+        if lack(shape, one) == ""
+    ]
+    able.sort(key=lambda pair: (pair[0] * pair[1].price, pair[0], *_by_size(pair[1])))
+    most = able[0][0] * able[0][1].price * max(price_factor, 1.0) if able else 0.0
+    return tuple(one for number, one in able if number * one.price <= most)
+
+
+def machines(shape: Shape, kind: InstanceType, *, most_containers: int = 0) -> int:
+    """How many VMs of a type a container takes; the type can hold one rank of it."""
+    if shape.nodes == 1:
+        return 1
+    there = kind.resources.holds(shape.need)
+    return -(-shape.nodes // (min(there, most_containers) if most_containers else there))
+
+
+def lack(shape: Shape, kind: InstanceType) -> str:
+    """Why a type is none for a container, as a few words; "" when it is one."""
+    if shape.preemptible is not kind.preemptible:
+        return "it is preemptible" if kind.preemptible else "it is not preemptible"
+    if shape.gpu.count == 0 and kind.gpu.count:
+        return "it is for containers that need GPUs"
+    if shape.gpu.count:
+        return gpu_lack(shape.gpu, kind.gpu) or _size_lack(shape.need, kind)
+    return _size_lack(shape.need, kind)
+
+
+def nearest(shape: Shape, types: Sequence[InstanceType]) -> str:
+    """A sentence that says why none of the types will do."""
+    if not types:
+        return "No instance types are configured; add some under InstanceTypes."
+    best = min(
+        types,
+        key=lambda one: (one.preemptible is not shape.preemptible, _short(shape, one), one.name),
+    )
+    what, it = ("it", "it") if shape.nodes == 1 else (f"one of its {shape.nodes} ranks", "each")
+    return (
+        f"No instance type can hold {what}: {it} needs {shape.need} with what runs beside it; "
+        f"the nearest, {best.name}, has {best.resources} ({lack(shape, best)})."
+    )
+
+
+def gpu_lack(asked: Gpu, there: Gpu) -> str:
+    """Why the GPUs that are there are none for a container that asks for some, as a few words; ""
+    when they are.
+    """
+    if there.count < asked.count:
+        return "it has too few GPUs" if there.count else "it has no GPUs"
+    if asked.stack != there.stack:
+        return f"its GPUs are for {there.stack or 'no stack'}"
+    if there.vram < asked.vram:
+        return "its GPUs have too little memory"
+    if _version(there.driver) < _version(asked.driver):
+        return "its GPU driver is too old"
+    return "" if _hits(asked, there) else "its GPUs are of another kind"
+
+
+def _hits(asked: Gpu, there: Gpu) -> bool:
+    if asked.stack == "cuda" and len(asked.targets) == 1:
+        return any(_version(one) >= _version(asked.targets[0]) for one in there.targets)
+    return not set(asked.targets).isdisjoint(there.targets)
+
+
+def _size_lack(need: Resources, kind: InstanceType) -> str:
+    room = kind.resources
+    short = [
+        name
+        for name, mine, there in (
+            ("VCPUs", need.vcpus, room.vcpus),
+            ("RAM", need.ram, room.ram),
+            ("scratch disk", need.disk, room.disk),
+            ("GPUs", need.gpus, room.gpus),
+        )
+        if mine > there
+    ]
+    return f"it has too little of: {', '.join(short)}" if short else ""
+
+
+def _short(shape: Shape, kind: InstanceType) -> float:
+    return max(0.0, (shape.need - kind.resources).share_of(kind.resources))
+
+
+def _by_size(one: InstanceType) -> tuple[int, int, int, str]:
+    return -one.resources.ram, -one.resources.vcpus, -one.resources.disk, one.name
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".") if part.isdecimal())
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def check_types(types: Sequence[InstanceType]) -> None:
+    """Raises Invalid naming the type and the key that cannot be."""
+    for one in types:
+        for name, value in (("VCPUs", one.resources.vcpus), ("RAM", one.resources.ram)):
+            if value <= 0:
+                raise Invalid(
+                    f"configuration: InstanceTypes.{one.name}.{name}: {value}; "
+                    "it must be more than 0"
+                )
+        if one.price < 0:
+            raise Invalid(
+                f"configuration: InstanceTypes.{one.name}.Price: {one.price:g}; "
+                "it must not be negative"
+            )

@@ -1,0 +1,80 @@
+"""Priorities as Slurm understands them: a nice value for each waiting job.
+
+Source: docs/spec/dispatch, section Slurm fleet.
+
+Slurm runs the job of the highest priority first, and lowers a job's own priority by its nice value;
+a user can only lower it. So the wanted order is made by lowering the later ones: the first gets 0,
+each next one is left alone while it is behind its forerunner already and not too far, else is put
+`spread` behind it. The gaps leave room for jobs that come between, so that most changes touch few
+jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lading.core.timestamps import parse_time
+
+INITIAL = 10_000
+"""The nice value of a new job, so that others can come before it."""
+MOST = 2_147_483_645
+"""The largest nice value that Slurm takes."""
+DEFAULT_SPREAD = 10
+_USER_PRIORITIES = 1000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A waiting job: what is wanted of it (larger is sooner), and Slurm's priority for it at its
+    present nice value.
+    """
+
+    id: str
+    wanted: int
+    priority: int
+    nice: int
+
+    @property
+    def best(self) -> int:
+        """Its priority at nice 0."""
+        return self.priority + self.nice
+
+
+def wanted(priority: int, created_at: str) -> int:
+    """How soon a container should run, as one integer; the older goes first among equal priorities
+    of users.
+    """
+    if priority > _USER_PRIORITIES:
+        return priority
+    return (priority << 50) - (_nanoseconds(created_at) >> 14)
+
+
+def renice(jobs: Iterable[Job], *, spread: int = DEFAULT_SPREAD) -> dict[str, int]:
+    """The nice values to change, by job id, so that the jobs run in the wanted order; of equals the
+    later id first.
+    """
+    step = spread if spread > 0 else DEFAULT_SPREAD
+    changes: dict[str, int] = {}
+    place: int | None = None
+    for job in sorted(jobs, key=lambda one: (one.wanted, one.id), reverse=True):
+        if place is not None and 0 <= place - job.priority < (step - 1) * 10:
+            place = job.priority - 1
+            continue
+        goal = (
+            job.best if place is None else max(min(job.best, place - (step - 1)), job.best - MOST)
+        )
+        if goal != job.priority:
+            changes[job.id] = job.best - goal
+        place = goal - 1
+    return changes
+
+
+def _nanoseconds(created_at: str) -> int:
+    try:
+        passed = parse_time(created_at) - _EPOCH
+    except ValueError:
+        return 0
+    return (passed.days * 86400 + passed.seconds) * 10**9 + passed.microseconds * 1000

@@ -1,0 +1,196 @@
+"""Why a request waits, in words: every reason that holds now, the one that has to go first at the
+front.
+
+Reasons that are found here: image, resolving, unassigned, priority, expired, "start time",
+dependency, "broken dependency", parent, lock, attempts, position, "no dispatcher", unreported. The
+others are those of the dispatchers (`plan.Category`: capacity with the nearest fit, quota, held,
+...), in their words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lading.core.containers import request as requests_
+from lading.core.containers.container import FINAL, Container, State, failure_of
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.waiting import READY, Judgement
+from lading.core.errors import Failure
+from lading.core.json_values import JsonObject
+from lading.core.scheduling.batch_planner import Category
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """One reason, and the sentence that says it."""
+
+    reason: str
+    sentence: str
+
+    def shown(self) -> JsonObject:
+        """As plain JSON."""
+        return {"reason": self.reason, "sentence": self.sentence}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a dispatcher says about a container that waits: the kind of reason, and a sentence."""
+
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What is known around a request.
+
+    `parent` is the container that asked for it; `image` a sentence that says what is wrong with its
+    image, "" if nothing is; `earlier` the container that was tried before the present one. `said`
+    is what dispatchers say about its container, `silence` a sentence that says that none is at
+    work, "" if one is. `ahead` is how many waiting containers come before it, counted up to `most`.
+    """
+
+    judgement: Judgement = READY
+    parent: Container | None = None
+    image: str = ""
+    earlier: Container | None = None
+    said: tuple[Said, ...] = ()
+    silence: str = ""
+    ahead: int = 0
+    most: int = 1000
+
+    @property
+    def told(self) -> str | None:
+        """What the dispatcher that comes nearest to running it says; None when none says
+        anything.
+        """
+        return min(self.said, key=_hopeless).sentence if self.said else None
+
+
+def delays(
+    request: ContainerRequest, container: Container | None, scene: Scene
+) -> tuple[Delay, ...]:
+    """Why the request has no result yet; nothing for one that runs or has ended. Of a draft: why it
+    could not run.
+    """
+    image = (Delay(_IMAGE, scene.image),) if scene.image else ()
+    if request.state is requests_.State.UNCOMMITTED:
+        return image
+    if request.state is requests_.State.FINAL:
+        return ()
+    if container is None:
+        return (_unassigned(request), *image, *_of_request(request, scene))
+    if container.state is State.LOCKED:
+        return (*image, *_of_request(request, scene), *_of_lock(container, scene))
+    if container.state is State.QUEUED:
+        return (*image, *_of_request(request, scene), *_of_queue(container, scene))
+    return ()
+
+
+def _unassigned(request: ContainerRequest) -> Delay:
+    if request.resolving:
+        return Delay(
+            "resolving",
+            "Its container is still sought: "
+            "a git repository that its mounts name is being fetched.",
+        )
+    return Delay("unassigned", "It has no container; `satisfy` finds or makes one.")
+
+
+def _of_request(request: ContainerRequest, scene: Scene) -> tuple[Delay, ...]:
+    found = []
+    if not request.priority:
+        found.append(
+            Delay(
+                "priority", "It is on hold: its priority is 0. Raise the priority to have it run."
+            )
+        )
+    if not scene.judgement.counts:
+        found.append(Delay(str(scene.judgement.standing), scene.judgement.sentence))
+    parent = scene.parent
+    if parent is not None and parent.state in FINAL:
+        found.append(Delay("parent", f"The container that asked for it, {parent.uuid}, has ended."))
+    elif parent is not None and parent.priority <= 0:
+        found.append(
+            Delay(
+                "parent",
+                f"The container that asked for it, {parent.uuid}, is on hold itself (priority 0).",
+            )
+        )
+    return tuple(found)
+
+
+def _of_lock(container: Container, scene: Scene) -> tuple[Delay, ...]:
+    held = Delay(
+        "lock",
+        f"The dispatcher with the token {container.locked_by_uuid} has taken it and prepares it.",
+    )
+    activity = container.runtime_status.get("activity")
+    doing = (
+        (Delay(_IMAGE if _IMAGE in str(activity) else "lock", f"Now: {activity}."),)
+        if activity
+        else ()
+    )
+    return (held, *doing, *_said(scene), *_attempts(container.lock_count - 1, scene))
+
+
+def _of_queue(container: Container, scene: Scene) -> tuple[Delay, ...]:
+    if container.priority <= 0:
+        return _attempts(container.lock_count, scene)
+    number = f"{scene.ahead} or more" if scene.ahead >= scene.most else str(scene.ahead)
+    others = "container waits" if scene.ahead == 1 else "containers wait"
+    before = f"{number} {others} before it" if scene.ahead else "No container waits before it"
+    position = Delay("position", f"{before} (a higher priority goes first, then the older).")
+    return (position, *(_said(scene) or (_unsaid(scene),)), *_attempts(container.lock_count, scene))
+
+
+def _said(scene: Scene) -> tuple[Delay, ...]:
+    return tuple(Delay(one.reason, one.sentence) for one in scene.said)
+
+
+def _unsaid(scene: Scene) -> Delay:
+    if scene.silence:
+        return Delay("no dispatcher", scene.silence)
+    return Delay("unreported", "No dispatcher has said anything about it yet.")
+
+
+def _attempts(locks: int, scene: Scene) -> tuple[Delay, ...]:
+    found = []
+    if locks > 0:
+        times = "once" if locks == 1 else f"{locks} times"
+        found.append(
+            Delay("attempts", f"It was taken {times} before and given back without having started.")
+        )
+    if scene.earlier is not None:
+        failure = failure_of(scene.earlier)
+        error = str(scene.earlier.runtime_status.get("error") or "no reason was given")
+        kind = f" (failure class {failure})" if failure else ""
+        reason = _IMAGE if failure is Failure.IMAGE else "attempts"
+        found.append(
+            Delay(
+                reason,
+                "It is tried again: "
+                f"the attempt before, {scene.earlier.uuid}, failed{kind}: {error}",
+            )
+        )
+    return tuple(found)
+
+
+def _hopeless(one: Said) -> int:
+    return _HOPELESS.index(one.reason) + 1 if one.reason in _HOPELESS else 0
+
+
+def misfit(said: Sequence[Said]) -> str:
+    """What a client is warned of when every dispatcher that says anything can never run a
+    container; else "".
+    """
+    if not said or any(one.reason not in MISFITS for one in said):
+        return ""
+    return min(said, key=_hopeless).sentence
+
+
+_IMAGE = "image"
+MISFITS = frozenset({Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE})
+"""Reasons that do not go away by themselves: no worker of a dispatcher can hold the container."""
+_HOPELESS = (Category.NO_WORKER, Category.UNSIZED, Category.PARTITION, Category.TOO_LARGE)

@@ -1,0 +1,72 @@
+"""What this dispatcher decided, waiting to be written to `logs`.
+
+Source: docs/spec/dispatch, section Reports.
+
+The rows are written by the server, many with one request, together with the scheduling statuses: a
+container costs no call of its own. Each entry has the moment on the loop's clock; the server makes
+times of their ages. Those that were not written yet are lost with the process: records and
+processes say what is so, these rows say only why.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lading.core.containers.decisions import Decision
+
+BATCH = 500
+_MOST = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One decision about one container, in words. `waited`: what it had waited for, "" where that
+    is not told.
+    """
+
+    uuid: str
+    decision: Decision
+    text: str
+    at: float
+    waited: str = ""
+
+
+class Diary:
+    """The decisions that are still to be written."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._entries: deque[Entry] = deque(maxlen=_MOST)
+        self.on_entry: Callable[[], None] = lambda: None
+
+    def note(self, uuid: str, decision: Decision, text: str, *, waited: str = "") -> None:
+        """Remember a decision."""
+        self._entries.append(Entry(uuid, decision, text, self._clock(), waited))
+        self.on_entry()
+
+    def take(self) -> list[Entry]:
+        """The oldest ones, up to BATCH."""
+        return [self._entries.popleft() for _ in range(min(BATCH, len(self._entries)))]
+
+    def put_back(self, entries: Sequence[Entry]) -> None:
+        """They could not be written."""
+        self._entries.extendleft(reversed(entries))
+
+    def shown(self, entries: Sequence[Entry]) -> list[dict[str, object]]:
+        """As the server takes them."""
+        now = self._clock()
+        return [
+            {
+                "container_uuid": one.uuid,
+                "event_type": one.decision.value,
+                "text": one.text,
+                "age": max(0.0, now - one.at),
+                **({"waited": one.waited} if one.waited else {}),
+            }
+            for one in entries
+        ]
+
+    def __len__(self) -> int:
+        return len(self._entries)

@@ -1,0 +1,259 @@
+"""What runs on a VM for the dispatcher: sent over ssh as one argument of `python3 -c`, speaks JSON,
+a line a message.
+
+Only the standard library of Python 3.9 is used here, as nothing else is promised to be on a VM.
+
+    check DIR            one line about the machine: Python, architecture, C library, engines,
+    runners in DIR, broken install DIR HASH     a tar archive on standard input becomes
+    DIR/runner~HASH if its sha256 is HASH serve DIR HASH       keep the warm parent of the
+    supervisors of that runner; relay between it and standard streams
+
+`serve` passes requests on to the warm parent (`supervisor.process.forkserver` has them) and its
+answers back. The descriptors of the answers stay here: when one says that a supervisor has ended,
+{"op":"ended","uuid":U} is sent at once. A ping is answered here; a supervisor that is prepared and
+asks for its turn goes on at once; the history of {"op":"prices"} is written down for supervisors,
+who are told to look. When standard input ends, so does the warm parent; supervisors live on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+LIMIT = 1 << 20
+ENGINES = ("crun", "docker", "podman")
+SBIN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the arguments say; the exit code."""
+    verb, directory = arguments[0], arguments[1]
+    os.environ["PATH"] = os.environ.get("PATH", "") + ":" + SBIN
+    if verb == "check":
+        say(check(directory))
+        return 0
+    if verb == "install":
+        return install(directory, arguments[2])
+    return Bridge(directory, arguments[2]).serve()
+
+
+def say(message: dict[str, Any]) -> None:
+    """Send one message."""
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def check(directory: str) -> dict[str, Any]:
+    """What is there."""
+    names = [path.name for path in Path(directory).glob("runner~*") if path.is_dir()]
+    return {
+        "op": "checked",
+        "python": list(sys.version_info[:3]),
+        "machine": platform.machine(),
+        "libc": platform.libc_ver()[1],
+        "engines": [name for name in ENGINES if shutil.which(name)],
+        "root": os.geteuid() == 0,
+        "runners": sorted(name.partition("~")[2] for name in names),
+        "broken": broken(directory),
+    }
+
+
+def broken(directory: str) -> str:
+    """Why this machine cannot run containers any more; "" when it can."""
+    try:
+        text = Path(directory, "locks", "crunch-run-broken").read_text()
+        return text[:500].strip() or "no reason is given"
+    except OSError:
+        return ""
+
+
+def unremoved(directory: str) -> int:
+    """How many directories could not be removed yet (`lading.removal`)."""
+    places = (Path(directory, "removed"), Path(directory, "cache", "removed"))
+    return sum(len(list(one.iterdir())) for one in places if one.is_dir())
+
+
+def images(directory: str) -> list[str]:
+    """The images that are unpacked here, by their portable data hashes."""
+    return sorted(path.stem for path in Path(directory, "cache", "images").glob("*.json"))
+
+
+def install(directory: str, name: str) -> int:
+    """Unpack what comes; 3 when it is not what was to come."""
+    Path(directory).mkdir(parents=True, exist_ok=True)
+    target = Path(directory, "runner~" + name)
+    packed, part = Path(directory, f"{os.getpid()}.tgz"), Path(directory, f"{os.getpid()}.part")
+    digest = hashlib.sha256()
+    try:
+        with packed.open("wb") as file:
+            while True:
+                piece = os.read(0, LIMIT)
+                if not piece:
+                    break
+                digest.update(piece)
+                file.write(piece)
+        if digest.hexdigest() != name:
+            say(
+                {
+                    "op": "refused",
+                    "error": "the runner arrived damaged: its hash is " + digest.hexdigest(),
+                }
+            )
+            return 3
+        with tarfile.open(packed) as archive:
+            # The dispatcher's own archive: its hash was checked above.
+            archive.extractall(part)  # nosec B202
+        if not target.is_dir():
+            part.rename(target)
+        say({"op": "installed", "runner": name})
+        return 0
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        if packed.exists():
+            packed.unlink()
+
+
+class Bridge:
+    """Between the dispatcher and the warm parent."""
+
+    def __init__(self, directory: str, name: str) -> None:
+        self.directory = directory
+        self.runner = Path(directory, "runner~" + name)
+        self.poll = select.poll()
+        self.watched: dict[int, str] = {}
+        self.rest = b""
+        self.ours: socket.socket
+        self.warm: subprocess.Popen[bytes]
+
+    def serve(self) -> int:
+        """Relay until one of them is gone; 1 when it was the warm parent."""
+        self.start()
+        self.poll.register(0, select.POLLIN)
+        self.poll.register(self.ours, select.POLLIN)
+        try:
+            while True:
+                for descriptor, _ in self.poll.poll():
+                    if descriptor == 0:
+                        if not self.hear():
+                            return 0
+                    elif descriptor == self.ours.fileno():
+                        if not self.answer():
+                            return 1
+                    else:
+                        self.ended(descriptor)
+        finally:
+            self.ours.close()
+            self.warm.wait()
+
+    def start(self) -> None:
+        """Start the warm parent."""
+        for name in ("run", "cache", "locks"):
+            Path(self.directory, name).mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [
+            str(self.runner / "bin/python"), "-m", "lading.supervisor.process.forkserver",
+            "--fd", str(theirs.fileno()), "--run", str(Path(self.directory, "run")),
+        ]  # fmt: skip
+        log = os.open(
+            Path(self.directory, "supervisors.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600
+        )
+        self.warm = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(theirs.fileno(),),
+            cwd="/",
+        )
+        os.close(log)
+        theirs.close()
+        self.ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LIMIT)
+
+    def hear(self) -> bool:
+        """Pass requests on; False when there will be none any more."""
+        piece = os.read(0, LIMIT)
+        if not piece:
+            return False
+        *lines, self.rest = (self.rest + piece).split(b"\n")
+        for line in lines:
+            request = json.loads(line)
+            if request.get("op") == "ping":
+                say(
+                    {
+                        "op": "pong",
+                        "id": request.get("id"),
+                        "broken": broken(self.directory),
+                        "unremoved": unremoved(self.directory),
+                        "images": images(self.directory),
+                    }
+                )
+            elif request.get("op") == "prices":
+                self.price(request["history"])
+                say({"op": "priced", "id": request.get("id")})
+            else:
+                self.ours.send(line)
+        return True
+
+    def price(self, history: list[Any]) -> None:
+        """Leave a price history where supervisors read it, and have each of them look."""
+        place = Path(self.directory, "locks", "crunch-run-prices.json")
+        part = place.with_name(place.name + "~")
+        part.write_text(json.dumps(history))
+        part.rename(place)
+        for uuid in self.watched.values():
+            self.ours.send(json.dumps({"op": "signal", "uuid": uuid, "signal": "USR2"}).encode())
+
+    def answer(self) -> bool:
+        """Pass an answer back, but for its descriptors; False when the warm parent is gone."""
+        data, descriptors, _, _ = socket.recv_fds(self.ours, LIMIT, 253)
+        if not data:
+            return False
+        message = json.loads(data)
+        if message.get("op") == "ended":
+            for descriptor in [
+                one for one, uuid in self.watched.items() if uuid == message["uuid"]
+            ]:
+                self.unwatch(descriptor)
+        if message.get("op") == "asking":
+            # The dispatcher keeps its room on the machine while it is prepared: nobody else may
+            # have taken it.
+            self.ours.send(
+                json.dumps({"op": "signal", "uuid": message["uuid"], "signal": "CONT"}).encode()
+            )
+        live = (
+            [message["uuid"]]
+            if message.get("op") == "started"
+            else [one["uuid"] for one in message.get("live", [])]
+        )
+        os.write(1, data + b"\n")
+        # `strict` is not known to Python 3.9.
+        for uuid, descriptor in zip(live, descriptors):  # noqa: B905
+            if uuid in self.watched.values():
+                os.close(descriptor)
+                continue
+            self.watched[descriptor] = uuid
+            self.poll.register(descriptor, select.POLLIN)
+        return True
+
+    def ended(self, descriptor: int) -> None:
+        """A supervisor has ended."""
+        say({"op": "ended", "uuid": self.unwatch(descriptor)})
+
+    def unwatch(self, descriptor: int) -> str:
+        """Forget a process; its container."""
+        self.poll.unregister(descriptor)
+        os.close(descriptor)
+        return self.watched.pop(descriptor)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,594 @@
+"""The fleet of cloud VMs: supervisors are started on VMs that it makes when containers wait and
+removes afterwards.
+
+- A VM tells over its open connection when a supervisor has ended; asking it again and again is the
+  fallback.
+- After a restart every VM of ours is reached and asked what runs there. Until then nothing is
+  decided about containers that were locked before the restart and may run there; everything else
+  goes on. A VM that cannot be reached is removed when its time for booting is over; only then is it
+  known that nothing runs there.
+- While a VM cannot be reached, what ran there counts as alive, and nothing of it is cleared away.
+  When it is gone, so is all that ran there: a preemptible VM was then taken away, any other has
+  failed.
+- What is started while the connection breaks may or may not run; it is not given to another VM
+  before that is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from signal import Signals
+
+from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
+from lading.core.scheduling.batch_planner import Plan, Snapshot, Status
+from lading.core.scheduling.cloud_plan import Rules
+from lading.core.scheduling.instance_lifecycle import Phase
+from lading.core.timestamps import parse_time
+from lading.dispatch.fleet import Assignment, FleetView, Interest, Look, Process, WorkerView
+from lading.dispatch.fleet_plugins import Site
+from lading.dispatch.fleets.cloud import settings as configuration
+from lading.dispatch.fleets.cloud.drivers.driver import Driver, DriverSite, find_driver
+from lading.dispatch.fleets.cloud.gang_instances import Crews
+from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.metrics import (
+    Counts,
+    Figures,
+    MachineFigures,
+    Subnetted,
+    category,
+)
+from lading.dispatch.fleets.cloud.planner_adapter import Demand, at_quota
+from lading.dispatch.fleets.cloud.pool import Pool
+from lading.dispatch.fleets.cloud.prices import Prices, price_of, spending
+from lading.dispatch.fleets.cloud.runner import Workshop
+from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.ssh_connection import keep_key, public_text, read_key
+from lading.dispatch.fleets.cloud.supervisor_assignment import make_assignment
+from lading.dispatch.fleets.cloud.vm_bootstrap import Reach, SshReach
+from lading.net.certificates import make_certificate
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch.fleets.cloud")
+_START_TIMEOUT, _CLEAN_TIMEOUT = 30.0, 120.0
+_ALONE = "Ranks of it were left on instances, and its supervisor is on none."
+
+
+class CloudFleet:
+    """Implements `Fleet`, `Planning` and `Consumer`; run `serve` as a task beside it."""
+
+    def __init__(
+        self,
+        settings: CloudSettings,
+        driver: Driver,
+        reach: Reach,
+        *,
+        public_key: str = "",
+        certificate_path: str = "",
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+        counts: Counts | None = None,
+        journal: InstanceJournal | None = None,
+        prefix: str = "vm-",
+    ) -> None:
+        self.settings = settings
+        self.counts = counts or Counts()
+        self.counts.look_at(self.figures)
+        self.pool = Pool(
+            settings, driver, reach, self, public_key=public_key, counts=self.counts, clock=clock,
+            wall=wall, journal=journal,
+        )  # fmt: skip
+        rules = Rules(
+            types=settings.types,
+            price_factor=settings.price_factor,
+            supervisor_fraction=settings.supervisor_fraction,
+            most_containers=settings.most_containers,
+            group=driver.group,
+        )
+        self.demand = Demand(
+            rules, extra_ram=settings.extra_ram, prefix=prefix, pressure=settings.pressure
+        )
+        self.prices = Prices(driver, lambda: self.pool.machines.values(), clock=clock, wall=wall)
+        self._driver = driver
+        self._preemption = driver.preemption
+        self._certificate_path = certificate_path
+        self._clock = clock
+        self._wall = wall
+        self._look: Look = lambda _: None
+        self._processes: dict[str, Process] = {}
+        self._places: dict[str, Machine] = {}
+        self._crews = Crews()
+        self._starting: set[str] = set()
+        self._made: dict[str, str] = {}
+        self._change = asyncio.Event()
+        self._snapshot = Snapshot()
+        self._failure: BaseException | None = None
+
+    async def serve(self) -> None:
+        """Work for ever. Raises what the pool does; so does `changed` then."""
+        pricing = asyncio.create_task(self.prices.serve(), name="prices")
+        try:
+            await self.pool.serve()
+        except BaseException as error:
+            self._failure = error
+            raise
+        finally:
+            self._change.set()
+            pricing.cancel()
+            await asyncio.gather(pricing, return_exceptions=True)
+
+    # The seam to the dispatch loop.
+
+    def heed(self, look: Look) -> None:
+        """Look up there whether a container has ended."""
+        self._look = look
+
+    def view(self) -> FleetView:
+        """What is known now."""
+        workers = tuple(
+            WorkerView(one.name, one.kind.resources)
+            for one in self.pool.machines.values()
+            if one.usable and one.kind is not None
+        )
+        processes = dict(self._processes)
+        for uuid in self._crews:
+            others = tuple(self._crews.names(uuid))
+            if uuid in processes:
+                processes[uuid] = replace(processes[uuid], others=others)
+            elif (
+                uuid not in self._places and uuid not in self._starting and not self.pool.unresolved
+            ):
+                # Its supervisor may be on a VM that was not asked yet.
+                processes[uuid] = Process(others[0], alive=False, fate=_ALONE, others=others[1:])
+        return FleetView(
+            known=self.pool.listed,
+            workers=workers,
+            processes=processes,
+            trouble=self._trouble(),
+            unasked=tuple(one.name for one in self.pool.unresolved),
+        )
+
+    async def changed(self) -> None:
+        """Wait until the view may have changed. Raises what ended the work with the cloud."""
+        await self._change.wait()
+        self._change.clear()
+        if self._failure is not None:
+            raise self._failure
+
+    async def start(self, assignment: Assignment) -> None:
+        """Start a supervisor on a VM, of a gang with outposts on others.
+
+        Raises Conflict, Unavailable, ExecutionError.
+        """
+        uuid = assignment.uuid
+        if uuid in self._places or uuid in self._starting:
+            raise Conflict(f"{uuid}: an earlier supervisor is still there")
+        one = self._machine(assignment.worker)
+        if one is None or one.link is None or one.kind is None or not one.usable:
+            raise Unavailable(f"{assignment.worker}: the instance cannot take a container now")
+        if self._crews.names(uuid):
+            raise Unavailable(f"{uuid}: not all of its instances have been cleared yet")
+        self._starting.add(uuid)
+        self._place(uuid, one)
+        try:
+            outposts = await self._send_out(assignment) if assignment.others else None
+        except BaseException:
+            self._starting.discard(uuid)
+            self._leave(uuid)
+            raise
+        try:
+            told = make_assignment(
+                assignment,
+                one.kind,
+                self.settings,
+                find=self._machine,
+                certificate_path=self._certificate_path,
+                preemption=self._preemption,
+                outposts=outposts,
+            )
+            answer = await one.link.request("start", timeout=_START_TIMEOUT, assignment=told)
+        except Unavailable:
+            # It may run: the next survey of the VM knows.
+            raise
+        finally:
+            self._starting.discard(uuid)
+        if answer.get("op") == "started":
+            if uuid not in self._processes:
+                self._processes[uuid] = Process(one.name)
+            waited = age(self._made.pop(uuid, ""), self._wall())
+            if waited is not None:
+                self.counts.started(waited)
+            self._change.set()
+            return
+        self._leave(uuid)
+        raise ExecutionError(
+            f"No supervisor could be started: {answer.get('error') or 'refused'}", Failure.NODE
+        )
+
+    async def _send_out(self, assignment: Assignment) -> dict[str, object]:
+        """Have outposts made on the VMs of a gang's further ranks; what its supervisor is told of
+        them.
+
+        Raises Unavailable, ExecutionError.
+        """
+        uuid, (certificate, key) = assignment.uuid, make_certificate("gang", now=datetime.now(UTC))
+        machines = {name: self._machine(name) for name in assignment.others}
+        for name, machine in machines.items():
+            if machine is None or not machine.usable:
+                raise Unavailable(f"{name}: the instance cannot take ranks of a gang now")
+
+        async def admit(machine: Machine, ranks: int) -> tuple[str, int]:
+            link = machine.link
+            if link is None:
+                raise Unavailable(f"{machine.name}: the instance cannot be reached now")
+            self._post(uuid, machine, ranks)
+            answer = await link.request(
+                "admit",
+                timeout=_START_TIMEOUT,
+                uuid=uuid,
+                ranks=ranks,
+                certificate=certificate,
+                key=key,
+            )
+            if answer.get("op") != "admitted":
+                why = answer.get("error") or "refused"
+                raise ExecutionError(
+                    f"{machine.name} takes no ranks of the gang: {why}", Failure.NODE
+                )
+            return str(answer.get("address") or machine.address), int(answer.get("port") or 0)
+
+        counts = Counter(assignment.others)
+        asked = [
+            admit(machine, counts[name])
+            for name, machine in machines.items()
+            if machine is not None
+        ]
+        answers: list[tuple[str, int]] = []
+        for answer in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                raise answer
+            answers.append(answer)
+        where = dict(zip(machines, answers, strict=True))
+        return {
+            "ranks": [where[name] for name in assignment.others],
+            "certificate": certificate,
+            "key": key,
+        }
+
+    async def signal(self, uuid: str, number: Signals) -> None:
+        """Send a signal to a living supervisor. Raises Unavailable."""
+        process, one = self._processes.get(uuid), self._places.get(uuid)
+        if process is None or not process.alive or one is None:
+            return
+        if one.link is None:
+            raise Unavailable(f"{one.name}: the instance cannot be reached now")
+        await one.link.request(
+            "signal", timeout=_START_TIMEOUT, uuid=uuid, signal=number.name.removeprefix("SIG")
+        )
+
+    async def clean(self, uuid: str) -> None:
+        """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
+        process, one = self._processes.get(uuid), self._places.get(uuid)
+        if process is not None and process.alive:
+            raise Conflict(f"{uuid}: its supervisor is alive")
+        if uuid in self._starting:
+            raise Unavailable(f"{uuid}: it is being started")
+        if one is not None:
+            await self._clean(uuid, one)
+        results = await asyncio.gather(
+            *(self._clean(uuid, other) for other in self._crews.machines(uuid)),
+            return_exceptions=True,
+        )
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        self._leave(uuid)
+
+    async def _clean(self, uuid: str, one: Machine) -> None:
+        if one.phase is not Phase.GONE:
+            if one.link is None:
+                raise Unavailable(
+                    f"{one.name}: the instance cannot be reached now; {uuid} may still be there"
+                )
+            answer = await one.link.request("clean", timeout=_CLEAN_TIMEOUT, uuid=uuid)
+            if answer.get("error"):
+                raise Unavailable(f"{uuid} could not be cleared away: {answer.get('error')}")
+        self._recall(uuid, one)
+
+    # The plan.
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """What to start now; VMs are made and let go accordingly."""
+        if not self.pool.listed:
+            return Plan()
+        now, self._snapshot = self._clock(), snapshot
+        plan, decided = self.demand.decide(snapshot, self.pool.machines, self.pool.limits, now=now)
+        types = self.settings.by_name
+        for key, name in decided.creates:
+            self.pool.create(key, types[name])
+        # What is kept for a gang may be among what was asked for just now.
+        self._expect(snapshot, plan, decided.kept)
+        for key in decided.unneeded:
+            self.pool.cancel(key)
+        self.pool.wanted_by_others = bool(decided.retire)
+        for key in decided.retire:
+            one = self.pool.machines.get(key)
+            if one is not None and one.phase is Phase.IDLE:
+                self.pool.shut_down(one, "it is idle, and others wait for an instance")
+        return plan
+
+    def _expect(self, snapshot: Snapshot, plan: Plan, kept: Iterable[tuple[str, str]]) -> None:
+        """Keep the VMs that containers are on their way to: locking them takes its time, and a gang
+        waits for all of its VMs.
+        """
+        coming = {
+            worker.id: {one.uuid for one in (*worker.occupants, *worker.supervisors)}
+            for worker in snapshot.workers
+        }
+        for start in plan.starts:
+            for name in (start.worker, *start.others):
+                coming.setdefault(name, set()).add(start.uuid)
+        for key, uuid in kept:
+            coming.setdefault(self.pool.machines[key].name, set()).add(uuid)
+        entries = (
+            {one.uuid: one for one in (*snapshot.queue, *snapshot.supervisors)}
+            if plan.starts
+            else {}
+        )
+        self._made |= {start.uuid: entries[start.uuid].created_at for start in plan.starts}
+        for machine in self.pool.machines.values():
+            there = coming.get(machine.name, ())
+            if not there and not machine.expected:
+                continue
+            expected = frozenset(there)
+            machine.images |= {
+                image for uuid in expected if uuid in entries and (image := entries[uuid].image)
+            }
+            if expected != machine.expected:
+                machine.expected = expected
+                self.pool.occupy(machine)
+
+    def explain(self, snapshot: Snapshot) -> Mapping[str, Status]:
+        """Why containers wait."""
+        return self.demand.explain(snapshot, self.pool.machines)
+
+    def _trouble(self) -> str:
+        """Why it is not known yet what runs on which VM; "" when it is."""
+        if not self.pool.listed:
+            fault = f": {self.pool.fault}" if self.pool.fault else " yet"
+            return f"the instances cannot be listed{fault}"
+        if not self.pool.unresolved:
+            return ""
+        names = ", ".join(
+            f"{one.name}{f' ({one.fault})' if one.fault else ''}"
+            for one in self.pool.unresolved[:3]
+        )
+        return f"instances of an earlier dispatcher are asked what runs there: {names}"
+
+    # What the pool tells.
+
+    def surveyed(
+        self, machine: Machine, live: Iterable[str], dead: Iterable[str], posts: Mapping[str, int]
+    ) -> None:
+        """These supervisors are on a VM, and so many ranks of these gangs, and no others."""
+        for uuid, ranks in posts.items():
+            self._post(uuid, machine, ranks)
+        for uuid in [
+            one for one in machine.posts if one not in posts and one not in self._starting
+        ]:
+            self._recall(uuid, machine)
+        living, left = set(live), set(dead)
+        for uuid in living:
+            known = self._processes.get(uuid)
+            if known is not None and not known.alive and self._places.get(uuid) is machine:
+                continue
+            self._place(uuid, machine)
+            self._processes[uuid] = Process(machine.name)
+        for uuid in left:
+            self._place(uuid, machine)
+            self._processes[uuid] = Process(machine.name, alive=False)
+        for uuid in [one for one in machine.containers if one not in living | left]:
+            if uuid in self._processes:
+                self._processes[uuid] = Process(machine.name, alive=False)
+            elif uuid not in self._starting:
+                self._leave(uuid)
+        self.pool.occupy(machine)
+        self._change.set()
+
+    def ended(self, machine: Machine, uuid: str) -> None:
+        """A supervisor has ended."""
+        if self._places.get(uuid) is machine:
+            self._processes[uuid] = Process(machine.name, alive=False)
+            self._change.set()
+
+    def vanished(self, machine: Machine) -> None:
+        """A VM is gone, and all that ran there."""
+        taken = machine.kind is not None and machine.kind.preemptible and not machine.why
+        failure = Failure.PREEMPTED if taken else Failure.NODE
+        why = machine.why or (
+            "the cloud took it away" if taken else "the cloud does not list it any more"
+        )
+        for uuid in sorted(machine.containers):
+            if uuid in self._processes and self._processes[uuid].alive:
+                fate = f"Its instance {machine.name} is gone: {why}."
+                interest = self._look(uuid)
+                spent = (
+                    spending(machine, interest.need, wall=self._wall())
+                    if interest is not None
+                    else None
+                )
+                self._processes[uuid] = Process(
+                    machine.name, alive=False, fate=fate, failure=failure, spending=spent
+                )
+            elif uuid not in self._processes:
+                self._leave(uuid)
+        for uuid in list(machine.posts):
+            self._recall(uuid, machine)
+        self.demand.forget(machine.key)
+        self._change.set()
+
+    def touched(self) -> None:
+        """Something is not as it was."""
+        self._change.set()
+
+    # For operators.
+
+    def figures(self) -> Figures:
+        """What the gauges say."""
+        now, machines = self._clock(), self.pool.machines.values()
+        waiting = (*self._snapshot.queue, *self._snapshot.supervisors)
+        ages = [
+            age(one.created_at, self._wall()) or 0.0
+            for one in waiting
+            if one.uuid not in self._places
+        ]
+        return Figures(
+            machines=tuple(
+                MachineFigures(
+                    category=category(one.phase, one.behavior),
+                    type=one.type,
+                    price=price_of(one, wall=self._wall()),
+                    vcpus=one.kind.resources.vcpus if one.kind is not None else 0,
+                    ram=one.kind.resources.ram if one.kind is not None else 0,
+                    age=now - one.seen,
+                    unremoved=one.unremoved,
+                )
+                for one in machines
+            ),
+            running=sum(process.alive for process in self._processes.values()),
+            not_started=sum(
+                bool(self.demand.planner.promise(uuid)) for uuid in self.demand.planner.waiting
+            ),
+            queue=self.demand.tally(machines, self._places, self._processes),
+            over_quota=self.demand.count_held_back(),
+            longest_wait=max(ages, default=0.0),
+            at_quota=at_quota(self.pool.limits, len(self.pool.machines), now=now),
+            most=self.demand.pressure.most,
+            busy_at=self._snapshot.busy_at,
+            subnets=self._driver.subnets() if isinstance(self._driver, Subnetted) else (),
+        )
+
+    def place(self, uuid: str) -> Machine | None:
+        """The VM of a container."""
+        return self._places.get(uuid)
+
+    def interest(self, uuid: str) -> Interest | None:
+        """What the dispatcher knows of a container."""
+        return self._look(uuid)
+
+    def statuses(self) -> Mapping[str, Status]:
+        """Why containers wait that the last plan was made for."""
+        return self.explain(self._snapshot)
+
+    async def stop(self, uuid: str, why: str) -> None:
+        """Have a container's supervisor end, as an operator wants it. Raises Unavailable."""
+        event(_logger, "container stopped by an operator", container=uuid, why=why)
+        await self.signal(uuid, Signals.SIGTERM)
+
+    # Tables.
+
+    def _machine(self, name: str) -> Machine | None:
+        return next((one for one in self.pool.machines.values() if one.name == name), None)
+
+    def _place(self, uuid: str, machine: Machine) -> None:
+        self._places[uuid] = machine
+        machine.containers.add(uuid)
+        machine.last_container = uuid
+        self.pool.occupy(machine)
+
+    def _post(self, uuid: str, machine: Machine, ranks: int) -> None:
+        machine.posts[uuid] = ranks
+        self._crews.join(uuid, machine)
+        self.pool.occupy(machine)
+
+    def _recall(self, uuid: str, machine: Machine) -> None:
+        if machine.posts.pop(uuid, None) is not None:
+            self._crews.leave(uuid, machine)
+            self.pool.occupy(machine)
+            self._change.set()
+
+    def _leave(self, uuid: str) -> None:
+        self._processes.pop(uuid, None)
+        self._made.pop(uuid, None)
+        machine = self._places.pop(uuid, None)
+        if machine is not None:
+            machine.containers.discard(uuid)
+            self.pool.occupy(machine)
+        self.pool.touch()
+
+
+def age(created_at: str, now: float) -> float | None:
+    """Seconds since the moment that the API says; None where it says none."""
+    try:
+        return max(0.0, now - parse_time(created_at).timestamp())
+    except ValueError:
+        return None
+
+
+@asynccontextmanager
+async def open_cloud(site: Site) -> AsyncGenerator[CloudFleet]:
+    """The fleet of VMs, from the configuration. Raises Invalid for a configuration that cannot
+    be.
+    """
+    cloud = site.config.Containers.CloudVMs
+    home = site.run_directory.parent / "cloud"
+    loop = asyncio.get_running_loop()
+    template = {**site.template, "api_url": site.api_url}
+    chosen = configuration.read(site.config, set_id=site.token, template=template)
+    told = site.config.Containers.DispatchPrivateKey
+    key = read_key(told) if told else keep_key(home / "dispatch-key")
+    certificate = None
+    if site.certificate:
+        certificate = home / "server.crt"
+        certificate.parent.mkdir(parents=True, exist_ok=True)
+        certificate.write_text(site.certificate)
+    reach = SshReach(
+        key=key,
+        directory=chosen.directory,
+        probe_command=chosen.probe_command,
+        runner=Workshop(site.cache_directory / "runner").get,
+        certificate=certificate,
+        port=chosen.ssh_port,
+    )
+    of_driver = DriverSite(
+        parameters=cloud.DriverParameters,
+        tag=chosen.tag("InstanceSetID"),
+        set_id=site.token,
+        directory=home / "vms",
+    )
+    # It tells of every command, and would tell of the whole agent.
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)
+    async with find_driver(cloud.Driver)(of_driver) as driver:
+        fleet = CloudFleet(
+            chosen, driver, reach, public_key=public_text(key),
+            certificate_path=reach.certificate_path, clock=loop.time, prefix=f"{site.token[-5:]}-",
+            journal=InstanceJournal(home / "instances.json"),
+        )  # fmt: skip
+        serving = asyncio.create_task(fleet.serve(), name="VMs")
+        try:
+            event(
+                _logger,
+                "cloud opened",
+                driver=cloud.Driver,
+                set=site.token,
+                types=len(chosen.types),
+            )
+            async with AsyncExitStack() as stack:
+                if cloud.ManagementAddress:
+                    from lading.dispatch.fleets.cloud.management import managing
+
+                    at = await stack.enter_async_context(
+                        managing(fleet, cloud.ManagementAddress, site.config.ManagementToken)
+                    )
+                    event(_logger, "management", url=at)
+                yield fleet
+        finally:
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)

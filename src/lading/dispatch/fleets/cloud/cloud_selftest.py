@@ -1,0 +1,466 @@
+"""`lading cloud test`: a configuration is proved against the real cloud, step by step, VM by VM.
+
+- Each step is told as soon as it is over, with what was found, or with what is wrong and what to do
+  about it.
+- What fails for one type of VM is no reason not to try the next one.
+- Whatever happens, a cancellation too, every VM of the test is removed at the end, those of a test
+  before it that was killed as well: they have the same InstanceSetID. What cannot be removed is
+  named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import shlex
+import zlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import asyncssh
+import msgspec
+
+from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.core.scheduling.instance_lifecycle import Behavior
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    Driver,
+    Instance,
+    NoCapacity,
+    QuotaReached,
+    RateLimited,
+    Spec,
+)
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.ssh_connection import Door, Shell
+from lading.dispatch.fleets.cloud.vm_bootstrap import PHASES, Reach
+
+_PAUSE, _LIST_PATIENCE, _REMOVAL_PATIENCE, _COMMAND_TIMEOUT = 2.0, 90.0, 300.0, 600.0
+_API_TIMEOUT = 60.0
+_REHEARSAL = Path(__file__).with_name("smoke_test.py")
+_API_CHECK = Path(__file__).with_name("api_check.py")
+_Answer = TypeVar("_Answer")
+
+MENDS = {
+    "list": "check the credentials and the address in Containers.CloudVMs.DriverParameters,"
+    " and that this machine reaches the cloud",
+    "create": "check ImageID, DriverParameters and the ProviderType of the instance type",
+    "listed": "check that the credentials may list instances with their tags",
+    "tags": "check that the credentials may change tags",
+    "ssh": "the image needs an ssh server that lets the user in with the key of"
+    " Containers.DispatchPrivateKey (DeployPublicKey, AdminUsername),"
+    " and a network where this machine reaches its SSHPort",
+    "secret": "the image has to run user data at its first start, as root (cloud-init does)",
+    "boot probe": "BootProbeCommand has to succeed once a VM has booted;"
+    " run it there by hand, or leave it empty",
+    "software": "install what is missing in the image, or with InstanceInitCommand:"
+    " python3 (3.9 or later), and crun, docker or podman",
+    "runner": "DeployRunnerDirectory needs 300 MB on a disk of the VM where programs may be run",
+    "agent": "see supervisors.log in DeployRunnerDirectory on the VM",
+    "container": "run the engine on the VM by hand",
+    "command": "see what it says",
+    "api": "instances have to reach the address of the server through every firewall between them;"
+    " --listen tries another address of this machine",
+    "request": "see supervisors.log in DeployRunnerDirectory on the VM;"
+    " the engine of Containers.RuntimeEngine has to work there",
+    "shell": "the supervisor on the VM has to keep a connection open to the server,"
+    " and this machine needs ssh (openssh-client)",
+    "port": "the supervisor on the VM has to keep a connection open to the server",
+    "destroy": "check that the credentials may remove instances; remove this one by hand",
+    "nothing left": "remove them by hand, as they are paid for",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step that is over. `mend` says what to do about one that failed."""
+
+    name: str
+    ok: bool
+    found: str
+    mend: str = ""
+    type: str = ""
+    instance: str = ""
+    seconds: float = 0.0
+
+
+class TrialServer(Protocol):
+    """A server for the time of a trial, with a dispatcher that has one VM."""
+
+    @property
+    def url(self) -> str:
+        """The address for instances."""
+        ...
+
+    @property
+    def certificate(self) -> str:
+        """The certificate that instances know it by, PEM."""
+        ...
+
+    async def run(self) -> str:
+        """Have a request run on the VM. Raises LadingError."""
+        ...
+
+    async def shell(self) -> str:
+        """Open a shell session in its container. Raises LadingError."""
+        ...
+
+    async def port(self) -> str:
+        """Fetch a page from a published port of its container. Raises LadingError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a trial works with. `key` opens VMs for commands; without one none are run there.
+
+    `server` starts a server for a VM; without one no request is run.
+    """
+
+    settings: CloudSettings
+    driver: Driver
+    reach: Callable[[Callable[[str, str], None]], Reach]
+    public_key: str
+    token: Callable[[], str]
+    clock: Callable[[], float]
+    key: asyncssh.SSHKey | None = None
+    command: str = ""
+    server: Callable[[Machine], AbstractAsyncContextManager[TrialServer]] | None = None
+
+
+class Trial:
+    """One test. `tell` hears of steps, `doing` of what goes on."""
+
+    def __init__(
+        self, means: Means, *, tell: Callable[[Step], None], doing: Callable[[str], None]
+    ) -> None:
+        self._means = means
+        self._settings = means.settings
+        self._driver = means.driver
+        self._tell = tell
+        self._doing = doing
+        self._type = self._instance = ""
+        self._began = means.clock()
+        self._creating: asyncio.Task[Instance] | None = None
+        self._failed = False
+
+    async def run(self, types: Iterable[InstanceType]) -> bool:
+        """Try each; whether all was well."""
+        try:
+            if await self._attempt("list", self._start(), lambda found: found) is None:
+                return False
+            for kind in types:
+                self._type = kind.name
+                await self._try(kind)
+        finally:
+            self._type = self._instance = ""
+            await self._clear()
+        return not self._failed
+
+    async def _start(self) -> str:
+        found = await self._operate(self._driver.list())
+        for one in found:
+            await self._operate(self._driver.destroy(one.id))
+        return (
+            f"{len(found)} instances of an earlier test, removed"
+            if found
+            else "no instances of an earlier test"
+        )
+
+    async def _try(self, kind: InstanceType) -> None:
+        """All steps with one VM."""
+        secret = self._means.token()
+        made = await self._attempt(
+            "create", self._create(kind, secret), lambda one: f"{one.id} ({kind.provider_type})"
+        )
+        if made is None:
+            return
+        self._instance = made.id
+        machine = Machine(key=made.id, type=kind.name, secret=secret, kind=kind, instance=made)
+        tags = self._tags(kind, secret, Behavior.RUN)
+        listed = await self._attempt(
+            "listed", self._find(made.id, tags), lambda one: f"with its tags, at {one.address}"
+        )
+        if listed is not None:
+            machine.instance = listed
+            if await self._boot(machine):
+                await self._use(machine)
+            changed = self._tags(kind, secret, Behavior.HOLD)
+            await self._attempt("tags", self._change(made.id, changed), lambda _: "can be changed")
+        await self._attempt("destroy", self._remove(made.id), lambda found: found)
+        self._instance = ""
+
+    async def _create(self, kind: InstanceType, secret: str) -> Instance:
+        spec = Spec(
+            kind=kind,
+            image=self._settings.image,
+            tags=self._tags(kind, secret, Behavior.RUN),
+            user_data=self._settings.user_data(secret),
+            public_key=self._means.public_key if self._settings.deploy_key else "",
+        )
+        self._creating = asyncio.ensure_future(self._operate(self._driver.create(spec)))
+        # It goes on when this is cancelled: what it makes has to be known to be removed.
+        return await asyncio.shield(self._creating)
+
+    async def _find(self, id: str, tags: Mapping[str, str]) -> Instance:
+        """Wait until it is listed with these tags and an address."""
+        until, fault = self._means.clock() + _LIST_PATIENCE, "it is not listed"
+        while True:
+            for one in await self._operate(self._driver.list()):
+                if one.id == id:
+                    wrong = sorted(
+                        name for name, value in tags.items() if one.tags.get(name) != value
+                    )
+                    if not wrong and one.address:
+                        return one
+                    fault = (
+                        f"its tags are not as they were set: {', '.join(wrong)}"
+                        if wrong
+                        else "it has no address"
+                    )
+            if self._means.clock() >= until:
+                raise Unavailable(f"{fault}, after {_LIST_PATIENCE:g} s")
+            self._doing(f"{fault} yet")
+            await asyncio.sleep(_PAUSE)
+
+    async def _boot(self, machine: Machine) -> bool:
+        """Reach it until its time for booting is over."""
+        began, fault = self._means.clock(), "it was not reached"
+        until = began + self._settings.times.booting
+        behind: list[str] = []
+
+        def passed(phase: str, found: str) -> None:
+            if phase not in behind:
+                behind.append(phase)
+                self._over(phase, found)
+
+        reach = self._means.reach(passed)
+        while True:
+            try:
+                async with (
+                    asyncio.timeout(max(0.1, until - self._means.clock())),
+                    reach(machine, lambda _: None) as link,
+                ):
+                    serving = asyncio.create_task(link.serve(), name="link of the trial")
+                    try:
+                        await link.request("list", timeout=60.0)
+                    finally:
+                        serving.cancel()
+                        await asyncio.gather(serving, return_exceptions=True)
+                self._over(
+                    "agent", f"serves, {self._means.clock() - began:.1f} s after the VM was listed"
+                )
+                return True
+            except LadingError as error:
+                fault = error.message
+                self._doing(fault)
+            except TimeoutError:
+                self._doing(fault)
+            if self._means.clock() >= until:
+                name = next((phase for phase in PHASES if phase not in behind), "agent")
+                booting = self._settings.times.booting
+                said = f"{fault}; it did not become ready in {booting:g} s (TimeoutBooting)"
+                self._over(name, said, ok=False)
+                return False
+            await asyncio.sleep(min(_PAUSE, max(0.1, until - self._means.clock())))
+
+    async def _use(self, machine: Machine) -> None:
+        """Run a container, the command that was asked for, and a request with its shell and its
+        port.
+        """
+        key, instance = self._means.key, machine.instance
+        if key is None or instance is None:
+            return
+        door = Door(
+            address=instance.address,
+            port=self._settings.ssh_port,
+            user=instance.user,
+            key=key,
+            pinned=machine.pinned,
+        )
+        await self._attempt("container", self._rehearse(door), lambda found: found)
+        if self._means.command:
+            await self._attempt(
+                "command", self._order(door, self._means.command), lambda found: found
+            )
+        if self._means.server is not None:
+            async with AsyncExitStack() as stack:
+                await self._serve(
+                    functools.partial(self._reach_api, door), self._means.server(machine), stack
+                )
+
+    async def _serve(
+        self,
+        reach_api: Callable[[TrialServer], Awaitable[str]],
+        opening: AbstractAsyncContextManager[TrialServer],
+        stack: AsyncExitStack,
+    ) -> None:
+        """Run a request through a server for the time of the trial; enter its container by shell
+        and by port.
+        """
+        opened: list[TrialServer] = []
+
+        async def begin() -> str:
+            opened.append(await stack.enter_async_context(opening))
+            return await reach_api(opened[0])
+
+        if await self._attempt("api", begin(), lambda found: found) is None:
+            return
+        (server,) = opened
+        if await self._attempt("request", server.run(), lambda found: found) is None:
+            return
+        await self._attempt("shell", server.shell(), lambda found: found)
+        await self._attempt("port", server.port(), lambda found: found)
+
+    async def _reach_api(self, door: Door, server: TrialServer) -> str:
+        told = await self._ask(
+            door, _API_CHECK, server.url, server.certificate, timeout=_API_TIMEOUT
+        )
+        if "error" in told:
+            raise Unavailable(f"the VM does not reach {server.url}: {told['error']}")
+        return f"the VM reaches {server.url}: {told['said']}"
+
+    async def _rehearse(self, door: Door) -> str:
+        told = await self._ask(door, _REHEARSAL, self._settings.directory, timeout=_COMMAND_TIMEOUT)
+        if "error" in told:
+            raise Unavailable(f"{told['engine']}: {told['error']}")
+        return f"{told['engine']}: {told['said']}"
+
+    async def _ask(
+        self, door: Door, program: Path, *arguments: str, timeout: float
+    ) -> dict[str, str]:
+        """The one line of JSON that a program of ours prints on the VM. Raises Unavailable."""
+        source = await asyncio.to_thread(program.read_bytes)
+        packed = base64.b85encode(zlib.compress(source, 9)).decode()
+        text = f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
+        words = ("python3", "-c", text, *arguments)
+        async with Shell(door, timeout=20.0) as shell:
+            command = f"PATH=/usr/bin:/bin:/usr/sbin:/sbin:$PATH {shell.sudo}{shlex.join(words)}"
+            done = await shell.run(command, timeout=timeout)
+        try:
+            return msgspec.json.decode(done.out, type=dict[str, str])
+        except msgspec.DecodeError as error:
+            raise Unavailable(f"exit code {done.code}: {done.words}") from error
+
+    async def _order(self, door: Door, command: str) -> str:
+        async with Shell(door, timeout=20.0) as shell:
+            done = await shell.run(command, timeout=_COMMAND_TIMEOUT)
+        if done.code:
+            raise Unavailable(f"exit code {done.code}: {done.words}")
+        said = done.out.decode(errors="replace").strip().splitlines()
+        return said[-1][:300] if said else "exit code 0"
+
+    async def _change(self, id: str, tags: Mapping[str, str]) -> Instance:
+        await self._operate(self._driver.tag(id, tags))
+        return await self._find(id, tags)
+
+    async def _remove(self, id: str) -> str:
+        """Remove one until it is not listed."""
+        began = self._means.clock()
+        while True:
+            await self._operate(self._driver.destroy(id))
+            asked = self._means.clock()
+            while self._means.clock() - asked < self._settings.shutdown_timeout:
+                if id not in {one.id for one in await self._operate(self._driver.list())}:
+                    return f"not listed any more after {self._means.clock() - began:.1f} s"
+                await asyncio.sleep(min(1.0, self._settings.shutdown_timeout))
+            if self._means.clock() - began >= _REMOVAL_PATIENCE:
+                raise Unavailable(f"{id} is still listed after {_REMOVAL_PATIENCE:g} s")
+
+    async def _clear(self) -> None:
+        """Remove all that there is."""
+        self._doing("removing what is left")
+        if self._creating is not None and not self._creating.done():
+            await asyncio.wait((self._creating,), timeout=self._settings.operation_timeout)
+            self._creating.cancel()
+        await asyncio.gather(
+            *([self._creating] if self._creating is not None else []), return_exceptions=True
+        )
+        until, empty, fault, left = self._means.clock() + _REMOVAL_PATIENCE, 0, "", list[str]()
+        # One list may leave something out.
+        while empty < 2 and self._means.clock() < until:
+            try:
+                left = [one.id for one in await self._operate(self._driver.list())]
+                empty = 0 if left else empty + 1
+                for id in left:
+                    await self._operate(self._driver.destroy(id))
+            except LadingError as error:
+                fault, empty = error.message, 0
+                if self._creating is None:
+                    # The cloud could not even be asked at first: there is nothing.
+                    return
+            if empty < 2:
+                await asyncio.sleep(_PAUSE if fault or left else 0.2)
+        if empty < 2:
+            self._over(
+                "nothing left",
+                f"{', '.join(left) or 'not known'} may be left ({fault or 'still listed'})",
+                ok=False,
+            )
+        else:
+            self._over("nothing left", "the cloud lists no instance of this test")
+
+    async def _attempt(
+        self, name: str, work: Awaitable[_Answer], found: Callable[[_Answer], str]
+    ) -> _Answer | None:
+        """What a step gives; None when it failed."""
+        self._doing(name)
+        try:
+            answer = await work
+        except LadingError as error:
+            self._over(name, error.message, ok=False, mend=_mend(name, error))
+            return None
+        self._over(name, found(answer))
+        return answer
+
+    async def _operate(self, call: Awaitable[_Answer]) -> _Answer:
+        try:
+            async with asyncio.timeout(self._settings.operation_timeout):
+                return await call
+        except TimeoutError as error:
+            raise Unavailable(
+                f"the cloud did not answer in {self._settings.operation_timeout:g} s"
+            ) from error
+
+    def _over(self, name: str, found: str, *, ok: bool = True, mend: str = "") -> None:
+        now = self._means.clock()
+        step = Step(
+            name=name,
+            ok=ok,
+            found=found,
+            mend="" if ok else mend or MENDS[name],
+            type=self._type,
+            instance=self._instance,
+            seconds=round(now - self._began, 2),
+        )
+        self._began = now
+        self._failed = self._failed or not ok
+        self._tell(step)
+
+    def _tags(self, kind: InstanceType, secret: str, behavior: Behavior) -> dict[str, str]:
+        tag = self._settings.tag
+        return dict(self._settings.resource_tags) | {
+            tag("InstanceSetID"): self._settings.set_id,
+            tag("InstanceType"): kind.name,
+            tag("IdleBehavior"): behavior.value,
+            tag("InstanceSecret"): secret,
+        }
+
+
+def _mend(name: str, error: LadingError) -> str:
+    match error:
+        case QuotaReached():
+            return "have the account's quota raised, or remove instances that nobody needs"
+        case NoCapacity():
+            return "try another type, zone or region, or later"
+        case RateLimited():
+            return "wait, and lower MaxCloudOpsPerSecond"
+        case Invalid() if name == "create":
+            return MENDS["create"]
+        case _:
+            return MENDS[name]

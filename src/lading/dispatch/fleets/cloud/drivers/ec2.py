@@ -1,0 +1,405 @@
+"""The driver for EC2 and whatever speaks its protocol (docs/spec/cloud, section Drivers).
+
+- One VM a call, without a public address, terminated when it shuts itself down, its metadata
+  service in version 2 only.
+- The key pair is imported once, under a name that tells its fingerprint.
+- Subnets are tried in turn: after a refusal that a subnet may be the reason of, the next one.
+- `AddedScratch` is a further EBS volume, `/dev/xvdt`. Preemptible VMs are one-time spot instances,
+  at most at the price of their type.
+
+Parameters: Region, AccessKeyID and SecretAccessKey (else those of the machine's role), SubnetID (a
+name, or a list), SecurityGroupIDs (names; a list, or the keys of a mapping), EBSVolumeType,
+IAMInstanceProfile, AdminUsername, InstanceTypeQuotaGroups, SpotPriceUpdateInterval (24h), EBSPrice
+(dollars for a GiB and month, 0.1), Endpoint (of another service than Amazon's).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import math
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lading.core.containers.cost import Price
+from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.core.quantities import parse_duration
+from lading.core.resources import GIB
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    Instance,
+    NoCapacity,
+    Parameters,
+    QuotaReached,
+    RateLimited,
+    Spec,
+    bad_parameter,
+    refuse_unknown,
+    text,
+)
+from lading.dispatch.fleets.cloud.metrics import SubnetFigures
+
+PARAMETERS = (
+    "Region", "AccessKeyID", "SecretAccessKey", "SubnetID", "SecurityGroupIDs", "EBSVolumeType",
+    "IAMInstanceProfile", "AdminUsername", "InstanceTypeQuotaGroups", "SpotPriceUpdateInterval",
+    "EBSPrice", "Endpoint",
+)  # fmt: skip
+_GROUPS = dict.fromkeys("acdhimrtz", "standard") | {"vt": "g", "p5": "p5"}
+_QUOTA = {
+    "InstanceLimitExceeded", "InsufficientAddressCapacity", "InsufficientFreeAddressesInSubnet",
+    "InsufficientVolumeCapacity", "MaxSpotInstanceCountExceeded",
+}  # fmt: skip
+_CAPACITY = {
+    "InsufficientInstanceCapacity",
+    "VcpuLimitExceeded",
+    "SpotMaxPriceTooLow",
+    "UnfulfillableCapacity",
+}
+_THROTTLE = {
+    "RequestLimitExceeded",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+}
+_WRONG = {
+    "AuthFailure", "UnauthorizedOperation", "InvalidClientTokenId", "SignatureDoesNotMatch",
+    "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidSubnetID.NotFound",
+    "InvalidGroup.NotFound", "InvalidParameterValue", "InvalidKeyPair.NotFound", "OptInRequired",
+}  # fmt: skip
+_HOURS_OF_MONTH = 720
+_LIVE = ("pending", "running", "stopping", "stopped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ec2Settings:
+    """The parameters, read."""
+
+    region: str
+    tag: str
+    set_id: str
+    subnets: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    volume_type: str = "gp2"
+    profile: str = ""
+    user: str = "crunch"
+    quota_groups: Mapping[str, str] = field(default_factory=dict)
+    price_interval: float = 86400.0
+    volume_price: float = 0.1
+
+
+class Ec2Driver:
+    """Implements `Driver`, `Priced` and `Subnetted`. `client` is aiobotocore's."""
+
+    preemption = "ec2"
+
+    def __init__(self, settings: Ec2Settings, client: Any) -> None:
+        self.price_interval = settings.price_interval
+        self._settings = settings
+        self._client = client
+        self._subnet = 0
+        self._starts: Counter[tuple[str, bool]] = Counter()
+        self._there: Counter[str] = Counter()
+        self._keys: dict[str, str] = {}
+        self._alone = asyncio.Lock()
+
+    async def create(self, spec: Spec) -> Instance:
+        """Run one instance, in the first subnet that takes it."""
+        wanted = self._request(spec)
+        if spec.public_key:
+            wanted["KeyName"] = await self._key(spec.public_key)
+        count = max(1, len(self._settings.subnets))
+        refused: LadingError | None = None
+        for turn in range(count):
+            index = (self._subnet + turn) % count
+            if self._settings.subnets:
+                wanted["NetworkInterfaces"][0]["SubnetId"] = self._settings.subnets[index]
+            try:
+                answer = await self._call("run_instances", **wanted)
+            except (_Refused, NoCapacity, QuotaReached) as error:
+                # Another subnet may do. Of several refusals one that tells of the type says most.
+                refused = error if refused is None or isinstance(error, NoCapacity) else refused
+                self._starts[self._subnet_of(index), False] += 1
+            except LadingError:
+                self._starts[self._subnet_of(index), False] += 1
+                raise
+            else:
+                self._starts[self._subnet_of(index), True] += 1
+                self._subnet = index
+                return self._instance(answer["Instances"][0])
+        assert refused is not None
+        raise refused
+
+    async def list(self) -> list[Instance]:
+        """Those that carry the tag and are not about to end."""
+        filters = [
+            {"Name": f"tag:{self._settings.tag}", "Values": [self._settings.set_id]},
+            {"Name": "instance-state-name", "Values": list(_LIVE)},
+        ]
+        found: list[Instance] = []
+        there: Counter[str] = Counter()
+        more: dict[str, str] = {}
+        while True:
+            answer = await self._call("describe_instances", Filters=filters, **more)
+            listed = [one for group in answer["Reservations"] for one in group["Instances"]]
+            found += [self._instance(one) for one in listed]
+            there.update(str(one.get("SubnetId") or "") for one in listed)
+            if not answer.get("NextToken"):
+                self._there = there
+                return found
+            more = {"NextToken": answer["NextToken"]}
+
+    def subnets(self) -> tuple[SubnetFigures, ...]:
+        """What was asked for, and what was there at the last list."""
+        names = {*self._settings.subnets, *self._there, *(name for name, _ in self._starts)}
+        return tuple(
+            SubnetFigures(
+                id=name, instances=self._there[name], started=self._starts[name, True],
+                refused=self._starts[name, False],
+            )
+            for name in sorted(names)
+        )  # fmt: skip
+
+    def _subnet_of(self, index: int) -> str:
+        return self._settings.subnets[index] if self._settings.subnets else ""
+
+    async def price_history(
+        self, kind: InstanceType, zone: str, *, since: datetime
+    ) -> Sequence[Price]:
+        """The spot prices of a type, with what its added volume costs."""
+        volume = kind.added / GIB * self._settings.volume_price / _HOURS_OF_MONTH
+        wanted: dict[str, Any] = {
+            "InstanceTypes": [kind.provider_type], "ProductDescriptions": ["Linux/UNIX"],
+            "StartTime": since,
+        }  # fmt: skip
+        if zone:
+            wanted["AvailabilityZone"] = zone
+        found: list[Price] = []
+        while True:
+            answer = await self._call("describe_spot_price_history", **wanted)
+            found += [
+                Price(one["Timestamp"], round(float(one["SpotPrice"]) + volume, 9))
+                for one in answer.get("SpotPriceHistory") or []
+            ]
+            if not answer.get("NextToken"):
+                return found
+            wanted["NextToken"] = answer["NextToken"]
+
+    async def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Write tags."""
+        await self._call("create_tags", Resources=[id], Tags=_pairs(tags))
+
+    async def destroy(self, id: str) -> None:
+        """Terminate it."""
+        try:
+            await self._call("terminate_instances", InstanceIds=[id])
+        except _Refused as error:
+            if "NotFound" not in error.message:
+                raise
+
+    def group(self, kind: InstanceType) -> str:
+        """The quota group of a type: by the longest beginning of its name that is configured, else
+        by its letters.
+        """
+        name = kind.provider_type
+        starts = sorted(
+            (one for one in self._settings.quota_groups if name.startswith(one)),
+            key=len,
+            reverse=True,
+        )
+        letters = name[
+            : next((n for n, letter in enumerate(name) if not letter.isalpha()), len(name))
+        ]
+        found = self._settings.quota_groups[starts[0]] if starts else letters
+        return f"{found}{'-spot' if kind.preemptible else ''}"
+
+    def _request(self, spec: Spec) -> dict[str, Any]:
+        chosen, kind = self._settings, spec.kind
+        network: dict[str, Any] = {
+            "DeviceIndex": 0, "AssociatePublicIpAddress": False, "DeleteOnTermination": True,
+        }  # fmt: skip
+        if chosen.groups:
+            network["Groups"] = list(chosen.groups)
+        wanted: dict[str, Any] = {
+            "ImageId": spec.image,
+            "InstanceType": kind.provider_type,
+            "MinCount": 1,
+            "MaxCount": 1,
+            "InstanceInitiatedShutdownBehavior": "terminate",
+            "MetadataOptions": {"HttpTokens": "required", "HttpEndpoint": "enabled"},
+            "NetworkInterfaces": [network],
+            "TagSpecifications": [{"ResourceType": "instance", "Tags": _pairs(spec.tags)}],
+            "UserData": spec.user_data,
+        }
+        if kind.added:
+            volume = {
+                "DeleteOnTermination": True, "VolumeSize": math.ceil(kind.added / GIB),
+                "VolumeType": chosen.volume_type,
+            }  # fmt: skip
+            wanted["BlockDeviceMappings"] = [{"DeviceName": "/dev/xvdt", "Ebs": volume}]
+        if kind.preemptible:
+            spot = {
+                "SpotInstanceType": "one-time",
+                "InstanceInterruptionBehavior": "terminate",
+                "MaxPrice": f"{kind.price:g}",
+            }
+            wanted["InstanceMarketOptions"] = {"MarketType": "spot", "SpotOptions": spot}
+        if chosen.profile:
+            wanted["IamInstanceProfile"] = {"Name": chosen.profile}
+        return wanted
+
+    async def _key(self, public: str) -> str:
+        """The name of the key pair, which is imported when it is not there."""
+        async with self._alone:
+            if public not in self._keys:
+                digest = hashlib.sha256(base64.b64decode(public.split()[1])).digest()
+                name = f"lading-dispatch-keypair-{base64.b64encode(digest).decode().rstrip('=')}"
+                try:
+                    await self._call(
+                        "import_key_pair", KeyName=name, PublicKeyMaterial=public.encode()
+                    )
+                except _Refused as error:
+                    if "InvalidKeyPair.Duplicate" not in error.message:
+                        raise
+                self._keys[public] = name
+            return self._keys[public]
+
+    def _instance(self, told: Mapping[str, Any]) -> Instance:
+        return Instance(
+            id=told["InstanceId"],
+            provider_type=told.get("InstanceType", ""),
+            address=told.get("PrivateIpAddress") or "",
+            user=self._settings.user,
+            tags={one["Key"]: one["Value"] for one in told.get("Tags", [])},
+            zone=str((told.get("Placement") or {}).get("AvailabilityZone") or ""),
+        )
+
+    async def _call(self, name: str, **arguments: Any) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            return await getattr(self._client, name)(**arguments)
+        except ClientError as error:
+            told = error.response.get("Error", {})
+            raise refusal(str(told.get("Code", "")), str(told.get("Message", ""))) from error
+        except (BotoCoreError, OSError) as error:
+            raise Unavailable(f"EC2 cannot be reached: {error}") from error
+
+
+class _Refused(Unavailable):
+    """EC2 refused a call for another reason."""
+
+
+def refusal(code: str, message: str) -> LadingError:
+    """The error that EC2's words stand for."""
+    said = f"EC2: {code}: {' '.join(message.split())[:300]}"
+    if code in _THROTTLE:
+        return RateLimited(said)
+    if code in _QUOTA:
+        return QuotaReached(said)
+    if code in _CAPACITY or (code == "Unsupported" and "requested instance type" in message):
+        return NoCapacity(said)
+    if code in _WRONG:
+        return Invalid(
+            f"{said}; check Containers.CloudVMs (DriverParameters, ImageID) and InstanceTypes"
+        )
+    return _Refused(said)
+
+
+def read(site: DriverSite) -> Ec2Settings:
+    """The parameters of the configuration. Raises Invalid."""
+    told = site.parameters
+    refuse_unknown(told, PARAMETERS)
+    groups = told.get("InstanceTypeQuotaGroups") or {}
+    if not isinstance(groups, Mapping):
+        raise bad_parameter(
+            "InstanceTypeQuotaGroups", groups, "a mapping from the beginning of a type to a group"
+        )
+    return Ec2Settings(
+        region=text(told, "Region", allowed="the name of a region, such as us-east-1"),
+        tag=site.tag,
+        set_id=site.set_id,
+        subnets=_names(told, "SubnetID"),
+        groups=_names(told, "SecurityGroupIDs"),
+        volume_type=text(told, "EBSVolumeType", "gp2"),
+        profile=text(told, "IAMInstanceProfile", ""),
+        user=text(told, "AdminUsername", "crunch"),
+        price_interval=_interval(told),
+        volume_price=_volume_price(told),
+        quota_groups=_GROUPS | {str(name): str(group) for name, group in groups.items()},
+    )
+
+
+def _interval(told: Parameters) -> float:
+    value, allowed = (
+        told.get("SpotPriceUpdateInterval", 86400),
+        "a duration of a minute or more, such as 24h",
+    )
+    try:
+        found = parse_duration(value) if isinstance(value, str | float | int) else 0.0
+    except Invalid as error:
+        raise bad_parameter("SpotPriceUpdateInterval", value, allowed) from error
+    if found < 60:
+        raise bad_parameter("SpotPriceUpdateInterval", value, allowed)
+    return found
+
+
+def _volume_price(told: Parameters) -> float:
+    value = told.get("EBSPrice", 0.1)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise bad_parameter("EBSPrice", value, "dollars for a GiB and month, 0 or more")
+    return float(value)
+
+
+@asynccontextmanager
+async def open_ec2(site: DriverSite) -> AsyncGenerator[Ec2Driver]:
+    """The driver. Raises Invalid for parameters that cannot be."""
+    from aiobotocore.config import AioConfig
+    from aiobotocore.session import get_session
+
+    settings = read(site)
+    endpoint = text(site.parameters, "Endpoint", "")
+    key, secret = (
+        text(site.parameters, "AccessKeyID", ""),
+        text(site.parameters, "SecretAccessKey", ""),
+    )
+    # Calls are tried again by the pool, which knows what a refusal means.
+    config = AioConfig(
+        connect_timeout=10,
+        read_timeout=60,
+        retries={"total_max_attempts": 1},
+        max_pool_connections=20,
+    )
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(
+            get_session().create_client(
+                "ec2", region_name=settings.region, endpoint_url=endpoint or None,
+                aws_access_key_id=key or None, aws_secret_access_key=secret or None, config=config,
+            )
+        )  # fmt: skip
+        yield Ec2Driver(settings, client)
+
+
+def _names(told: Parameters, name: str) -> tuple[str, ...]:
+    value = told.get(name)
+    if value is None or value == "":
+        return ()
+    names = (
+        (value,)
+        if isinstance(value, str)
+        else tuple(value)
+        if isinstance(value, list | Mapping)
+        else (None,)
+    )
+    if not all(isinstance(one, str) and one for one in names):
+        raise bad_parameter(name, value, "a name or a list of names")
+    return names
+
+
+def _pairs(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": name, "Value": value} for name, value in sorted(tags.items())]

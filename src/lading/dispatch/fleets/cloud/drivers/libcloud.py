@@ -1,0 +1,111 @@
+"""The driver for the clouds that Apache Libcloud speaks to: Azure, Google, OpenStack (parameter
+`Provider`).
+
+Libcloud blocks, and its connections are for one thread at a time: a few threads have one each, made
+when it is needed first. A call that takes too long is given up here; its thread goes on, each of
+its requests with a time-out of its own, so that what it made is removed or found at the next list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from lading.core.errors import Invalid, Unavailable
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import DriverSite, Instance, Spec
+from lading.dispatch.fleets.cloud.drivers.providers import azure, google, openstack
+from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import Opening, Provider
+
+PROVIDERS: Mapping[str, Callable[[DriverSite], Opening]] = {
+    "azure": azure.opening,
+    "google": google.opening,
+    "openstack": openstack.opening,
+}
+_THREADS = 8
+_LONGEST = 55.0
+_Answer = TypeVar("_Answer")
+
+
+class LibcloudDriver:
+    """Implements `Driver`. `close` at the end."""
+
+    def __init__(
+        self, opening: Opening, *, longest: float = _LONGEST, threads: int = _THREADS
+    ) -> None:
+        self.preemption = opening.preemption
+        self._opening = opening
+        self._longest = longest
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="cloud")
+        self._idle = deque[Provider]()
+
+    async def create(self, spec: Spec) -> Instance:
+        """Make a VM."""
+        return await self._run(lambda provider: provider.create(spec))
+
+    async def list(self) -> list[Instance]:
+        """Our VMs."""
+        return await self._run(lambda provider: provider.list())
+
+    async def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Give a VM these tags."""
+        await self._run(lambda provider: provider.tag(id, tags))
+
+    async def destroy(self, id: str) -> None:
+        """Remove a VM."""
+        await self._run(lambda provider: provider.destroy(id))
+
+    def group(self, kind: InstanceType) -> str:
+        """What shares the capacity of the cloud with a type."""
+        return self._opening.group(kind)
+
+    async def close(self) -> None:
+        """End the threads that are idle; others end when their requests do."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        while self._idle:
+            await asyncio.to_thread(self._idle.pop().close)
+
+    async def _run(self, work: Callable[[Provider], _Answer]) -> _Answer:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._longest):
+                return await loop.run_in_executor(self._threads, self._do, work)
+        except TimeoutError as error:
+            raise Unavailable(f"the cloud did not answer in {self._longest:g} s") from error
+
+    def _do(self, work: Callable[[Provider], _Answer]) -> _Answer:
+        try:
+            provider = self._idle.pop()
+        except IndexError:
+            provider = self._opening.open()
+        try:
+            return work(provider)
+        finally:
+            self._idle.append(provider)
+
+
+@asynccontextmanager
+async def open_libcloud(site: DriverSite) -> AsyncGenerator[LibcloudDriver]:
+    """The driver. Raises Invalid for parameters that cannot be, or without libcloud."""
+    try:
+        import libcloud  # noqa: F401 - a later import would fail in a thread
+    except ImportError as error:
+        raise Invalid(
+            f"driver libcloud: {error.name} is not installed; install lading[cloud]"
+        ) from error
+    name = site.parameters.get("Provider")
+    if not isinstance(name, str) or name not in PROVIDERS:
+        allowed = ", ".join(sorted(PROVIDERS))
+        raise Invalid(
+            "configuration: Containers.CloudVMs.DriverParameters.Provider:"
+            f" {name!r}; it must be one of {allowed}"
+        )
+    driver = LibcloudDriver(PROVIDERS[name](site))
+    try:
+        yield driver
+    finally:
+        await driver.close()

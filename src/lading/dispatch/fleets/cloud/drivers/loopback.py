@@ -1,0 +1,109 @@
+"""The driver whose VMs are namespaces of this machine: to try the fleet out, and to test it. Needs
+root and sshd.
+
+Parameters: `Subnet` (10.88.0.0/16) and `Bridge` (lading0) of the network between this machine and
+its VMs. The server must be reachable at this machine's address there, the first one of the subnet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import os
+import secrets
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+
+from lading.core.errors import Invalid
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    Instance,
+    Spec,
+    refuse_unknown,
+    text,
+)
+from lading.dispatch.fleets.cloud.drivers.namespaces import Machine, Machines, Network
+
+SUBNET, BRIDGE = "10.88.0.0/16", "lading0"
+_TYPE = "lading:type"
+
+
+class LoopbackDriver:
+    """Implements `Driver`."""
+
+    preemption = ""
+
+    def __init__(self, machines: Machines, *, tag: str, set_id: str) -> None:
+        self._machines = machines
+        self._tag = tag
+        self._set_id = set_id
+        self._alone = asyncio.Lock()
+
+    @property
+    def network(self) -> Network:
+        """The network that they are on."""
+        return self._machines.network
+
+    async def create(self, spec: Spec) -> Instance:
+        """Start a VM."""
+        notes = dict(spec.tags) | {_TYPE: spec.kind.provider_type}
+        name = f"vm-{secrets.token_hex(4)}"
+
+        def start() -> Machine:
+            return self._machines.start(
+                name, key=spec.public_key, user_data=spec.user_data, notes=notes
+            )
+
+        async with self._alone:
+            return _instance(await asyncio.to_thread(start))
+
+    async def list(self) -> list[Instance]:
+        """Those that live."""
+        async with self._alone:
+            found = await asyncio.to_thread(self._machines.list)
+        return [_instance(one) for one in found if one.notes.get(self._tag) == self._set_id]
+
+    async def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Remember tags."""
+        async with self._alone:
+            found = {one.id: one for one in await asyncio.to_thread(self._machines.list)}
+            if id in found:
+                kept = {_TYPE: found[id].notes.get(_TYPE, "")}
+                await asyncio.to_thread(self._machines.note, id, dict(tags) | kept)
+
+    async def destroy(self, id: str) -> None:
+        """End a VM."""
+        async with self._alone:
+            await asyncio.to_thread(self._machines.stop, id)
+
+    def group(self, kind: InstanceType) -> str:
+        """They all share this machine, but a limit is for a type."""
+        return kind.name
+
+
+def _instance(one: Machine) -> Instance:
+    tags = {name: value for name, value in one.notes.items() if name != _TYPE}
+    return Instance(
+        id=one.id, provider_type=one.notes.get(_TYPE, ""), address=one.address, tags=tags
+    )
+
+
+@asynccontextmanager
+async def open_loopback(site: DriverSite) -> AsyncGenerator[LoopbackDriver]:
+    """The driver. Raises Invalid for parameters that cannot be, or without root."""
+    refuse_unknown(site.parameters, ("Subnet", "Bridge"))
+    subnet = text(site.parameters, "Subnet", SUBNET)
+    try:
+        ipaddress.IPv4Network(subnet)
+    except ValueError as error:
+        allowed = "a network such as 10.88.0.0/16"
+        raise Invalid(
+            "configuration: Containers.CloudVMs.DriverParameters.Subnet:"
+            f" {subnet!r}; it must be {allowed}"
+        ) from error
+    if os.geteuid() != 0:
+        raise Invalid("driver loopback: VMs that are namespaces of this machine need root")
+    network = Network(text(site.parameters, "Bridge", BRIDGE), subnet)
+    await asyncio.to_thread(network.up)
+    yield LoopbackDriver(Machines(site.directory, network), tag=site.tag, set_id=site.set_id)

@@ -1,0 +1,439 @@
+"""Azure: a VM with its network interface, which is tagged as the VM and goes with it.
+
+- The interface is made first. It is removed when the VM cannot be made; Azure removes it, and the
+  disks, with the VM; and whatever is left all the same, as of a dispatcher that was killed in
+  between, is removed at a list.
+- An order that Azure takes can fail afterwards for lack of capacity: the answer is waited for, for
+  a while.
+- Preemptible VMs have priority Spot, at most at the price of their type, and are deleted when they
+  are taken away.
+
+Tags: names to 512 characters without <>%&\\?/, values to 256, at most 50.
+
+Parameters: SubscriptionID, TenantID, ClientID, ClientSecret, CloudEnvironment, Location,
+ResourceGroup, NetworkResourceGroup (else the same), Network, Subnet, SecurityGroup (a resource id),
+AdminUsername, StorageAccountType, DeleteDanglingResourcesAfter (seconds), and for images
+ImageResourceGroup, SharedImageGalleryName, SharedImageGalleryImageVersion. ImageID is a resource
+id, PUBLISHER:OFFER:SKU:VERSION, or a name in these.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import math
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from lading.core.errors import Invalid, LadingError
+from lading.core.resources import GIB
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    Instance,
+    Spec,
+    bad_parameter,
+    refuse_unknown,
+    text,
+)
+from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
+    TIMEOUT,
+    Line,
+    Missing,
+    Opening,
+    Words,
+    judge,
+    log_in,
+    wait_for,
+)
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch.fleets.cloud")
+PARAMETERS = (
+    "Provider", "SubscriptionID", "TenantID", "ClientID", "ClientSecret", "CloudEnvironment",
+    "Location", "ResourceGroup", "NetworkResourceGroup", "Network", "Subnet", "SecurityGroup",
+    "AdminUsername", "StorageAccountType", "DeleteDanglingResourcesAfter", "ImageResourceGroup",
+    "SharedImageGalleryName", "SharedImageGalleryImageVersion",
+)  # fmt: skip
+WORDS = Words(
+    cloud="Azure",
+    rate=frozenset(
+        {
+            "TooManyRequests", "OperationNotAllowedTooManyRequests",
+            "SubscriptionRequestsThrottled",
+        }
+    ),
+    quota=frozenset({"QuotaExceeded", "ResourceQuotaExceeded"}),
+    quota_said=re.compile(r"exceed|quota|limit", re.IGNORECASE),
+    capacity=frozenset(
+        {
+            "SkuNotAvailable", "AllocationFailed", "ZonalAllocationFailed",
+            "OverconstrainedAllocationRequest", "OverconstrainedZonalAllocationRequest",
+            "SpotVMPriceTooLow",
+        }
+    ),
+    wrong_said=re.compile(
+        r"AADSTS|access_token|InvalidSubscription|SubscriptionNotFound|ResourceGroupNotFound"
+    ),
+)  # fmt: skip
+ENVIRONMENTS = ("AzurePublicCloud", "AzureChinaCloud", "AzureUSGovernment", "AzureGermanCloud")
+_COMPUTE, _NETWORK = {"api-version": "2022-03-01"}, {"api-version": "2021-05-01"}
+_MADE_AT = "created-at"
+_WAIT, _PAUSE = 20.0, 1.0
+_Records = list[Mapping[str, Any]]
+_BAD_NAME = re.compile(r"[<>%&\\?/]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureSettings:
+    """The parameters, read. `busy` has the names of VMs that are being made now."""
+
+    subscription: str
+    tenant: str
+    client: str
+    secret: str = field(repr=False)
+    environment: str
+    location: str
+    group: str
+    network_group: str
+    network: str
+    subnet: str
+    security_group: str
+    user: str
+    disk_type: str
+    dangling: float
+    image_group: str
+    gallery: str
+    gallery_version: str
+    tag: str
+    set_id: str
+    busy: set[str] = field(default_factory=set)
+
+
+class Azure:
+    """Implements `Provider`."""
+
+    def __init__(
+        self, settings: AzureSettings, line: Line, *, wait: float = _WAIT, pause: float = _PAUSE
+    ) -> None:
+        self._settings = settings
+        self._line = line
+        self._wait, self._pause = wait, pause
+
+    def create(self, spec: Spec) -> Instance:
+        """Make the interface, then the VM."""
+        check_tags(spec.tags)
+        if not spec.public_key:
+            raise Invalid(
+                "Azure: a VM needs a public key; leave Containers.CloudVMs.DeployPublicKey as true"
+            )
+        name = f"compute-{_slug(self._settings.set_id)[:32]}-{secrets.token_hex(8)[:15]}"
+        self._settings.busy.add(name)
+        try:
+            address = self._add_interface(name, spec)
+            try:
+                self._add_machine(name, spec)
+            except LadingError:
+                # The machine first: it may be there although it was refused.
+                with suppress(LadingError):
+                    self._line.ask("DELETE", self._machine(name), params=_COMPUTE)
+                with suppress(LadingError):
+                    self._line.ask("DELETE", self._interface(name), params=_NETWORK)
+                raise
+        except Missing as error:
+            raise Invalid(
+                f"{error.message}; check Containers.CloudVMs (DriverParameters, ImageID)"
+            ) from error
+        finally:
+            self._settings.busy.discard(name)
+        return Instance(
+            id=name,
+            provider_type=spec.kind.provider_type,
+            address=address,
+            user=self._settings.user,
+            tags=spec.tags,
+        )
+
+    def list(self) -> list[Instance]:
+        """Those with the tag that are not about to be deleted; what no VM has any more is
+        removed.
+        """
+        machines = [
+            one
+            for one in self._pages(self._folder("Microsoft.Compute/virtualMachines"), _COMPUTE)
+            if self._is_ours(one)
+            and one.get("properties", {}).get("provisioningState") != "Deleting"
+        ]
+        folder = self._folder("Microsoft.Network/networkInterfaces", self._settings.network_group)
+        interfaces = [one for one in self._pages(folder, _NETWORK) if self._is_ours(one)]
+        addresses = {str(one.get("name")): _address(one) for one in interfaces}
+        self._sweep(interfaces, {str(one.get("name")) for one in machines})
+        return [
+            Instance(
+                id=one["name"],
+                provider_type=one.get("properties", {})
+                .get("hardwareProfile", {})
+                .get("vmSize", ""),
+                address=addresses.get(one["name"], ""),
+                user=self._settings.user,
+                tags={
+                    name: value
+                    for name, value in (one.get("tags") or {}).items()
+                    if name != _MADE_AT
+                },
+            )
+            for one in machines
+        ]
+
+    def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Replace the tags of a VM."""
+        check_tags(tags)
+        with suppress(Missing):
+            self._line.ask("PATCH", self._machine(id), params=_COMPUTE, body={"tags": dict(tags)})
+
+    def destroy(self, id: str) -> None:
+        """Delete the VM; Azure deletes its interface and disks with it, and a list what that
+        leaves.
+        """
+        with suppress(Missing):
+            self._line.ask("DELETE", self._machine(id), params=_COMPUTE | {"forceDeletion": "true"})
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._line.close()
+
+    def _add_interface(self, name: str, spec: Spec) -> str:
+        chosen = self._settings
+        subnet = (
+            self._folder(
+                f"Microsoft.Network/virtualNetworks/{chosen.network}", chosen.network_group
+            )
+            + f"/subnets/{chosen.subnet}"
+        )
+        inner: dict[str, Any] = {"subnet": {"id": subnet}, "privateIPAllocationMethod": "Dynamic"}
+        properties: dict[str, Any] = {"ipConfigurations": [{"name": "ip1", "properties": inner}]}
+        if chosen.security_group:
+            properties["networkSecurityGroup"] = {"id": chosen.security_group}
+        made_at = {_MADE_AT: str(int(time.time()))}
+        body = {
+            "location": chosen.location,
+            "tags": dict(spec.tags) | made_at,
+            "properties": properties,
+        }
+        return _address(
+            self._line.ask("PUT", self._interface(name), params=_NETWORK, body=body).document
+        )
+
+    def _add_machine(self, name: str, spec: Spec) -> None:
+        answer = self._line.ask(
+            "PUT", self._machine(name), params=_COMPUTE, body=self._wanted(name, spec)
+        )
+        at = answer.headers.get("azure-asyncoperation", "")
+        if not at:
+            return
+        way = urlsplit(at)
+        params = dict(parse_qsl(way.query))
+
+        def done() -> bool:
+            told = self._line.ask("GET", way.path, params=params).document
+            if told.get("status") in ("Failed", "Canceled"):
+                fault = told.get("error") or {}
+                raise judge(
+                    WORDS,
+                    0,
+                    code=str(fault.get("code") or ""),
+                    said=str(fault.get("message") or told),
+                )
+            return told.get("status") == "Succeeded"
+
+        wait_for(done, longest=self._wait, pause=self._pause)
+
+    def _wanted(self, name: str, spec: Spec) -> dict[str, Any]:
+        chosen, kind = self._settings, spec.kind
+        disk = {"managedDisk": {"storageAccountType": chosen.disk_type}, "deleteOption": "Delete"}
+        storage: dict[str, Any] = {
+            "imageReference": self._image(spec.image),
+            "osDisk": {"createOption": "FromImage", "caching": "ReadWrite", **disk},
+        }
+        if kind.added:
+            size = math.ceil(kind.added / GIB)
+            storage["dataDisks"] = [{"lun": 0, "createOption": "Empty", "diskSizeGB": size, **disk}]
+        key = {"path": f"/home/{chosen.user}/.ssh/authorized_keys", "keyData": spec.public_key}
+        properties: dict[str, Any] = {
+            "hardwareProfile": {"vmSize": kind.provider_type},
+            "storageProfile": storage,
+            "osProfile": {
+                "computerName": name,
+                "adminUsername": chosen.user,
+                "customData": base64.b64encode(spec.user_data.encode()).decode(),
+                "linuxConfiguration": {
+                    "disablePasswordAuthentication": True,
+                    "ssh": {"publicKeys": [key]},
+                },
+            },
+            "networkProfile": {
+                "networkInterfaces": [
+                    {
+                        "id": self._interface(name),
+                        "properties": {"primary": True, "deleteOption": "Delete"},
+                    }
+                ]
+            },
+        }
+        if kind.preemptible:
+            properties |= {
+                "priority": "Spot", "evictionPolicy": "Delete",
+                "billingProfile": {"maxPrice": kind.price or -1},
+            }  # fmt: skip
+        return {"location": chosen.location, "tags": dict(spec.tags), "properties": properties}
+
+    def _image(self, told: str) -> dict[str, str]:
+        chosen = self._settings
+        if told.startswith("/"):
+            return {"id": told}
+        if told.count(":") == 3:
+            return dict(zip(("publisher", "offer", "sku", "version"), told.split(":"), strict=True))
+        if chosen.gallery:
+            place = f"galleries/{chosen.gallery}/images/{told}/versions/{chosen.gallery_version}"
+        else:
+            place = f"images/{told}"
+        return {"id": self._folder(f"Microsoft.Compute/{place}", chosen.image_group)}
+
+    def _sweep(self, interfaces: _Records, machines: set[str]) -> None:
+        """Remove interfaces of ours that no VM has."""
+        now = time.time()
+        for one in interfaces:
+            name, made = str(one.get("name")), str((one.get("tags") or {}).get(_MADE_AT, ""))
+            used = (
+                name in machines
+                or name in self._settings.busy
+                or one.get("properties", {}).get("virtualMachine")
+            )
+            if used or not made.isdecimal() or now - int(made) < self._settings.dangling:
+                continue
+            try:
+                self._line.ask("DELETE", self._interface(name), params=_NETWORK)
+                event(_logger, "network interface without an instance removed", interface=name)
+            except LadingError as error:
+                event(_logger, "network interface not removed", interface=name, why=error.message)
+
+    def _pages(self, path: str, params: Mapping[str, str]) -> _Records:
+        found: _Records = []
+        more = dict(params)
+        while True:
+            document = self._line.ask("GET", path, params=more).document
+            found += document.get("value") or []
+            link = urlsplit(str(document.get("nextLink") or ""))
+            if not link.path:
+                return found
+            path, more = link.path, dict(params) | dict(parse_qsl(link.query))
+
+    def _is_ours(self, one: Mapping[str, Any]) -> bool:
+        return (one.get("tags") or {}).get(self._settings.tag) == self._settings.set_id
+
+    def _folder(self, what: str, group: str = "") -> str:
+        chosen = self._settings
+        return (
+            f"/subscriptions/{chosen.subscription}/resourceGroups/{group or chosen.group}"
+            f"/providers/{what}"
+        )
+
+    def _machine(self, name: str) -> str:
+        return self._folder(f"Microsoft.Compute/virtualMachines/{name}")
+
+    def _interface(self, name: str) -> str:
+        return self._folder(
+            f"Microsoft.Network/networkInterfaces/{name}", self._settings.network_group
+        )
+
+
+def check_tags(tags: Mapping[str, str]) -> None:
+    """Raises Invalid for tags that Azure does not take."""
+    allowed = "names to 512 characters without <>%&\\?/, values to 256 characters, at most 50"
+    for name, value in tags.items():
+        if (
+            not name
+            or len(name) > 512
+            or _BAD_NAME.search(name)
+            or len(value) > 256
+            or len(tags) > 49
+        ):
+            raise Invalid(
+                "configuration: Containers.CloudVMs.ResourceTags:"
+                f" {name}: {value[:40]!r}; Azure has {allowed}"
+            )
+
+
+def group(kind: InstanceType) -> str:
+    """The family of a size: its name without the number of CPUs, spot apart."""
+    family = re.sub(r"(?<=[A-Za-z])\d+(-\d+)?(?=[a-z]*(_|$))", "", kind.provider_type, count=1)
+    return f"{family}{'-spot' if kind.preemptible else ''}"
+
+
+def read(site: DriverSite) -> AzureSettings:
+    """The parameters of the configuration. Raises Invalid."""
+    told = site.parameters
+    refuse_unknown(told, PARAMETERS)
+    own = text(told, "ResourceGroup", allowed="the name of a resource group")
+    environment = text(told, "CloudEnvironment", ENVIRONMENTS[0])
+    if environment not in ENVIRONMENTS:
+        raise bad_parameter("CloudEnvironment", environment, f"one of {', '.join(ENVIRONMENTS)}")
+    dangling = told.get("DeleteDanglingResourcesAfter", 20)
+    if isinstance(dangling, bool) or not isinstance(dangling, int | float) or dangling < 0:
+        raise bad_parameter(
+            "DeleteDanglingResourcesAfter", dangling, "a number of seconds, 0 or more"
+        )
+    return AzureSettings(
+        subscription=text(told, "SubscriptionID", allowed="the id of a subscription"),
+        tenant=text(told, "TenantID", allowed="the id of a tenant"),
+        client=text(told, "ClientID", allowed="the id of an application of the tenant"),
+        secret=text(told, "ClientSecret", allowed="the secret of that application"),
+        environment=environment,
+        location=text(told, "Location", "centralus"),
+        group=own,
+        network_group=text(told, "NetworkResourceGroup", own),
+        network=text(told, "Network", allowed="the name of a virtual network"),
+        subnet=text(told, "Subnet", "default"),
+        security_group=text(told, "SecurityGroup", ""),
+        user=text(told, "AdminUsername", "crunch"),
+        disk_type=text(told, "StorageAccountType", "Standard_LRS"),
+        dangling=float(dangling),
+        image_group=text(told, "ImageResourceGroup", own),
+        gallery=text(told, "SharedImageGalleryName", ""),
+        gallery_version=text(told, "SharedImageGalleryImageVersion", "latest"),
+        tag=site.tag,
+        set_id=site.set_id,
+    )
+
+
+def opening(site: DriverSite) -> Opening:
+    """Azure by its parameters. Raises Invalid for those that cannot be."""
+    settings = read(site)
+
+    def start() -> Azure:
+        from libcloud.compute.drivers.azure_arm import AzureNodeDriver
+
+        environment = "default" if settings.environment == ENVIRONMENTS[0] else settings.environment
+        driver = partial(
+            AzureNodeDriver, settings.tenant, settings.subscription, settings.client,
+            settings.secret, cloud_environment=environment, timeout=TIMEOUT,
+        )  # fmt: skip
+        return Azure(settings, log_in(WORDS, driver))
+
+    return Opening(open=start, group=group, preemption="azure")
+
+
+def _address(interface: Mapping[str, Any]) -> str:
+    found = interface.get("properties", {}).get("ipConfigurations") or [{}]
+    return str(found[0].get("properties", {}).get("privateIPAddress") or "")
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^a-z0-9-]", "-", name.lower())

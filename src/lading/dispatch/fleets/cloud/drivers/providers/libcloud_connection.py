@@ -1,0 +1,230 @@
+"""Requests over a connection of Apache Libcloud, and what a cloud's refusals stand for.
+
+Source: docs/spec/cloud, section Drivers.
+
+Libcloud logs in, renews tokens, finds the service and speaks HTTP, each request with a time-out;
+what is asked for is written here, as its own verbs leave out what is needed: spot machines, user
+data, removal of what belongs to a VM.
+
+- Everything that libcloud, its HTTP library or the network raises becomes one of the errors that a
+  driver may raise.
+- What is not there is `Missing`: no error at removal, a wrong name in the configuration at
+  creation.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    Instance,
+    NoCapacity,
+    QuotaReached,
+    RateLimited,
+    Spec,
+)
+
+TIMEOUT = 30.0
+"""Seconds for one request to a cloud."""
+_CODE = re.compile(r"^\[(\w+)\]\s*(.*)$", re.DOTALL)
+_NEVER = re.compile(r"(?!)")
+_LONGEST_WORDS = 300
+
+
+class Missing(Unavailable):
+    """What was asked for is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """What one cloud says, in codes and in sentences, when it refuses something."""
+
+    cloud: str
+    rate: frozenset[str] = frozenset()
+    quota: frozenset[str] = frozenset()
+    quota_said: re.Pattern[str] = _NEVER
+    capacity: frozenset[str] = frozenset()
+    capacity_said: re.Pattern[str] = _NEVER
+    wrong_said: re.Pattern[str] = _NEVER
+
+
+class Provider(Protocol):
+    """One cloud, spoken to from one thread. Its methods block; they raise as those of `Driver`
+    do.
+    """
+
+    def create(self, spec: Spec) -> Instance:
+        """Make a VM; what belongs to it is removed again when that fails."""
+        ...
+
+    def list(self) -> list[Instance]:
+        """Our VMs."""
+        ...
+
+    def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Give a VM these tags and no others."""
+        ...
+
+    def destroy(self, id: str) -> None:
+        """Remove a VM and what belongs to it."""
+        ...
+
+    def close(self) -> None:
+        """Close connections."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A cloud whose parameters were read. `open` logs in; it blocks, and raises as `Driver.list`
+    does.
+    """
+
+    open: Callable[[], Provider]
+    group: Callable[[InstanceType], str]
+    preemption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a cloud answered."""
+
+    document: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Line:
+    """One connection. `connection` is libcloud's."""
+
+    def __init__(self, words: Words, connection: Any) -> None:
+        self._words = words
+        self._connection = connection
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> Answer:
+        """One request. Raises Missing, RateLimited, QuotaReached, NoCapacity, Unavailable,
+        Invalid.
+        """
+
+        def work() -> Answer:
+            sent = self._connection.request(
+                path, params=dict(params or {}), data=body or None, method=method
+            )
+            found = sent.object
+            return Answer(found if isinstance(found, Mapping) else {}, sent.headers)
+
+        return guarded(self._words, work)
+
+    def close(self) -> None:
+        """Close the connection of the moment."""
+        session: Any = getattr(getattr(self._connection, "connection", None), "session", None)
+        if session is not None:
+            session.close()
+
+
+def log_in(words: Words, driver: Callable[[], Any]) -> Line:
+    """The connection of libcloud's `driver`, which may log in as it is made. Raises as
+    `Line.ask`.
+    """
+    made: list[Line] = []
+
+    def make() -> Answer:
+        made.append(Line(words, driver().connection))
+        return Answer()
+
+    guarded(words, make)
+    return made[0]
+
+
+def guarded(words: Words, work: Callable[[], Answer]) -> Answer:
+    """What `work` gives. Its errors become those that a driver may raise; an answer without content
+    is none.
+    """
+    from libcloud.common.exceptions import BaseHTTPError
+    from libcloud.common.types import InvalidCredsError, LibcloudError, ProviderError
+    from requests import RequestException
+
+    try:
+        return work()
+    except LadingError:
+        raise
+    except BaseHTTPError as error:
+        if 200 <= error.code < 300:
+            return Answer()
+        code, said = _code_of(str(error.message))
+        raise judge(
+            words, int(error.code), code=code, said=said, pause=_pause(error.headers)
+        ) from error
+    except InvalidCredsError as error:
+        raise judge(words, 401, said=str(error.value)) from error
+    except ProviderError as error:
+        told = error.value
+        said = str(told.get("message") or told) if isinstance(told, Mapping) else str(told)
+        symbol: object = getattr(error, "code", None)
+        raise judge(words, int(error.http_code or 0), code=str(symbol or ""), said=said) from error
+    except (RequestException, OSError) as error:
+        raise Unavailable(f"{words.cloud} cannot be reached: {_short(str(error))}") from error
+    except (LibcloudError, AttributeError, KeyError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {_short(str(error))}"
+        if words.wrong_said.search(said):
+            raise Invalid(f"{words.cloud}: {said}; {_CHECK}") from error
+        raise Unavailable(f"{words.cloud} answered what cannot be understood ({said})") from error
+
+
+_CHECK = "check Containers.CloudVMs (DriverParameters, ImageID) and InstanceTypes"
+
+
+def judge(
+    words: Words, status: int, *, code: str = "", said: str = "", pause: float | None = None
+) -> LadingError:
+    """The error that a refusal stands for."""
+    text = f"{words.cloud}: {code or status}: {_short(said)}"
+    if status == 429 or code in words.rate:
+        return RateLimited(text, pause=pause)
+    if code in words.capacity or words.capacity_said.search(said):
+        return NoCapacity(text)
+    if code in words.quota or (
+        status in (0, 200, 400, 403, 409, 413) and words.quota_said.search(said)
+    ):
+        return QuotaReached(text)
+    if status in (404, 410):
+        return Missing(text)
+    if status in (400, 401, 403) or words.wrong_said.search(f"{code} {said}"):
+        return Invalid(f"{text}; {_CHECK}")
+    return Unavailable(text)
+
+
+def wait_for(done: Callable[[], bool], *, longest: float, pause: float) -> bool:
+    """Ask until something is done, or for so many seconds; whether it is."""
+    until = time.monotonic() + longest
+    while not done():
+        if time.monotonic() + pause > until:
+            return False
+        time.sleep(pause)
+    return True
+
+
+def _code_of(message: str) -> tuple[str, str]:
+    found = _CODE.match(message)
+    return (found[1], found[2]) if found else ("", message)
+
+
+def _pause(headers: Mapping[str, str] | None) -> float | None:
+    told = (headers or {}).get("retry-after", "")
+    return float(told) if told.isdecimal() else None
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_WORDS]

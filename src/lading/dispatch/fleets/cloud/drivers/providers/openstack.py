@@ -1,0 +1,353 @@
+"""OpenStack: Nova's servers, in one project, found through Keystone's catalog.
+
+- Tags are the metadata of a server: names of letters, digits and -_:. and values to 255 characters
+  each.
+- A provider type is the name or the id of a flavor. Names are looked up once, and again when one is
+  not known.
+- Nova takes orders that it then finds no host for: the server's state is waited for, for a while,
+  and one that is in ERROR is removed.
+- The key pair is imported once, under a name that tells its fingerprint. There are no preemptible
+  servers.
+
+Parameters: AuthURL, Username and Password with Project, Domain (both by name), or
+ApplicationCredentialID and ApplicationCredentialSecret; Region, Network (an id, or a list),
+SecurityGroups (names), AvailabilityZone, AdminUsername. ImageID is an image's id.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import math
+import re
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from lading.core.errors import Invalid, LadingError
+from lading.core.resources import GIB
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    Instance,
+    NoCapacity,
+    Spec,
+    bad_parameter,
+    refuse_unknown,
+    text,
+)
+from lading.dispatch.fleets.cloud.drivers.providers.libcloud_connection import (
+    TIMEOUT,
+    Line,
+    Missing,
+    Opening,
+    Words,
+    judge,
+    log_in,
+    wait_for,
+)
+
+PARAMETERS = (
+    "Provider", "AuthURL", "Username", "Password", "Project", "Domain", "ApplicationCredentialID",
+    "ApplicationCredentialSecret", "Region", "Network", "SecurityGroups", "AvailabilityZone",
+    "AdminUsername",
+)  # fmt: skip
+WORDS = Words(
+    cloud="OpenStack",
+    quota_said=re.compile(r"quota|exceeded", re.IGNORECASE),
+    capacity_said=re.compile(r"No valid host|enough hosts|[Ii]nsufficient compute"),
+    wrong_said=re.compile(r"Could not find (specified )?endpoint|[Ii]nvalid [Cc]redential"),
+)
+_NAME = re.compile(r"[A-Za-z0-9_:. -]{1,255}")
+_PAGE = 500
+_WAIT, _PAUSE = 15.0, 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStackSettings:
+    """The parameters, read."""
+
+    auth_url: str
+    username: str
+    password: str = field(repr=False)
+    project: str
+    domain: str
+    application: bool
+    region: str
+    networks: tuple[str, ...]
+    security_groups: tuple[str, ...]
+    zone: str
+    user: str
+    tag: str
+    set_id: str
+
+
+class OpenStack:
+    """Implements `Provider`."""
+
+    def __init__(
+        self, settings: OpenStackSettings, line: Line, *, wait: float = _WAIT, pause: float = _PAUSE
+    ) -> None:
+        self._settings = settings
+        self._line = line
+        self._wait, self._pause = wait, pause
+        self._flavors: dict[str, str] = {}
+        self._keys: set[str] = set()
+        self._prefix = f"compute-{re.sub(r'[^a-z0-9-]', '-', settings.set_id.lower())[:32]}-"
+
+    def create(self, spec: Spec) -> Instance:
+        """Order a server."""
+        check_tags(spec.tags)
+        if spec.kind.preemptible:
+            raise NoCapacity(
+                "OpenStack: it has no preemptible servers; leave Preemptible out of InstanceTypes"
+            )
+        flavor = self._flavor(spec.kind.provider_type)
+        if not flavor:
+            known = ", ".join(sorted(self._flavors.values())[:20])
+            raise Invalid(
+                f"configuration: InstanceTypes.{spec.kind.name}.ProviderType:"
+                f" {spec.kind.provider_type!r}; OpenStack has the flavors {known}"
+            )
+        wanted = self._wanted(spec, flavor)
+        if spec.public_key:
+            wanted["key_name"] = self._key(spec.public_key)
+        try:
+            made = self._line.ask("POST", "/servers", body={"server": wanted}).document["server"]
+        except Missing as error:
+            raise Invalid(
+                f"{error.message}; check Containers.CloudVMs (DriverParameters, ImageID)"
+            ) from error
+        self._settle(str(made["id"]))
+        return Instance(
+            id=made["id"],
+            provider_type=spec.kind.provider_type,
+            user=self._settings.user,
+            tags=dict(spec.tags),
+        )
+
+    def list(self) -> list[Instance]:
+        """Those with the tag that are not being deleted."""
+        found: list[Instance] = []
+        more: dict[str, str] = {}
+        while True:
+            params = {"name": f"^{self._prefix}", "limit": str(_PAGE), **more}
+            servers = (
+                self._line.ask("GET", "/servers/detail", params=params).document.get("servers")
+                or []
+            )
+            found += [self._instance(one) for one in servers if self._is_ours(one)]
+            if len(servers) < _PAGE:
+                return found
+            more = {"marker": str(servers[-1]["id"])}
+
+    def tag(self, id: str, tags: Mapping[str, str]) -> None:
+        """Replace the metadata."""
+        check_tags(tags)
+        with suppress(Missing):
+            self._line.ask("PUT", f"/servers/{id}/metadata", body={"metadata": dict(tags)})
+
+    def destroy(self, id: str) -> None:
+        """Delete it."""
+        with suppress(Missing):
+            self._line.ask("DELETE", f"/servers/{id}")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._line.close()
+
+    def _wanted(self, spec: Spec, flavor: str) -> dict[str, Any]:
+        chosen = self._settings
+        wanted: dict[str, Any] = {
+            "name": f"{self._prefix}{secrets.token_hex(8)}",
+            "imageRef": spec.image,
+            "flavorRef": flavor,
+            "metadata": dict(spec.tags),
+            "user_data": base64.b64encode(spec.user_data.encode()).decode(),
+        }
+        if chosen.networks:
+            wanted["networks"] = [{"uuid": one} for one in chosen.networks]
+        if chosen.security_groups:
+            wanted["security_groups"] = [{"name": one} for one in chosen.security_groups]
+        if chosen.zone:
+            wanted["availability_zone"] = chosen.zone
+        if spec.kind.added:
+            ends = {"delete_on_termination": True}
+            boot = {
+                "source_type": "image",
+                "uuid": spec.image,
+                "destination_type": "local",
+                "boot_index": 0,
+                **ends,
+            }
+            size = math.ceil(spec.kind.added / GIB)
+            scratch = {
+                "source_type": "blank",
+                "destination_type": "volume",
+                "volume_size": size,
+                "boot_index": -1,
+                **ends,
+            }
+            wanted["block_device_mapping_v2"] = [boot, scratch]
+        return wanted
+
+    def _settle(self, id: str) -> None:
+        """Wait until there is a host for it. Raises what it failed with; then it is removed."""
+
+        def done() -> bool:
+            try:
+                told = self._line.ask("GET", f"/servers/{id}").document.get("server") or {}
+            except Missing:
+                # It is not shown yet.
+                return False
+            if told.get("status") == "ERROR":
+                fault = told.get("fault") or {}
+                said = str(fault.get("message") or "the server is in the state ERROR")
+                raise judge(WORDS, 0, code=str(fault.get("code") or ""), said=said)
+            return told.get("status") != "BUILD"
+
+        try:
+            wait_for(done, longest=self._wait, pause=self._pause)
+        except LadingError:
+            with suppress(LadingError):
+                self.destroy(id)
+            raise
+
+    def _flavor(self, name: str) -> str:
+        """The id of a flavor, "" when there is none."""
+        if name not in self._flavors.values():
+            found = self._line.ask("GET", "/flavors/detail").document.get("flavors") or []
+            self._flavors = {str(one["id"]): str(one["name"]) for one in found}
+        by_name = {told: id for id, told in self._flavors.items()}
+        return by_name.get(name) or (name if name in self._flavors else "")
+
+    def _key(self, public: str) -> str:
+        digest = hashlib.sha256(base64.b64decode(public.split()[1])).hexdigest()
+        name = f"lading-dispatch-keypair-{digest[:40]}"
+        if name not in self._keys:
+            body = {"keypair": {"name": name, "public_key": public}}
+            try:
+                self._line.ask("GET", f"/os-keypairs/{name}")
+            except Missing:
+                self._line.ask("POST", "/os-keypairs", body=body)
+            self._keys.add(name)
+        return name
+
+    def _is_ours(self, one: Mapping[str, Any]) -> bool:
+        ours = (one.get("metadata") or {}).get(self._settings.tag) == self._settings.set_id
+        return (
+            ours
+            and one.get("status") != "DELETED"
+            and one.get("OS-EXT-STS:task_state") != "deleting"
+        )
+
+    def _instance(self, one: Mapping[str, Any]) -> Instance:
+        flavor = one.get("flavor") or {}
+        id = str(flavor.get("id") or "")
+        name = flavor.get("original_name") or self._flavors.get(id)
+        if name is None and id:
+            self._flavor(id)
+            name = self._flavors.get(id, id)
+        return Instance(
+            id=str(one["id"]),
+            provider_type=str(name or ""),
+            address=_address(one.get("addresses") or {}),
+            user=self._settings.user,
+            tags=dict(one.get("metadata") or {}),
+        )
+
+
+def check_tags(tags: Mapping[str, str]) -> None:
+    """Raises Invalid for tags that OpenStack does not take."""
+    allowed = "names of letters, digits and -_:. and values to 255 characters"
+    for name, value in tags.items():
+        if not _NAME.fullmatch(name) or len(value) > 255:
+            raise Invalid(
+                "configuration: Containers.CloudVMs.ResourceTags:"
+                f" {name}: {value[:40]!r}; OpenStack has {allowed}"
+            )
+
+
+def group(kind: InstanceType) -> str:
+    """Each flavor by itself."""
+    return kind.provider_type
+
+
+def read(site: DriverSite) -> OpenStackSettings:
+    """The parameters of the configuration. Raises Invalid."""
+    told = site.parameters
+    refuse_unknown(told, PARAMETERS)
+    url = text(
+        told, "AuthURL", allowed="the URL of Keystone, such as https://cloud.example:5000/v3"
+    )
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise bad_parameter(
+            "AuthURL", url, "the URL of Keystone, such as https://cloud.example:5000/v3"
+        )
+    application = bool(told.get("ApplicationCredentialID"))
+    if application:
+        username = text(told, "ApplicationCredentialID")
+        password = text(
+            told, "ApplicationCredentialSecret", allowed="the secret of the application credential"
+        )
+    else:
+        username = text(
+            told, "Username", allowed="a user's name, unless there is an ApplicationCredentialID"
+        )
+        password = text(told, "Password", allowed="the user's password")
+    return OpenStackSettings(
+        auth_url=url.rstrip("/").removesuffix("/v3"),
+        username=username,
+        password=password,
+        project="" if application else text(told, "Project", allowed="the name of a project"),
+        domain=text(told, "Domain", "Default"),
+        application=application,
+        region=text(told, "Region", ""),
+        networks=_names(told.get("Network"), "Network"),
+        security_groups=_names(told.get("SecurityGroups"), "SecurityGroups"),
+        zone=text(told, "AvailabilityZone", ""),
+        user=text(told, "AdminUsername", "debian"),
+        tag=site.tag,
+        set_id=site.set_id,
+    )
+
+
+def opening(site: DriverSite) -> Opening:
+    """OpenStack by its parameters. Raises Invalid for those that cannot be."""
+    settings = read(site)
+
+    def start() -> OpenStack:
+        from libcloud.compute.drivers.openstack import OpenStackNodeDriver
+
+        more: dict[str, Any] = (
+            {"ex_force_service_region": settings.region} if settings.region else {}
+        )
+        driver = partial(
+            OpenStackNodeDriver, settings.username, settings.password, api_version="2.2",
+            ex_force_auth_url=settings.auth_url,
+            ex_force_auth_version="3.x_appcred" if settings.application else "3.x_password",
+            ex_tenant_name=settings.project or None, ex_domain_name=settings.domain,
+            timeout=TIMEOUT, **more,
+        )  # fmt: skip
+        return OpenStack(settings, log_in(WORDS, driver))
+
+    return Opening(open=start, group=group)
+
+
+def _address(networks: Mapping[str, Any]) -> str:
+    """The first fixed address, of version 4 if there is one."""
+    found = [one for addresses in networks.values() for one in addresses]
+    fixed = [one for one in found if one.get("OS-EXT-IPS:type", "fixed") == "fixed"]
+    chosen = sorted(fixed, key=lambda one: int(one.get("version") or 4))
+    return str(chosen[0]["addr"]) if chosen else ""
+
+
+def _names(value: object, name: str) -> tuple[str, ...]:
+    found = [value] if isinstance(value, str) and value else value or []
+    if not isinstance(found, list) or not all(isinstance(one, str) and one for one in found):
+        raise bad_parameter(name, value, "a text or a list of texts")
+    return tuple(found)

@@ -1,0 +1,183 @@
+"""Reaches each VM and asks it how it is, again and again; what it says is told to the fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from lading.core.errors import LadingError, Unavailable
+from lading.core.scheduling.instance_lifecycle import Event, Phase
+from lading.dispatch.fleets.cloud.agent_link import Message
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.metrics import Counts
+from lading.dispatch.fleets.cloud.rate_limit import Pace
+from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.vm_bootstrap import Reach
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch.fleets.cloud")
+_FIRST_PAUSE, _GROWTH, _LONGEST_PAUSE = 0.2, 1.5, 5.0
+
+
+class Consumer(Protocol):
+    """Who is told what happens to VMs. The fleet is one."""
+
+    def surveyed(
+        self, machine: Machine, live: Iterable[str], dead: Iterable[str], posts: Mapping[str, int]
+    ) -> None:
+        """These supervisors are there, and so many ranks of these gangs."""
+
+    def ended(self, machine: Machine, uuid: str) -> None:
+        """A supervisor has ended."""
+
+    def vanished(self, machine: Machine) -> None:
+        """A VM is gone."""
+
+    def touched(self) -> None:
+        """Something is not as it was."""
+
+
+class Watch:
+    """`keep` is the task of one VM. `touch` is called when something has changed, `note` when a VM
+    has become ready.
+    """
+
+    def __init__(
+        self,
+        settings: CloudSettings,
+        reach: Reach,
+        consumer: Consumer,
+        *,
+        counts: Counts,
+        clock: Callable[[], float],
+        touch: Callable[[], None],
+        note: Callable[[Machine], None],
+    ) -> None:
+        self._settings = settings
+        self._reach = reach
+        self._consumer = consumer
+        self._counts = counts
+        self._clock = clock
+        self._touch = touch
+        self._note = note
+        self._probes = Pace(settings.probe_rate)
+
+    async def keep(self, one: Machine) -> None:
+        """Reach a VM again and again, for as long as it is there."""
+        pause = _FIRST_PAUSE
+        while True:
+            if one.going:
+                return
+            if not one.address:
+                await one.changed.wait()
+                one.changed.clear()
+                continue
+            if not one.ready:
+                await self._probes.turn()
+            try:
+                await self._attend(one)
+                pause = _FIRST_PAUSE
+            except LadingError as error:
+                if error.message != one.fault and not one.going:
+                    event(_logger, "instance not reached", instance=one.name, why=error.message)
+                one.fault = error.message
+                self._consumer.touched()
+            if not one.going:
+                one.changed.clear()
+            try:
+                async with asyncio.timeout(pause):
+                    await one.changed.wait()
+            except TimeoutError:
+                pause = min(pause * _GROWTH, _LONGEST_PAUSE, self._settings.probe_interval)
+
+    async def _attend(self, one: Machine) -> None:
+        """Hold one connection to a VM until it is lost, or the VM is to go. Raises LadingError."""
+        began = self._clock()
+        async with self._reach(one, lambda message: self._hear(one, message)) as link:
+            serving = asyncio.create_task(link.serve(), name=f"link {one.name}")
+            try:
+                told = await link.request("ping", timeout=60.0)
+                one.images.update(str(image) for image in told.get("images") or [])
+                answer = await link.request("list", timeout=60.0)
+                self._counts.probed(self._clock() - began, failed=False)
+                self._arrive(one, answer)
+                one.link = link
+                self._touch()
+                await self._ask_again_and_again(one, serving)
+            except LadingError:
+                # A connection that was lost, or ends with its VM, is no failed probe.
+                if one.link is None and not one.going:
+                    self._counts.probed(self._clock() - began, failed=True)
+                raise
+            finally:
+                one.link = None
+                serving.cancel()
+                await asyncio.gather(serving, return_exceptions=True)
+                self._touch()
+
+    async def _ask_again_and_again(self, one: Machine, serving: asyncio.Task[None]) -> None:
+        while one.link is not None and one.phase is not Phase.GONE:
+            done, _ = await asyncio.wait((serving,), timeout=self._settings.probe_interval)
+            if done:
+                raise Unavailable("its connection was lost")
+            began = self._clock()
+            try:
+                answer = await one.link.request(
+                    "ping", timeout=max(20.0, self._settings.probe_interval)
+                )
+            except LadingError:
+                if not one.going:
+                    self._counts.probed(self._clock() - began, failed=True)
+                raise
+            self._counts.probed(self._clock() - began, failed=False)
+            if one.containers or one.posts:
+                # That one has ended is told at once; this is for what was not heard.
+                self._survey(one, await one.link.request("list", timeout=60.0))
+            one.seen = self._clock()
+            one.images.update(str(image) for image in answer.get("images") or [])
+            unremoved = answer.get("unremoved")
+            one.unremoved = unremoved if isinstance(unremoved, int) else 0
+            broken = str(answer.get("broken") or "")
+            if broken != one.broken:
+                one.broken = broken
+                event(_logger, "instance broken", instance=one.name, why=broken)
+                self._touch()
+
+    def _arrive(self, one: Machine, answer: Message) -> None:
+        now = self._clock()
+        if one.phase in (Phase.UNKNOWN, Phase.BOOTING):
+            self._counts.boot("success")
+            if one.reached is not None:
+                self._counts.ready(now - one.reached)
+            event(
+                _logger,
+                "instance ready",
+                instance=one.name,
+                type=one.type,
+                seconds=round(now - one.created, 1),
+            )
+            one.take(Event.READY, now=now)
+            self._note(one)
+        one.seen, one.fault = now, ""
+        self._survey(one, answer)
+
+    def _survey(self, one: Machine, answer: Message) -> None:
+        live = [str(item.get("uuid")) for item in answer.get("live") or []]
+        posts = {
+            str(item.get("uuid")): int(item.get("ranks") or 1)
+            for item in answer.get("outposts") or []
+        }
+        self._consumer.surveyed(one, live, [str(uuid) for uuid in answer.get("dead") or []], posts)
+
+    def _hear(self, one: Machine, message: Message) -> None:
+        if message.get("op") == "verified":
+            one.reached = self._clock()
+            self._counts.reached(one.reached - one.created)
+        elif message.get("op") == "ended":
+            self._consumer.ended(one, str(message.get("uuid")))
+        elif message.get("op") == "started":
+            self._consumer.surveyed(
+                one, [*one.containers, str(message.get("uuid"))], (), dict(one.posts)
+            )

@@ -1,0 +1,268 @@
+"""What operators see and do of a fleet of VMs: the paths of Arvados' dispatcher, as values.
+
+Source: docs/spec/cloud, section Management.
+
+    GET  /arvados/v1/dispatch/containers                       {items: [entry]} in the order of the
+    queue GET  /arvados/v1/dispatch/container?container_uuid=        an entry, or 404
+    POST /arvados/v1/dispatch/containers/kill                  container_uuid, reason
+    GET  /arvados/v1/dispatch/instances                        {items: [instance]} by id
+    POST /arvados/v1/dispatch/instances/hold|drain|run|kill    instance_id, reason
+    GET  /metrics, /metrics.json, /_health/ping                the first two are the same, as they
+    are in Arvados
+
+An entry is {container, instance_resources, instance_types, instance_type: the first of them,
+first_seen_at, scheduling_status}. Whoever asks needs the ManagementToken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from lading.core.errors import (
+    Forbidden,
+    Invalid,
+    LadingError,
+    NotFound,
+    RequestError,
+    Unauthenticated,
+)
+from lading.core.scheduling.instance_lifecycle import Behavior
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleet import Interest
+from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.prices import price_of, spent
+from lading.dispatch.fleets.cloud.supervisor_assignment import described
+
+PREFIX = "/arvados/v1/dispatch"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Management:
+    """Answers for one fleet."""
+
+    def __init__(self, fleet: CloudFleet, token: str) -> None:
+        self._fleet = fleet
+        self._token = token
+
+    def application(self) -> web.Application:
+        """The routes."""
+        made = web.Application(middlewares=[self._guard])
+        made.add_routes(
+            [
+                web.get(f"{PREFIX}/containers", self._containers),
+                web.get(f"{PREFIX}/container", self._container),
+                web.post(f"{PREFIX}/containers/kill", self._kill_container),
+                web.get(f"{PREFIX}/instances", self._instances),
+                web.post(f"{PREFIX}/instances/{{act:hold|drain|run|kill}}", self._act),
+                web.get("/metrics", self._metrics),
+                web.get("/metrics.json", self._metrics),
+                web.get("/_health/ping", self._health),
+            ]
+        )
+        return made
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            self._check(request.headers.get("Authorization", ""))
+            return await handler(request)
+        except LadingError as error:
+            return _json({"errors": [error.message]}, status=error.status)
+
+    def _check(self, header: str) -> None:
+        kind, _, given = header.partition(" ")
+        if kind.lower() not in ("bearer", "oauth2") or not given:
+            raise Unauthenticated("send the ManagementToken as 'Authorization: Bearer TOKEN'")
+        if not self._token or not hmac.compare_digest(given.strip().encode(), self._token.encode()):
+            raise Forbidden("this is not the ManagementToken of this cluster")
+
+    async def _containers(self, _: web.Request) -> web.Response:
+        return _json({"items": self._entries()})
+
+    async def _container(self, request: web.Request) -> web.Response:
+        uuid = _wanted(request.query, "container_uuid")
+        found = [one for one in self._entries() if one["container"]["uuid"] == uuid]
+        if not found:
+            raise NotFound(f"{uuid}: this dispatcher has no such container")
+        return _json(found[0])
+
+    async def _kill_container(self, request: web.Request) -> web.Response:
+        fields = await request.post()
+        uuid = _wanted(fields, "container_uuid", request.query)
+        if self._fleet.place(uuid) is None:
+            raise NotFound(f"{uuid}: it is on no instance of this dispatcher")
+        await self._fleet.stop(uuid, _reason(fields, request.query))
+        return _json({})
+
+    async def _instances(self, _: web.Request) -> web.Response:
+        machines = sorted(self._fleet.pool.machines.values(), key=lambda one: one.name)
+        return _json(
+            {"items": [shown(one, now=asyncio.get_running_loop().time()) for one in machines]}
+        )
+
+    async def _act(self, request: web.Request) -> web.Response:
+        fields = await request.post()
+        name = _wanted(fields, "instance_id", request.query)
+        machine = self._fleet.pool.by_name().get(name)
+        if machine is None or machine.instance is None:
+            raise NotFound(f"{name}: this dispatcher has no such instance")
+        act = request.match_info["act"]
+        if act == "kill":
+            self._fleet.pool.shut_down(
+                machine, f"killed by an operator: {_reason(fields, request.query)}"
+            )
+        else:
+            self._fleet.pool.hold(machine, Behavior(act))
+        return _json({})
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._fleet.counts.text(), headers={"Content-Type": _TEXT})
+
+    async def _health(self, _: web.Request) -> web.Response:
+        pool = self._fleet.pool
+        if pool.listed and not pool.fault:
+            return _json({"health": "OK"})
+        said = (
+            f"the cloud does not list its instances: {pool.fault}"
+            if pool.fault
+            else "they were not listed yet"
+        )
+        return _json({"health": "ERROR", "error": said}, status=503)
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """Those that are on VMs, then those that wait, in the order of the queue."""
+        fleet, found = self._fleet, []
+        planner, statuses = fleet.demand.planner, fleet.statuses()
+        processes = fleet.view().processes
+        for uuid in sorted(processes, key=lambda one: (-_priority(fleet.interest(one)), one)):
+            process, place = processes[uuid], fleet.place(uuid)
+            kinds = [place.kind] if place is not None and place.kind is not None else []
+            told = f"{'running' if process.alive else 'ended'} on {process.worker}"
+            found.append(self._entry(uuid, kinds, told))
+        for uuid, (shape, _) in sorted(planner.waiting.items(), key=lambda one: one[1][1]):
+            if uuid not in processes:
+                status = statuses.get(uuid)
+                told = status.sentence if status is not None else ""
+                found.append(self._entry(uuid, planner.eligible(shape), told))
+        return found
+
+    def _entry(self, uuid: str, kinds: Sequence[InstanceType], status: str) -> dict[str, Any]:
+        known, types = self._fleet.interest(uuid), [described(one) for one in kinds]
+        container: dict[str, Any] = {"uuid": uuid}
+        resources: dict[str, int] = {}
+        first_seen = None
+        if known is not None:
+            container |= {
+                "state": known.state,
+                "priority": known.priority,
+                "created_at": known.created_at,
+            }
+            need, vram = known.need, known.vram
+            resources = {
+                "VCPUs": need.vcpus,
+                "RAM": need.ram,
+                "Scratch": need.disk,
+                "GPUs": need.gpus,
+                "GPUVRAM": vram,
+            }
+            first_seen = _moment(known.seen, now=asyncio.get_running_loop().time())
+        return {
+            "container": container,
+            "instance_resources": resources,
+            "instance_type": types[0] if types else None,
+            "instance_types": types,
+            "first_seen_at": first_seen,
+            "scheduling_status": status,
+        }
+
+
+def shown(machine: Machine, *, now: float) -> dict[str, object]:
+    """A VM as the interface shows it. `cost` is dollars since it was made."""
+    kind, wall = machine.kind, datetime.now(UTC).timestamp()
+    busy = None if machine.last_busy is None else _moment(machine.last_busy, now=now)
+    return {
+        "instance": machine.instance.id if machine.instance is not None else "",
+        "address": machine.address,
+        "price": price_of(machine, wall=wall),
+        "cost": round(spent(machine, now=now, wall=wall), 6),
+        "arvados_instance_type": machine.type,
+        "provider_instance_type": kind.provider_type if kind is not None else "",
+        "last_container_uuid": machine.last_container,
+        "last_busy": busy,
+        "running_container_uuids": sorted(machine.containers | machine.posts.keys()),
+        "worker_state": machine.phase.value,
+        "idle_behavior": machine.behavior.value,
+        # Why it goes, or cannot be used, comes before what the last attempt to reach it said.
+        "fault": machine.why or machine.broken or machine.fault,
+    }
+
+
+def _priority(known: Interest | None) -> int:
+    return known.priority if known is not None else 0
+
+
+def _moment(then: float, *, now: float) -> str:
+    """A moment of the loop's clock as a time of day."""
+    return (datetime.now(UTC) - timedelta(seconds=now - then)).isoformat(timespec="seconds")
+
+
+def _reason(fields: Mapping[str, object], more: Mapping[str, str]) -> str:
+    return str(fields.get("reason") or more.get("reason") or "no reason was given")
+
+
+def _wanted(fields: Mapping[str, object], name: str, more: Mapping[str, str] | None = None) -> str:
+    value = fields.get(name) or (more or {}).get(name)
+    if not isinstance(value, str) or not value:
+        raise RequestError(f"{name} parameter not provided")
+    return value
+
+
+def _json(value: object, *, status: int = 200) -> web.Response:
+    return web.Response(
+        body=msgspec.json.encode(value), status=status, content_type="application/json"
+    )
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of HOST:PORT. Raises Invalid."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise Invalid(
+            f"configuration: Containers.CloudVMs.ManagementAddress: {text!r}; it must be HOST:PORT"
+        )
+    return host.strip("[]"), int(port)
+
+
+@asynccontextmanager
+async def managing(fleet: CloudFleet, address: str, token: str) -> AsyncGenerator[str]:
+    """Serve at an address while inside; where that is. Raises Invalid when that cannot be."""
+    host, port = parse_address(address)
+    if not token:
+        raise Invalid(
+            "configuration: ManagementToken: it is empty;"
+            " ManagementAddress serves nobody without one"
+        )
+    runner = web.AppRunner(Management(fleet, token).application(), access_log=None)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except OSError as error:
+            said = f"{address!r} cannot be served: {error.strerror}"
+            raise Invalid(
+                f"configuration: Containers.CloudVMs.ManagementAddress: {said}"
+            ) from error
+        yield f"http://{host}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,356 @@
+"""What is counted of a fleet of VMs, under the names of docs/spec/cloud, section Metrics."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import median
+from typing import Protocol, runtime_checkable
+
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+from prometheus_client.registry import Collector
+
+from lading.core.scheduling.instance_lifecycle import Behavior, Phase
+
+PREFIX = "arvados_dispatchcloud_"
+_QUANTILES = (0.5, 0.9, 0.95, 0.99)
+_KEPT = 1000
+_OPERATIONS = ("Create", "List", "Destroy", "SetTags")
+_PLAIN = ("driver_operations", "boot_outcomes", "instances_disappeared")
+_OUTCOMES = ("success", "failure", "aborted", "disappeared")
+
+
+class Gone(StrEnum):
+    """Into which label a phase goes when a VM has disappeared."""
+
+    UNKNOWN = "unknown"
+    BOOTING = "booting"
+    IDLE = "idle"
+    RUNNING = "running"
+    SHUTDOWN = "shutdown"
+
+
+@dataclass(slots=True)
+class Samples:
+    """The last durations of one kind, in seconds, and all of them together."""
+
+    last: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    count: int = 0
+    total: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """One more."""
+        self.last.append(seconds)
+        self.count += 1
+        self.total += seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFigures:
+    """A VM as the gauges count it."""
+
+    category: str
+    type: str
+    price: float
+    vcpus: int
+    ram: int
+    age: float
+    unremoved: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubnetFigures:
+    """A subnet of EC2: its VMs now, and how often one was asked for there, with and without
+    success.
+    """
+
+    id: str
+    instances: int = 0
+    started: int = 0
+    refused: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What the gauges say at one moment."""
+
+    machines: tuple[MachineFigures, ...] = ()
+    queue: tuple[tuple[str, str, int], ...] = ()
+    """State, instance type and number of the containers."""
+    running: int = 0
+    not_started: int = 0
+    over_quota: int = 0
+    longest_wait: float = 0.0
+    at_quota: bool = False
+    most: int = 0
+    busy_at: float = 0.0
+    subnets: tuple[SubnetFigures, ...] = ()
+
+
+@runtime_checkable
+class Subnetted(Protocol):
+    """A driver whose VMs are in subnets that are worth counting."""
+
+    def subnets(self) -> tuple[SubnetFigures, ...]:
+        """What is known of each."""
+        ...
+
+
+class Counts:
+    """Counts what happens, and asks `look` for the rest when it is read."""
+
+    def __init__(self, look: Callable[[], Figures] = Figures) -> None:
+        self._look = look
+        self.registry = CollectorRegistry()
+        self._operations = Counter(
+            f"{PREFIX}driver_operations",
+            "Calls of the cloud.",
+            ["operation", "error"],
+            registry=self.registry,
+        )
+        self._boots = Counter(
+            f"{PREFIX}boot_outcomes",
+            "How the starts of VMs went.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        self._gone = Counter(
+            f"{PREFIX}instances_disappeared", "VMs that are gone, by what they were.", ["state"],
+            registry=self.registry,
+        )  # fmt: skip
+        for name in _OPERATIONS:
+            for error in ("0", "1"):
+                self._operations.labels(name, error)
+        for outcome in _OUTCOMES:
+            self._boots.labels(outcome)
+        for state in Gone:
+            self._gone.labels(state.value)
+        self._reached = Samples()
+        self._ready = Samples()
+        self._removal = Samples()
+        self._started = Samples()
+        self._probes = {"success": Samples(), "fail": Samples()}
+        self.registry.register(_Reader(self))
+
+    def look_at(self, look: Callable[[], Figures]) -> None:
+        """Ask there from now on."""
+        self._look = look
+
+    def operation(self, name: str, *, failed: bool) -> None:
+        """A call of the cloud is over."""
+        self._operations.labels(name, "1" if failed else "0").inc()
+
+    def boot(self, outcome: str) -> None:
+        """A VM has become ready, or never will."""
+        self._boots.labels(outcome).inc()
+
+    def gone(self, phase: Phase, seconds: float) -> None:
+        """A VM is gone that was in a phase for so long."""
+        self._gone.labels(phase.value).inc()
+        if phase is Phase.SHUTDOWN:
+            self._removal.add(seconds)
+
+    def reached(self, seconds: float) -> None:
+        """Ssh led to a VM, and not to another, so long after it was asked for."""
+        self._reached.add(seconds)
+
+    def ready(self, seconds: float) -> None:
+        """A VM became ready so long after ssh first led to it."""
+        self._ready.add(seconds)
+
+    def started(self, seconds: float) -> None:
+        """A supervisor started so long after its container was made."""
+        self._started.add(seconds)
+
+    def probed(self, seconds: float, *, failed: bool) -> None:
+        """A VM was asked how it is."""
+        self._probes["fail" if failed else "success"].add(seconds)
+
+    def text(self) -> bytes:
+        """All in the form that Prometheus reads. Counters have their names in Arvados too, without
+        _total.
+        """
+        text = generate_latest(self.registry)
+        for name in _PLAIN:
+            text = text.replace(
+                f"# TYPE {PREFIX}{name} untyped".encode(), f"# TYPE {PREFIX}{name} counter".encode()
+            )
+        return text
+
+    def families(self) -> Iterator[Metric]:
+        """What is not counted but looked at."""
+        found = self._look()
+        for counter in (self._operations, self._boots, self._gone):
+            yield from map(_plain, counter.collect())
+        yield from _machine_families(found.machines)
+        queue = GaugeMetricFamily(
+            f"{PREFIX}queue_entries",
+            "Containers by state and cheapest type.",
+            labels=["state", "instance_type"],
+        )
+        for state, type_, number in found.queue:
+            queue.add_metric([state, type_], number)
+        yield queue
+        for name, text, value in (
+            ("containers_running", "Supervisors that are believed alive.", found.running),
+            (
+                "containers_allocated_not_started",
+                "Containers that wait for their VM to boot.",
+                found.not_started,
+            ),
+            (
+                "containers_not_allocated_over_quota",
+                "Containers that wait for the quota.",
+                found.over_quota,
+            ),
+            (
+                "containers_longest_wait_time_seconds",
+                "Age of the oldest that waits.",
+                found.longest_wait,
+            ),
+            ("at_quota", "Whether the quota is used up.", float(found.at_quota)),
+            (
+                "max_concurrent_containers",
+                "Most containers that the API bears at a time, 0 any.",
+                found.most,
+            ),
+            (
+                "directories_unremoved",
+                "Directories on VMs that could not be removed yet.",
+                float(sum(one.unremoved for one in found.machines)),
+            ),
+            (
+                "last_503_time",
+                "When the API last was busy, seconds since 1970, 0 never.",
+                found.busy_at,
+            ),
+        ):
+            yield GaugeMetricFamily(f"{PREFIX}{name}", text, value=value)
+        ages = [one.age for one in found.machines if one.category in ("idle", "inuse")]
+        yield GaugeMetricFamily(
+            f"{PREFIX}probe_age_seconds_max",
+            "Time since the VM silent longest answered.",
+            value=max(ages, default=0.0),
+        )
+        yield GaugeMetricFamily(
+            f"{PREFIX}probe_age_seconds_median",
+            "The median of that.",
+            value=median(ages) if ages else 0.0,
+        )
+        yield from _subnet_families(found.subnets)
+        yield _summary(
+            "instances_time_to_ssh_seconds",
+            "From asked for to verified ssh.",
+            [((), self._reached)],
+        )
+        yield _summary(
+            "instances_time_to_ready_for_container_seconds",
+            "From ssh to ready.",
+            [((), self._ready)],
+        )
+        yield _summary(
+            "instances_time_from_shutdown_request_to_disappearance_seconds",
+            "How long removal takes.", [((), self._removal)],
+        )  # fmt: skip
+        yield _summary(
+            "containers_time_from_queue_to_crunch_run_seconds",
+            "From made to supervised.",
+            [((), self._started)],
+        )
+        yield _summary(
+            "instances_run_probe_duration_seconds", "How long a VM takes to say that it is well.",
+            [((outcome,), samples) for outcome, samples in self._probes.items()],
+            labels=["outcome"],
+        )  # fmt: skip
+
+
+class _Reader(Collector):
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+
+    def collect(self) -> Iterable[Metric]:
+        return self._counts.families()
+
+
+def category(phase: Phase, behavior: Behavior) -> str:
+    """The label `category` of a VM."""
+    if phase is Phase.RUNNING:
+        return "inuse"
+    if behavior is Behavior.HOLD:
+        return "hold"
+    return {Phase.CREATING: "booting", Phase.BOOTING: "booting", Phase.UNKNOWN: "unknown"}.get(
+        phase, "idle"
+    )
+
+
+def _plain(counted: Metric) -> Metric:
+    """The counter under its name in Arvados: prometheus_client puts _total behind each."""
+    family = Metric(counted.name, counted.documentation, "unknown")
+    for sample in counted.samples:
+        if sample.name.endswith("_total"):
+            family.add_sample(counted.name, sample.labels, sample.value)
+    return family
+
+
+def _subnet_families(subnets: tuple[SubnetFigures, ...]) -> Iterator[Metric]:
+    there = GaugeMetricFamily(f"{PREFIX}ec2_instances", "VMs by subnet.", labels=["subnet_id"])
+    starts = CounterMetricFamily(
+        f"{PREFIX}ec2_instance_starts", "VMs that were asked for.", labels=["subnet_id", "success"]
+    )
+    for one in subnets:
+        there.add_metric([one.id], one.instances)
+        starts.add_metric([one.id, "1"], one.started)
+        starts.add_metric([one.id, "0"], one.refused)
+    yield from (there, starts)
+
+
+def _machine_families(machines: tuple[MachineFigures, ...]) -> Iterator[Metric]:
+    total = GaugeMetricFamily(
+        f"{PREFIX}instances_total", "VMs.", labels=["category", "instance_type"]
+    )
+    tally: dict[tuple[str, str], int] = {}
+    sums: dict[str, list[float]] = {
+        name: [0.0, 0, 0] for name in ("inuse", "hold", "booting", "unknown", "idle")
+    }
+    for one in machines:
+        tally[one.category, one.type] = tally.get((one.category, one.type), 0) + 1
+        for index, amount in enumerate((one.price, one.vcpus, one.ram)):
+            sums[one.category][index] += amount
+    for (name, type_), number in sorted(tally.items()):
+        total.add_metric([name, type_], number)
+    yield total
+    kinds = (
+        ("instances_price", "Dollars an hour."),
+        ("vcpus_total", "VCPUs of VMs."),
+        ("memory_bytes_total", "RAM."),
+    )
+    for index, (name, text) in enumerate(kinds):
+        family = GaugeMetricFamily(f"{PREFIX}{name}", text, labels=["category"])
+        for label, amounts in sums.items():
+            family.add_metric([label], amounts[index])
+        yield family
+
+
+def _summary(
+    name: str,
+    text: str,
+    samples: Iterable[tuple[tuple[str, ...], Samples]],
+    labels: Iterable[str] = (),
+) -> Metric:
+    family = SummaryMetricFamily(f"{PREFIX}{name}", text, labels=list(labels))
+    for values, one in samples:
+        family.add_metric(list(values), count_value=one.count, sum_value=one.total)
+        ordered = sorted(one.last)
+        for share in _QUANTILES if ordered else ():
+            place = min(len(ordered) - 1, int(share * len(ordered)))
+            said = dict(zip(labels, values, strict=True)) | {"quantile": f"{share:g}"}
+            family.add_sample(f"{PREFIX}{name}", said, ordered[place])
+    return family

@@ -1,0 +1,529 @@
+"""The VMs of one dispatcher: made, listed, reached, watched, removed (docs/spec/cloud, section Life
+of an instance).
+
+- A VM that the cloud lists with our tag is ours, whoever made it; any other is never touched.
+- A VM that is missing from one list is not gone yet: it is when it was missing from several in a
+  row, and no connection says otherwise.
+- Every VM has one task that reaches it and asks it how it is, again and again (`instance_watch`).
+- The reasons for removing one are in `core.scheduling.instance_lifecycle.verdict`. Removal is asked
+  for until the VM is gone.
+- What the cloud refuses changes the limits; what never became ready does so too, so that an image
+  that does not boot costs less and less.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lading.core.errors import IllegalTransition, LadingError, RequestError, Unavailable
+from lading.core.scheduling import cloud_limits
+from lading.core.scheduling.instance_lifecycle import Behavior, Event, Phase, next_moment, verdict
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    Driver,
+    Instance,
+    QuotaReached,
+    RateLimited,
+    Spec,
+)
+from lading.dispatch.fleets.cloud.instance_journal import InstanceJournal
+from lading.dispatch.fleets.cloud.instance_watch import Consumer, Watch
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.metrics import Counts
+from lading.dispatch.fleets.cloud.rate_limit import Pace
+from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.dispatch.fleets.cloud.vm_bootstrap import Reach
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch.fleets.cloud")
+_REMEMBERED = 3600.0
+"""Seconds for which a VM that was given up is remembered."""
+_KEPT = ("InstanceType", "IdleBehavior")
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """What was known of a VM that the cloud had ceased to list: a list may show it again.
+
+    `at` is when that was, `since` from when on it had not been well; `why` it was to go, if it was.
+    """
+
+    at: float
+    since: float
+    why: str
+
+
+class Pool:
+    """Use `serve` as a task. `public_key` is the one that VMs let in."""
+
+    def __init__(
+        self,
+        settings: CloudSettings,
+        driver: Driver,
+        reach: Reach,
+        consumer: Consumer,
+        *,
+        public_key: str,
+        counts: Counts,
+        clock: Callable[[], float],
+        wall: Callable[[], float] = time.time,
+        journal: InstanceJournal | None = None,
+        token: Callable[[], str] = lambda: secrets.token_hex(20),
+    ) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.machines: dict[str, Machine] = {}
+        self.listed = False
+        self.wanted_by_others = False
+        """Containers wait for the quota: idle VMs go at once."""
+        self.fault = ""
+        """Why the last list failed."""
+        self._driver = driver
+        self._consumer = consumer
+        self._public_key = public_key
+        self._counts = counts
+        self._clock = clock
+        self._wall = wall
+        self._journal = journal or InstanceJournal()
+        self._token = token
+        self._operations = Pace(settings.operation_rate)
+        self._creating = asyncio.Semaphore(settings.concurrent_creates)
+        self._tasks: asyncio.TaskGroup | None = None
+        self._given_up: dict[str, GivenUp] = {}
+        self._list_now = asyncio.Event()
+        self._check_now = asyncio.Event()
+        self._watch = Watch(
+            settings,
+            reach,
+            consumer,
+            counts=counts,
+            clock=clock,
+            touch=self.touch,
+            note=self._note,
+        )
+
+    async def serve(self) -> None:
+        """Work for ever. Raises Invalid when the cloud finds fault with the configuration at the
+        first list.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            tasks.create_task(self._list_again_and_again(), name="list of VMs")
+            tasks.create_task(self._check_again_and_again(), name="verdicts")
+
+    # What others ask for.
+
+    def create(self, key: str, kind: InstanceType) -> None:
+        """Have a VM made."""
+        now = self._clock()
+        one = Machine(
+            key=key,
+            type=kind.name,
+            secret=self._token(),
+            kind=kind,
+            created=now,
+            since=now,
+            seen=now,
+        )
+        self.machines[key] = one
+        self._spawn(self._create(one), f"create {key}", one)
+
+    def cancel(self, key: str) -> None:
+        """Nobody needs this VM any more; forget it if the cloud was not asked for it yet."""
+        one = self.machines.get(key)
+        if one is not None and one.phase is Phase.CREATING and one.asked is None:
+            self._forget(one)
+
+    def hold(self, one: Machine, behavior: Behavior) -> None:
+        """What an operator wants of a VM; it is kept in its tags."""
+        if one.behavior is not behavior:
+            one.behavior = behavior
+            event(_logger, "idle behavior", instance=one.name, behavior=behavior)
+            if one.instance is not None:
+                self._spawn(self._tag(one), f"tag {one.name}")
+            self.touch()
+
+    def shut_down(self, one: Machine, why: str) -> None:
+        """Remove a VM, whatever it does."""
+        if one.phase not in (Phase.SHUTDOWN, Phase.GONE):
+            booting = one.phase in (Phase.UNKNOWN, Phase.BOOTING)
+            one.why = f"{why}{f' (last: {one.fault})' if one.fault and booting else ''}"
+            event(_logger, "instance shut down", instance=one.name, type=one.type, why=one.why)
+            if booting:
+                self._counts.boot("failure" if why.startswith("it did not") else "aborted")
+            if why.startswith("it did not") and one.kind is not None:
+                said = f"the last {one.type} instance was of no use: {one.why}"
+                self._limit(
+                    cloud_limits.capacity_refused, group=self._driver.group(one.kind), why=said
+                )
+            one.take(Event.CONDEMNED, now=self._clock())
+            self._list_now.set()
+            self.touch()
+
+    def occupy(self, one: Machine) -> None:
+        """Containers came to a VM, or left it, or are on their way there."""
+        busy = bool(one.containers or one.posts or one.expected)
+        if one.phase is (Phase.IDLE if busy else Phase.RUNNING):
+            one.take(Event.OCCUPIED if busy else Event.EMPTIED, now=self._clock())
+            one.last_busy = self._clock()
+            self._check_now.set()
+
+    def touch(self) -> None:
+        """Something is not as it was."""
+        self._check_now.set()
+        self._consumer.touched()
+
+    @property
+    def unresolved(self) -> list[Machine]:
+        """VMs of which it is not known yet what runs there."""
+        return [one for one in self.machines.values() if one.phase is Phase.UNKNOWN]
+
+    # Making.
+
+    async def _create(self, one: Machine) -> None:
+        async with self._creating:
+            if one.phase is not Phase.CREATING or one.kind is None:
+                return
+            slowed = self.limits.rate_ban
+            if slowed is not None and slowed.until > self._clock():
+                await asyncio.sleep(slowed.until - self._clock())
+            one.asked = self._clock()
+            spec = Spec(
+                kind=one.kind,
+                image=self.settings.image,
+                tags=self._tags(one),
+                user_data=self.settings.user_data(one.secret),
+                public_key=self._public_key if self.settings.deploy_key else "",
+            )
+            try:
+                made = await self._operate("Create", self._driver.create(spec))
+            except LadingError as error:
+                self._refused(one, error)
+                return
+        if not one.gone:
+            self.limits = cloud_limits.created(self.limits, group=self._driver.group(one.kind))
+            self._adopt(one, made)
+
+    def _refused(self, one: Machine, error: LadingError) -> None:
+        event(_logger, "instance not made", type=one.type, why=error.message)
+        assert one.kind is not None
+        group = self._driver.group(one.kind)
+        if one.instance is None:
+            self._forget(one)
+        match error:
+            case RateLimited():
+                until = None if error.pause is None else self._clock() + error.pause
+                self._limit(cloud_limits.rate_refused, until=until, why=error.message)
+            case QuotaReached():
+                there = sum(other.instance is not None for other in self.machines.values())
+                self._limit(cloud_limits.quota_refused, machines=there, why=error.message)
+            case _:
+                self._limit(cloud_limits.capacity_refused, group=group, why=error.message)
+        # It may have been made all the same.
+        self._list_now.set()
+
+    def _limit(self, refused: Callable[..., cloud_limits.Limits], **facts: object) -> None:
+        self.limits = refused(self.limits, now=self._clock(), **facts)
+        self.touch()
+
+    def _tags(self, one: Machine) -> dict[str, str]:
+        tag = self.settings.tag
+        return dict(self.settings.resource_tags) | {
+            tag("InstanceSetID"): self.settings.set_id,
+            tag("InstanceType"): one.type,
+            tag("IdleBehavior"): one.behavior.value,
+            tag("InstanceSecret"): one.secret,
+        }
+
+    def _kept_tags(self, one: Machine) -> dict[str, str]:
+        """Those that a later dispatcher goes by."""
+        return {
+            name: value
+            for name, value in self._tags(one).items()
+            if name in map(self.settings.tag, _KEPT)
+        }
+
+    def _tag_again(self, one: Machine) -> None:
+        """The list shows other tags: it may be old, or they were not set, or somebody has changed
+        them.
+        """
+        now = self._clock()
+        if now - one.tagged >= self.settings.sync_interval / 2:
+            self._spawn(self._tag(one), f"tag {one.name}")
+
+    async def _tag(self, one: Machine) -> None:
+        one.tagged = self._clock()
+        try:
+            await self._operate("SetTags", self._driver.tag(one.name, self._tags(one)))
+        except LadingError as error:
+            event(_logger, "tags not set", instance=one.name, why=error.message)
+
+    # Listing.
+
+    async def _list_again_and_again(self) -> None:
+        while True:
+            self._list_now.clear()
+            pause = self.settings.sync_interval
+            try:
+                await self._list()
+            except LadingError as error:
+                if not self.listed and isinstance(error, RequestError):
+                    raise
+                pause = self.settings.busy_sync_interval
+                if isinstance(error, RateLimited):
+                    pause = max(error.pause or 0.0, pause)
+                event(_logger, "instances not listed", why=error.message)
+                self.fault = error.message
+                self._consumer.touched()
+            else:
+                self.fault = ""
+                for one in list(self.machines.values()):
+                    if one.phase is Phase.SHUTDOWN:
+                        self._remove(one)
+            if self._is_busy():
+                pause = min(pause, self.settings.busy_sync_interval)
+                await asyncio.sleep(pause)
+                continue
+            try:
+                async with asyncio.timeout(pause):
+                    await self._list_now.wait()
+            except TimeoutError:
+                continue
+
+    def _is_busy(self) -> bool:
+        return any(
+            one.phase is Phase.SHUTDOWN
+            or one.misses
+            or (one.instance is not None and not one.address)
+            for one in self.machines.values()
+        )
+
+    async def _list(self) -> None:
+        began = self._clock()
+        found = await self._operate("List", self._driver.list())
+        seen = set[str]()
+        by_id = {one.instance.id: one for one in self.machines.values() if one.instance is not None}
+        by_secret = {one.secret: one for one in self.machines.values() if one.instance is None}
+        for instance in found:
+            if (
+                instance.id in seen
+                or instance.tags.get(self.settings.tag("InstanceSetID")) != self.settings.set_id
+            ):
+                continue
+            seen.add(instance.id)
+            known = by_id.get(instance.id)
+            expected = by_secret.get(instance.tags.get(self.settings.tag("InstanceSecret"), ""))
+            if known is not None:
+                self._refresh(known, instance)
+            elif expected is not None:
+                self._adopt(expected, instance)
+            else:
+                self._find(instance)
+        for one in list(self.machines.values()):
+            if one.instance is not None and one.instance.id not in seen and one.created < began:
+                self._miss(one)
+        self._journal.keep(seen | {one.name for one in self.machines.values()})
+        if not self.listed:
+            self.listed = True
+            self._consumer.touched()
+
+    def _refresh(self, one: Machine, instance: Instance) -> None:
+        one.misses = 0
+        if not one.going and any(
+            instance.tags.get(name) != value for name, value in self._kept_tags(one).items()
+        ):
+            self._tag_again(one)
+        if instance.address and instance.address != one.address:
+            one.instance = instance
+            one.changed.set()
+
+    def _find(self, instance: Instance) -> None:
+        """A VM that an earlier dispatcher made, or that was given up too early: its time goes on
+        then.
+        """
+        tag, now = self.settings.tag, self._clock()
+        before = self._given_up.pop(instance.id, GivenUp(now, now, ""))
+        type_ = instance.tags.get(tag("InstanceType"), "")
+        behavior = instance.tags.get(tag("IdleBehavior"), "")
+        one = Machine(
+            key=instance.id,
+            type=type_,
+            secret=instance.tags.get(tag("InstanceSecret"), ""),
+            kind=self.settings.by_name.get(type_),
+            instance=instance,
+            phase=Phase.UNKNOWN,
+            behavior=Behavior(behavior) if behavior in set(Behavior) else Behavior.RUN,
+            created=now,
+            since=before.since,
+            seen=now,
+        )
+        known = self._journal.find(instance.id)
+        if known is not None:
+            one.created = self._on_clock(known.made)
+            one.since = (
+                min(one.since, self._on_clock(known.waited_since))
+                if known.waited_since
+                else one.since
+            )
+        self._note(one)
+        self.machines[one.key] = one
+        event(_logger, "instance found", instance=one.name, type=type_, behavior=one.behavior)
+        self._spawn(self._watch.keep(one), f"keep {one.name}", one)
+        self.touch()
+        if before.why:
+            self.shut_down(one, before.why)
+
+    def _adopt(self, one: Machine, instance: Instance) -> None:
+        """The cloud has made a VM."""
+        if one.instance is not None:
+            return
+        one.instance = instance
+        if one.phase is Phase.SHUTDOWN:
+            self._list_now.set()
+        else:
+            one.take(Event.CREATED, now=self._clock())
+            self._note(one)
+            event(
+                _logger, "instance made", instance=one.name, type=one.type, address=instance.address
+            )
+            if instance.address:
+                one.changed.set()
+            else:
+                self._list_now.set()
+            self._spawn(self._watch.keep(one), f"keep {one.name}", one)
+            self.touch()
+
+    def _note(self, one: Machine) -> None:
+        """Keep over a restart when it was made, and since when it is waited for."""
+        offset = self._wall() - self._clock()
+        waited = one.phase in (Phase.UNKNOWN, Phase.BOOTING)
+        self._journal.note(
+            one.name, made=one.created + offset, waited_since=one.since + offset if waited else 0.0
+        )
+
+    def _on_clock(self, moment: float) -> float:
+        """A moment in seconds since 1970 on the loop's clock, never later than now."""
+        now = self._clock()
+        return min(now, moment - self._wall() + now)
+
+    def _miss(self, one: Machine) -> None:
+        one.misses += 1
+        if one.misses >= self.settings.misses and (one.link is None or one.phase is Phase.SHUTDOWN):
+            self._lose(one)
+
+    def _lose(self, one: Machine) -> None:
+        """A VM is gone."""
+        before, now = one.phase, self._clock()
+        self._counts.gone(before, now - one.since)
+        if before in (Phase.UNKNOWN, Phase.BOOTING):
+            self._counts.boot("disappeared")
+        event(_logger, "instance gone", instance=one.name, type=one.type, was=before)
+        self._given_up = {
+            id: past for id, past in self._given_up.items() if now - past.at < _REMEMBERED
+        }
+        unwell = one.since if before in (Phase.UNKNOWN, Phase.BOOTING) else one.seen
+        self._given_up[one.name] = GivenUp(now, unwell, one.why)
+        one.take(Event.VANISHED, now=now)
+        self._consumer.vanished(one)
+        self._forget(one)
+
+    def _forget(self, one: Machine) -> None:
+        self.machines.pop(one.key, None)
+        one.phase = Phase.GONE
+        one.changed.set()
+        if one.task is not None and one.task is not asyncio.current_task():
+            one.task.cancel()
+        self.touch()
+
+    def _remove(self, one: Machine) -> None:
+        now = self._clock()
+        if (
+            one.instance is not None
+            and (one.phase is Phase.SHUTDOWN)
+            and _due(one, self.settings, now)
+        ):
+            one.asked = now
+            self._spawn(self._destroy(one), f"destroy {one.name}")
+
+    async def _destroy(self, one: Machine) -> None:
+        try:
+            await self._operate("Destroy", self._driver.destroy(one.name))
+        except LadingError as error:
+            event(_logger, "instance not removed", instance=one.name, why=error.message)
+
+    async def _operate(self, name: str, call: Awaitable[_Answer]) -> _Answer:
+        """A call of the cloud, with its turn and a time-out. Raises LadingError only."""
+        try:
+            await self._operations.turn()
+        except asyncio.CancelledError:
+            if asyncio.iscoroutine(call):
+                call.close()
+            raise
+        try:
+            async with asyncio.timeout(self.settings.operation_timeout):
+                answer = await call
+        except TimeoutError as error:
+            self._counts.operation(name, failed=True)
+            raise Unavailable(
+                f"the cloud did not answer in {self.settings.operation_timeout:g} s"
+            ) from error
+        except LadingError:
+            self._counts.operation(name, failed=True)
+            raise
+        self._counts.operation(name, failed=False)
+        return answer
+
+    # Verdicts.
+
+    async def _check_again_and_again(self) -> None:
+        while True:
+            self._check_now.clear()
+            due = self._check()
+            try:
+                async with asyncio.timeout(
+                    None if due is None else max(0.001, due - self._clock())
+                ):
+                    await self._check_now.wait()
+            except TimeoutError:
+                continue
+
+    def _check(self) -> float | None:
+        """See whom to remove; when to look again."""
+        now, moments = self._clock(), []
+        for one in list(self.machines.values()):
+            why = verdict(one.facts, self.settings.times, now=now, over_quota=self.wanted_by_others)
+            if why:
+                try:
+                    self.shut_down(one, why)
+                except IllegalTransition as error:
+                    event(_logger, "verdict dropped", instance=one.name, why=error.message)
+            moments.append(next_moment(one.facts, self.settings.times, now=now))
+        moments.append(self.limits.next_moment(now=now))
+        return min((one for one in moments if one is not None), default=None)
+
+    def _spawn(self, work: Awaitable[None], name: str, one: Machine | None = None) -> None:
+        assert self._tasks is not None
+        task = self._tasks.create_task(_quietly(work), name=name)
+        if one is not None:
+            one.task = task
+
+    def by_name(self) -> Mapping[str, Machine]:
+        """The VMs by what they are called."""
+        return {one.name: one for one in self.machines.values()}
+
+
+def _due(one: Machine, settings: CloudSettings, now: float) -> bool:
+    return (
+        one.asked is None or one.asked < one.since or now - one.asked >= settings.shutdown_timeout
+    )
+
+
+async def _quietly(work: Awaitable[None]) -> None:
+    await work

@@ -1,0 +1,287 @@
+"""The runner: all that a VM needs to supervise containers, in one tar archive that is known by its
+hash.
+
+In it are the Python interpreter that runs this process with its standard library, the shared
+libraries that the C library does not bring, this package, and the packages that a supervisor needs.
+The VM needs the same architecture and a C library at least as new. Names of owners and times are
+left out, so the same files give the same hash.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import hashlib
+import io
+import os
+import platform
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from lading.core.errors import Invalid
+
+PROGRAMS = (
+    "lading.supervisor.__main__",
+    "lading.supervisor.process.forkserver",
+    "lading.hpc.conductor",
+    "lading.client.mount.__main__",
+)
+"""The modules that are started on a VM. What they import, the engines included, is the content of
+the runner.
+"""
+_LEFT_OUT = {
+    "test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages",
+    "dist-packages", "__pycache__", "testing", "pydoc_data", "distutils",
+}  # fmt: skip
+_OF_LIBC = (
+    "libc.so",
+    "libm.so",
+    "libpthread.so",
+    "libdl.so",
+    "librt.so",
+    "libutil.so",
+    "ld-linux",
+    "linux-vdso",
+)
+_LAUNCHER = """#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd -P)
+LD_LIBRARY_PATH=$here/lib exec "$here/bin/{name}" "$@"
+"""
+# What is started from here must find neither our libraries nor our interpreter but through the
+# launcher. The interpreters of distributions look for packages elsewhere.
+_START = """import os, site, sys
+os.environ.pop("LD_LIBRARY_PATH", None)
+sys.executable = sys.prefix + "/bin/python"
+site.addsitedir(os.path.join(os.path.dirname(os.__file__), "site-packages"), \
+set(map(os.path.normcase, sys.path)))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """An archive, its hash, and what a VM has to be like."""
+
+    path: Path
+    hash: str
+    machine: str
+    libc: str
+
+
+def build(cache: Path) -> Runner:
+    """Make the archive in a directory, or find it there. Blocks for seconds. Raises Invalid when it
+    cannot be made.
+    """
+    cache.mkdir(parents=True, exist_ok=True)
+    part = cache / f"runner.{os.getpid()}.tgz"
+    try:
+        with part.open("wb") as raw:
+            hashing = _Hashing(raw)
+            with (
+                gzip.GzipFile(
+                    filename="", fileobj=hashing, mode="wb", compresslevel=1, mtime=0
+                ) as packed,
+                tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+            ):
+                for name, source in sorted(_members().items()):
+                    _add(archive, name, source)
+        target = cache / f"runner~{hashing.digest.hexdigest()}.tgz"
+        part.replace(target)
+    except (OSError, metadata.PackageNotFoundError, subprocess.SubprocessError) as error:
+        raise Invalid(f"the runner for VMs cannot be made of this installation: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    for old in cache.glob("runner~*.tgz"):
+        if old != target:
+            old.unlink(missing_ok=True)
+    return Runner(target, hashing.digest.hexdigest(), platform.machine(), platform.libc_ver()[1])
+
+
+class Workshop:
+    """The runner in a directory, made when the first VM needs it."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        self._alone = threading.Lock()
+        self._made: Runner | None = None
+
+    def get(self) -> Runner:
+        """Make it or find it; blocks. Raises Invalid."""
+        with self._alone:
+            if self._made is None:
+                self._made = build(self._cache)
+            return self._made
+
+
+class _Hashing(io.RawIOBase):
+    """Writes on, and hashes."""
+
+    def __init__(self, file: io.BufferedWriter) -> None:
+        super().__init__()
+        self.digest = hashlib.sha256()
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self.digest.update(data)
+        return self._file.write(data)
+
+
+def _members() -> dict[str, Path | bytes]:
+    """The archive: name and source."""
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    found: dict[str, Path | bytes] = {f"bin/{version}": Path(sys.executable).resolve()}
+    found["bin/python"] = _LAUNCHER.format(name=version).encode()
+    library = f"lib/{version}"
+    for name, path in _modules(Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix}))):
+        found[f"{library}/{name}"] = path
+    for name, path in _packages():
+        found[f"{library}/site-packages/{name}"] = path
+    found[f"{library}/sitecustomize.py"] = _START.encode()
+    entries = metadata.distribution("lading").read_text("entry_points.txt") or ""
+    info = f"{library}/site-packages/lading-{metadata.version('lading')}.dist-info"
+    found[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: lading\nVersion: {metadata.version('lading')}\n".encode()
+    )
+    found[f"{info}/entry_points.txt"] = entries.encode()
+    binaries = [one for one in found.values() if isinstance(one, Path) and _is_binary(one)]
+    found.update({f"lib/{path.name}": path for path in _libraries(binaries)})
+    return found
+
+
+def _modules(root: Path) -> Iterator[tuple[str, Path]]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(
+            one for one in folders if one not in _LEFT_OUT and not one.startswith("config-")
+        )
+        for name in sorted(names):
+            path = Path(folder, name)
+            if path.suffix in (".py", ".so", ".pth", ".txt", ".json") or ".so." in name:
+                yield str(path.relative_to(root)), path
+
+
+def imported_packages() -> list[str]:
+    """The distributions that the programs of a VM import, anywhere in the modules of ours that they
+    reach.
+    """
+    engines = [one.module for one in metadata.entry_points(group="lading.engines")]
+    wanted, seen, names = [*PROGRAMS, *engines], set[str](), set[str]()
+    while wanted:
+        module = wanted.pop()
+        path = _source(module)
+        if module in seen or path is None:
+            continue
+        seen.add(module)
+        for name in _imports(path):
+            if name.partition(".")[0] == "lading":
+                # An import runs each package above it too, and what is imported from one may be a
+                # module of it.
+                parts = name.split(".")
+                wanted += [".".join(parts[:length]) for length in range(1, len(parts) + 1)]
+            else:
+                names.add(name.partition(".")[0])
+    known = metadata.packages_distributions()
+    return sorted({name for top in names for name in known.get(top, ())})
+
+
+def _source(module: str) -> Path | None:
+    """The file of a module or a package of ours; None where there is no such module."""
+    place = Path(__file__).parents[4].joinpath(*module.split("."))
+    return next(
+        (one for one in (place.with_suffix(".py"), place / "__init__.py") if one.is_file()), None
+    )
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """The names of modules that a file imports, in functions too, but not those for type checkers
+    alone.
+
+    A string that is the name of a module of ours counts: such modules are imported when they are
+    needed.
+    """
+    nodes: list[ast.AST] = [ast.parse(path.read_bytes())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Constant):
+            if (
+                isinstance(node.value, str)
+                and node.value.startswith("lading.")
+                and _source(node.value)
+            ):
+                yield node.value
+        elif not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            nodes += ast.iter_child_nodes(node)
+
+
+def _packages() -> Iterator[tuple[str, Path]]:
+    wanted, seen = imported_packages(), set[str]()
+    while wanted:
+        name = wanted.pop().lower().replace("_", "-")
+        if name in seen:
+            continue
+        seen.add(name)
+        found = metadata.distribution(name)
+        wanted += _needs(found)
+        for file in found.files or []:
+            if (
+                ".." not in file.parts
+                and file.suffix in (".py", ".so")
+                and "__pycache__" not in file.parts
+            ):
+                yield str(file), Path(str(found.locate_file(file)))
+    package = Path(__file__).parents[3]
+    for name, path in _modules(package):
+        yield f"lading/{name}", path
+
+
+def _needs(found: metadata.Distribution) -> Iterator[str]:
+    for line in found.requires or []:
+        text, _, marker = line.partition(";")
+        if "extra" not in marker and _holds(marker):
+            yield text.split("[")[0].strip().split(" ")[0].rstrip("<>=!~0123456789.,")
+
+
+def _holds(marker: str) -> bool:
+    """Whether a condition on the version of Python holds; others are taken to."""
+    words = marker.replace('"', "").replace("'", "").split()
+    if len(words) == 3 and words[0] == "python_version" and words[1] == "<":
+        return sys.version_info[:2] < tuple(int(part) for part in words[2].split("."))
+    return True
+
+
+def _is_binary(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
+
+
+def _libraries(binaries: list[Path]) -> list[Path]:
+    """The shared libraries that these need, but for those of the C library."""
+    found: dict[str, Path] = {}
+    told = subprocess.run(
+        ["ldd", *map(str, binaries)], capture_output=True, text=True, timeout=60, check=False
+    )
+    for line in told.stdout.splitlines():
+        name, arrow, rest = line.strip().partition(" => ")
+        if arrow and rest.startswith("/") and not name.startswith(_OF_LIBC):
+            found[name] = Path(rest.split(" (")[0])
+    return [Path(path) for path in found.values()]
+
+
+def _add(archive: tarfile.TarFile, name: str, source: Path | bytes) -> None:
+    data = source if isinstance(source, bytes) else source.read_bytes()
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    entry.mode = 0o755 if name.startswith("bin/") or ".so" in name else 0o644
+    archive.addfile(entry, io.BytesIO(data))

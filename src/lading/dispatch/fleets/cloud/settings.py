@@ -1,0 +1,208 @@
+"""What the fleet of VMs is made with, read from the configuration and checked before anything is
+done.
+
+Whatever cannot be is refused with the name of the key, its value and what is allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.config import Config, InstanceTypeSettings
+from lading.container_config import CloudVMs
+from lading.core.errors import Invalid
+from lading.core.resources import Resources
+from lading.core.scheduling.api_backpressure import Pressure
+from lading.core.scheduling.cloud_limits import Limits
+from lading.core.scheduling.instance_lifecycle import Times
+from lading.core.scheduling.instance_types import Gpu, InstanceType, check_types, with_preemptible
+from lading.dispatch.capacity import measure
+from lading.dispatch.fleets.cloud.ssh_connection import SECRET_PATH
+
+_POSITIVE = (
+    "ProbeInterval", "SyncInterval", "TimeoutIdle", "TimeoutBooting", "TimeoutProbe",
+    "TimeoutShutdown", "TimeoutSignal", "TimeoutTERM", "PollInterval",
+    "MaxConcurrentInstanceCreateOps",
+)  # fmt: skip
+_NOT_NEGATIVE = (
+    "InitialQuotaEstimate", "MaxInstances", "MaxRunningContainersPerInstance", "MaxProbesPerSecond",
+    "MaxCloudOpsPerSecond",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudSettings:
+    """How VMs are made, watched and let go. Times are seconds.
+
+    `directory` is where things lie on a VM, `template` has the fields of every assignment but those
+    of one container and one VM.
+    """
+
+    types: tuple[InstanceType, ...]
+    set_id: str
+    template: Mapping[str, object] = field(default_factory=dict)
+    directory: str = "/var/lib/lading"
+    image: str = ""
+    prefix: str = "Arvados"
+    resource_tags: Mapping[str, str] = field(default_factory=dict)
+    init_command: str = ""
+    probe_command: str = "true"
+    deploy_key: bool = True
+    ssh_port: int = 22
+    limits: Limits = Limits()
+    times: Times = Times()
+    pressure: Pressure = Pressure()
+    price_factor: float = 1.5
+    supervisor_fraction: float = 0.5
+    most_containers: int = 0
+    extra_ram: int = 0
+    probe_interval: float = 10.0
+    probe_rate: float = 10.0
+    sync_interval: float = 60.0
+    busy_sync_interval: float = 2.0
+    shutdown_timeout: float = 10.0
+    operation_rate: float = 10.0
+    operation_timeout: float = 60.0
+    concurrent_creates: int = 1
+    misses: int = 4
+    """Lists in a row that a VM is missing from before it counts as gone."""
+
+    @property
+    def by_name(self) -> Mapping[str, InstanceType]:
+        """The types by our names."""
+        return {one.name: one for one in self.types}
+
+    def tag(self, name: str) -> str:
+        """The full name of a tag."""
+        return f"{self.prefix}{name}"
+
+    def user_data(self, secret: str) -> str:
+        """The script for the first start of a VM."""
+        return (
+            "#!/bin/sh\n"
+            f"(umask 0177; printf %s {secret} >{SECRET_PATH}~ && mv {SECRET_PATH}~ {SECRET_PATH})\n"
+            f"{self.init_command}\n"
+        )
+
+
+def read(config: Config, *, set_id: str, template: Mapping[str, object]) -> CloudSettings:
+    """The settings in the configuration. Raises Invalid naming key, value and what is allowed."""
+    cloud, containers = config.Containers.CloudVMs, config.Containers
+    _check(cloud)
+    for name, value in (
+        ("MaximumPriceFactor", containers.MaximumPriceFactor),
+        ("PreemptiblePriceFactor", containers.PreemptiblePriceFactor),
+    ):
+        if value < 0:
+            raise Invalid(f"configuration: Containers.{name}: {value:g}; it must be 0 or more")
+    return CloudSettings(
+        types=_types(config),
+        set_id=set_id,
+        template=template,
+        directory=cloud.DeployRunnerDirectory,
+        image=cloud.ImageID,
+        prefix=cloud.TagKeyPrefix,
+        resource_tags=cloud.ResourceTags,
+        init_command=cloud.InstanceInitCommand,
+        probe_command=cloud.BootProbeCommand or "true",
+        deploy_key=cloud.DeployPublicKey,
+        ssh_port=_port(cloud.SSHPort),
+        limits=Limits(most=cloud.MaxInstances),
+        pressure=Pressure(most=cloud.InitialQuotaEstimate),
+        times=Times(idle=cloud.TimeoutIdle, booting=cloud.TimeoutBooting, probe=cloud.TimeoutProbe),
+        price_factor=containers.MaximumPriceFactor,
+        supervisor_fraction=cloud.SupervisorFraction,
+        most_containers=cloud.MaxRunningContainersPerInstance,
+        extra_ram=containers.ReserveExtraRAM,
+        probe_interval=cloud.ProbeInterval,
+        probe_rate=cloud.MaxProbesPerSecond,
+        sync_interval=cloud.SyncInterval,
+        busy_sync_interval=min(2.0, cloud.SyncInterval),
+        shutdown_timeout=cloud.TimeoutShutdown,
+        operation_rate=cloud.MaxCloudOpsPerSecond,
+        concurrent_creates=cloud.MaxConcurrentInstanceCreateOps,
+    )
+
+
+def _check(cloud: CloudVMs) -> None:
+    for name in _POSITIVE:
+        _require(name, getattr(cloud, name), least=0, included=False)
+    for name in _NOT_NEGATIVE:
+        _require(name, getattr(cloud, name), least=0, included=True)
+    if not 0 <= cloud.SupervisorFraction <= 1:
+        raise _refusal("SupervisorFraction", cloud.SupervisorFraction, "from 0 to 1")
+    if not cloud.DeployRunnerDirectory.startswith("/") or " " in cloud.DeployRunnerDirectory:
+        raise _refusal(
+            "DeployRunnerDirectory", cloud.DeployRunnerDirectory, "an absolute path without spaces"
+        )
+    if not cloud.TagKeyPrefix.isascii() or any(one.isspace() for one in cloud.TagKeyPrefix):
+        raise _refusal(
+            "TagKeyPrefix", cloud.TagKeyPrefix, "ASCII letters, digits and signs without spaces"
+        )
+
+
+def _require(name: str, value: float, *, least: float, included: bool) -> None:
+    if value < least or (value == least and not included):
+        raise _refusal(name, value, f"{'at least' if included else 'more than'} {least:g}")
+
+
+def _refusal(name: str, value: object, allowed: str) -> Invalid:
+    return Invalid(f"configuration: Containers.CloudVMs.{name}: {value!r}; it must be {allowed}")
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise _refusal("SSHPort", text, "a number from 1 to 65535")
+    return int(text)
+
+
+def _types(config: Config) -> tuple[InstanceType, ...]:
+    declared = dict(config.InstanceTypes)
+    if config.Containers.CloudVMs.Driver == "loopback" and not declared:
+        here = measure()
+        declared["localhost"] = InstanceTypeSettings(
+            VCPUs=here.vcpus, RAM=here.ram, IncludedScratch=_free_disk(), Price=1.0
+        )
+    if not declared:
+        raise Invalid(
+            "configuration: InstanceTypes: there are none;"
+            " name at least one with ProviderType, VCPUs, RAM"
+        )
+    types = tuple(_typed(declared))
+    check_types(types)
+    return with_preemptible(types, config.Containers.PreemptiblePriceFactor)
+
+
+def _typed(declared: Mapping[str, InstanceTypeSettings]) -> Iterator[InstanceType]:
+    for name, one in declared.items():
+        gpu = Gpu(
+            stack=one.GPU.Stack,
+            count=one.GPU.DeviceCount,
+            driver=one.GPU.DriverVersion,
+            targets=tuple(one.GPU.HardwareTarget),
+            vram=one.GPU.VRAM,
+        )
+        if gpu.count and gpu.stack not in ("cuda", "rocm"):
+            raise Invalid(
+                f"configuration: InstanceTypes.{name}.GPU.Stack:"
+                f" {gpu.stack!r}; it must be cuda or rocm"
+            )
+        yield InstanceType(
+            name=name,
+            provider_type=one.ProviderType or name,
+            resources=Resources(
+                one.VCPUs, one.RAM, one.IncludedScratch + one.AddedScratch, gpu.count
+            ),
+            price=one.Price,
+            preemptible=one.Preemptible,
+            gpu=gpu,
+            added=one.AddedScratch,
+        )
+
+
+def _free_disk() -> int:
+    import shutil
+
+    return shutil.disk_usage(Path("/var/tmp")).free  # noqa: S108 - asked for its size

@@ -1,0 +1,85 @@
+"""What a supervisor on a cloud VM is told: its container, its directories, and its part of the
+price of its instance.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from lading.core.containers import cost
+from lading.core.resources import Resources
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleet import Assignment
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.settings import CloudSettings
+
+
+def make_assignment(
+    assignment: Assignment,
+    kind: InstanceType,
+    settings: CloudSettings,
+    *,
+    find: Callable[[str], Machine | None],
+    certificate_path: str,
+    preemption: str,
+    outposts: dict[str, object] | None,
+) -> dict[str, object]:
+    """The assignment of a supervisor on a VM of this type. `find` gives a VM by its name."""
+    directory = settings.directory
+    return dict(settings.template) | {
+        "container_uuid": assignment.uuid,
+        "supervisor_token": assignment.token,
+        "run_directory": f"{directory}/run/{assignment.uuid}",
+        "cache_directory": f"{directory}/cache",
+        "lock_directory": f"{directory}/locks",
+        "api_ca_file": certificate_path,
+        "instance_type": described(kind),
+        "preemption": preemption if kind.preemptible else "",
+        "outposts": outposts,
+        "instance_share": _share(assignment, kind, find),
+    }
+
+
+def _share(
+    assignment: Assignment, kind: InstanceType, find: Callable[[str], Machine | None]
+) -> float:
+    """How many times the price of its first VM a gang pays; 0 for what is by the size of one
+    container.
+    """
+    order = assignment.order
+    if order.nodes == 1:
+        return 0.0
+    where = Counter((assignment.worker, *assignment.others) if assignment.others else ())
+    parts = [
+        (found.kind, ranks) for name, ranks in where.items() if (found := find(name)) is not None
+    ]
+    return gang_share(kind, parts or [(kind, order.nodes)], each=order.each)
+
+
+def gang_share(
+    first: InstanceType, parts: Iterable[tuple[InstanceType | None, int]], *, each: Resources
+) -> float:
+    """What a gang pays for its VMs, each with so many ranks, as a part of what the first one
+    costs.
+    """
+    total = 0.0
+    for kind, ranks in parts:
+        if kind is not None:
+            part = cost.share(described(kind), vcpus=each.vcpus * ranks, ram=each.ram * ranks)
+            total += part * (kind.price / first.price if first.price else 1.0)
+    return total
+
+
+def described(kind: InstanceType) -> dict[str, object]:
+    """An instance type as node.json shows it."""
+    return {
+        "Name": kind.name,
+        "ProviderType": kind.provider_type,
+        "VCPUs": kind.resources.vcpus,
+        "RAM": kind.resources.ram,
+        "Scratch": kind.resources.disk,
+        "AddedScratch": kind.added,
+        "Price": kind.price,
+        "Preemptible": kind.preemptible,
+    }

@@ -1,0 +1,229 @@
+"""From an address to an agent that serves: connect, verify, probe, check, copy the runner, start
+the agent.
+
+Whatever is not so yet, or will never be, is Unavailable with the reason as one line; whoever asks
+tries again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import shlex
+import zlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import asyncssh
+import msgspec
+
+from lading.core.errors import Unavailable
+from lading.dispatch.fleets.cloud.agent_link import Link, Message
+from lading.dispatch.fleets.cloud.machine import Machine
+from lading.dispatch.fleets.cloud.runner import Runner
+from lading.dispatch.fleets.cloud.ssh_connection import SECRET_PATH, Done, Door, Shell
+
+OLDEST_PYTHON = (3, 9)
+_NOT_FOUND = 127
+_COMMAND_TIMEOUT = 60.0
+_COPY_TIMEOUT = 600.0
+_AGENT = Path(__file__).with_name("agent.py")
+
+
+PHASES = ("ssh", "secret", "boot probe", "software", "runner")
+"""What is passed on the way to a VM, in this order."""
+
+
+class Reach(Protocol):
+    """How a VM is reached."""
+
+    def __call__(
+        self, machine: Machine, tell: Callable[[Message], None]
+    ) -> AbstractAsyncContextManager[Link]:
+        """A link to the agent on a VM; what nobody asked for is told. Raises Unavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshReach:
+    """By ssh. `runner` makes or finds the runner; `certificate` is a file that the VM gets, or
+    None.
+
+    `passed` hears of every phase that is behind, with a few words on what was found.
+    """
+
+    key: asyncssh.SSHKey
+    directory: str
+    probe_command: str
+    runner: Callable[[], Runner]
+    certificate: Path | None = None
+    secret_path: str = SECRET_PATH
+    port: int = 22
+    connect_timeout: float = 20.0
+    passed: Callable[[str, str], None] = lambda _phase, _found: None
+
+    @property
+    def certificate_path(self) -> str:
+        """Where the certificate lies on a VM; "" without one. The name tells the content: it never
+        changes.
+        """
+        if self.certificate is None:
+            return ""
+        digest = hashlib.sha256(self.certificate.read_bytes()).hexdigest()
+        return f"{self.directory}/server-{digest[:16]}.crt"
+
+    @asynccontextmanager
+    async def __call__(
+        self, machine: Machine, tell: Callable[[Message], None]
+    ) -> AsyncGenerator[Link]:
+        """See `Reach`."""
+        instance = machine.instance
+        assert instance is not None
+        door = Door(
+            address=instance.address,
+            port=self.port,
+            user=instance.user,
+            key=self.key,
+            pinned=machine.pinned,
+        )
+        async with Shell(door, timeout=self.connect_timeout) as shell:
+            self.passed(
+                "ssh",
+                f"{instance.user}@{instance.address}, host key {shell.host_key.split(' ')[0]}",
+            )
+            if not machine.pinned:
+                await shell.verify(machine.secret, path=self.secret_path)
+                machine.pinned = shell.host_key
+                tell({"op": "verified"})
+            self.passed("secret", "it knows its secret; the host key is pinned")
+            self.passed("boot probe", await self._probe(shell, machine))
+            told = _read(await shell.run(self._agent(shell, "check"), timeout=_COMMAND_TIMEOUT))
+            runner = await asyncio.to_thread(self.runner)
+            await self._prepare(shell, runner, told)
+            process = await shell.open(self._agent(shell, "serve", runner.hash))
+            errors = asyncio.create_task(process.stderr.read(), name="agent's errors")
+            try:
+                yield Link(process.stdout, process.stdin, stray=tell)
+            finally:
+                # Nobody waits for the other side: it may be gone without a word.
+                shell.abort()
+                errors.cancel()
+                await asyncio.gather(errors, return_exceptions=True)
+
+    async def _probe(self, shell: Shell, machine: Machine) -> str:
+        """Run the boot probe until it has succeeded once, in a few words. Raises Unavailable.
+
+        A file on the VM tells later dispatchers that it had: a probe that fails then, as systemd's
+        does when one service is degraded, says nothing about the containers that run there. The
+        file's name has the boot id in it, so that a VM that was started again is probed again.
+        """
+        if machine.booted:
+            return "it has succeeded before"
+        done = await shell.run(self.probe_command, timeout=_COMMAND_TIMEOUT)
+        digest = hashlib.sha256(machine.secret.encode()).hexdigest()
+        mark = f"{shlex.quote(self.directory)}/booted~{digest[:16]}~"
+        command = f"m={mark}$(cat /proc/sys/kernel/random/boot_id);"
+        if done.code:
+            known = await shell.run(
+                f"{shell.sudo}sh -c {shlex.quote(f'{command} test -e $m')}",
+                timeout=_COMMAND_TIMEOUT,
+            )
+            if known.code:
+                raise Unavailable(
+                    f"it is still booting: {self.probe_command!r} ended with {done.code}:"
+                    f" {done.words}"
+                )
+            machine.booted = True
+            return f"{self.probe_command} fails now, it had succeeded before"
+        command += f" umask 077; mkdir -p {shlex.quote(self.directory)} && : >$m"
+        noted = await shell.run(
+            f"{shell.sudo}sh -c {shlex.quote(command)}", timeout=_COMMAND_TIMEOUT
+        )
+        if noted.code:
+            raise Unavailable(f"{self.directory} cannot be written on the instance: {noted.words}")
+        machine.booted = True
+        return f"{self.probe_command} succeeds"
+
+    async def _prepare(self, shell: Shell, runner: Runner, told: dict[str, Any]) -> None:
+        _judge(told, runner)
+        self.passed("software", _described(told))
+        is_there = runner.hash in told["runners"]
+        if not is_there:
+            done = await shell.run(
+                self._agent(shell, "install", runner.hash), data=runner.path, timeout=_COPY_TIMEOUT
+            )
+            if done.code:
+                raise Unavailable(f"the runner could not be copied: {done.words}")
+        self.passed(
+            "runner", f"{runner.hash[:12]} {'was there' if is_there else 'copied and verified'}"
+        )
+        if self.certificate is not None:
+            place = shlex.quote(self.certificate_path)
+            command = f"{shell.sudo}sh -c " + shlex.quote(
+                f"umask 022; [ -s {place} ] || {{ cat >{place}.$$ && mv {place}.$$ {place}; }}"
+            )
+            done = await shell.run(command, data=self.certificate)
+            if done.code:
+                raise Unavailable(f"the server's certificate could not be copied: {done.words}")
+
+    def _agent(self, shell: Shell, verb: str, *arguments: str) -> str:
+        words = ("python3", "-c", _program(), verb, self.directory, *arguments)
+        # Debian's own Python, and not one that a login shell puts before it.
+        path = "PATH=/usr/bin:/bin:/usr/sbin:/sbin:/usr/local/bin:$PATH"
+        return f"{path} {shell.sudo}{' '.join(shlex.quote(word) for word in words)}"
+
+
+def _program() -> str:
+    """The agent as one line of Python."""
+    packed = base64.b85encode(zlib.compress(_AGENT.read_bytes(), 9)).decode()
+    return f"import base64, zlib; exec(zlib.decompress(base64.b85decode({packed!r})))"
+
+
+def _read(done: Done) -> dict[str, Any]:
+    if done.code == _NOT_FOUND:
+        raise Unavailable(
+            "there is no python3 on the instance; its image needs Python 3.9 or later"
+        )
+    try:
+        return msgspec.json.decode(done.out, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise Unavailable(
+            f"its Python does not run our agent (exit code {done.code}): {done.words}"
+        ) from error
+
+
+def _described(told: dict[str, Any]) -> str:
+    python = ".".join(str(part) for part in told["python"])
+    engines = ", ".join(told["engines"])
+    root = "" if told["root"] else ", no root"
+    return f"Python {python}, {told['machine']}, C library {told['libc']}, {engines}{root}"
+
+
+def _judge(told: dict[str, Any], runner: Runner) -> None:
+    """Raises Unavailable when the VM cannot run supervisors."""
+    python = ".".join(str(part) for part in told["python"])
+    if tuple(told["python"][:2]) < OLDEST_PYTHON:
+        raise Unavailable(f"its Python is {python}; its image needs 3.9 or later")
+    if told["machine"] != runner.machine:
+        raise Unavailable(
+            f"it is a {told['machine']} machine,"
+            f" and the runner of this dispatcher for {runner.machine}"
+        )
+    if _numbers(told["libc"]) < _numbers(runner.libc):
+        raise Unavailable(
+            f"its C library is {told['libc']}; the runner of this dispatcher needs {runner.libc}"
+        )
+    if not told["engines"]:
+        raise Unavailable("it has no container engine; its image needs crun, docker or podman")
+    if not told["root"] and told["engines"] == ["crun"]:
+        raise Unavailable(
+            "crun needs root there; let the user of the image use sudo without a password"
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".") if part.isdecimal())

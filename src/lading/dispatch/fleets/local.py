@@ -1,0 +1,524 @@
+"""The fleet of this machine: supervisors forked from a warm parent, watched by pidfd.
+
+The warm parent is a child process that has everything imported (`supervisor.process.forkserver`
+describes how to talk to it). It is started again whenever it ends; supervisors live in sessions of
+their own and survive it, and this dispatcher.
+
+- The warm parent says when a supervisor has ended its container, and a supervisor's pidfd becomes
+  readable the moment its process ends: no polling, and no confusion by reused process ids.
+- It also says when a command has ended whose results are still being saved: such a process takes no
+  vcpus and RAM any more, so that another container begins meanwhile. That counts for a few at a
+  time only (`most_idle`), so that there is an end to the number of supervisors however long they
+  save.
+- And it says when the image and inputs of a container take a while to be made ready, and when they
+  are. Meanwhile it takes no vcpus and RAM either, again for a few at a time (`most_preparing`);
+  then it waits for them (`asking`).
+- A process may serve the next container, so signals go through the warm parent, which knows whom it
+  serves. Without a warm parent no process gets another container, and its pidfd is as good.
+- After every start of the warm parent its list of run directories is read: live supervisors that
+  are not known yet (started by an earlier dispatcher, or just before the warm parent died) are
+  adopted, dead ones are shown as exited.
+- While there is no warm parent, the worker is not in the view, so that nothing is locked in vain.
+- A supervisor removes its run directory as its last act. Where there is none, `clean` has nothing
+  to do.
+
+Source: docs/spec/dispatch, section Local fleet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from lading.client.disk_space import is_short
+from lading.core.containers.disk_space import Amount
+from lading.core.errors import Conflict, ExecutionError, Failure, Unavailable
+from lading.core.json_values import JsonObject
+from lading.core.resources import Resources, total
+from lading.core.scheduling.instance_types import Gpu
+from lading.dispatch.capacity import measure, see_gpus
+from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
+from lading.dispatch.fleet_plugins import Site
+from lading.dispatch.fleets.forkserver_channel import Answer, Channel
+from lading.dispatch.fleets.machine_sharing import Shares
+from lading.telemetry import event
+
+WORKER = "this machine"
+_MACHINE = "/run/lading"
+# One message to the warm parent holds 256 KiB; a larger record is asked for.
+_MOST_KNOWN = 1 << 16
+_LEAST_IDLE = 4
+_logger = logging.getLogger("lading.dispatch")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """How this machine runs supervisors.
+
+    `command` starts the warm parent; `--fd N --run DIRECTORY` is appended. `template` holds the
+    fields of every assignment but `container_uuid`, `supervisor_token` and `run_directory`. Times
+    are seconds.
+    """
+
+    command: Sequence[str]
+    run_directory: Path
+    template: Mapping[str, object]
+    capacity: Resources
+    partitions: frozenset[str] = frozenset()
+    gpu: Gpu | None = None
+    shares: Path | None = None
+    """Where the dispatchers of this machine say what they give away; None: the capacity is this
+    one's alone.
+    """
+    share_interval: float = 0.5
+    kept: Amount = Amount()
+    """What is left of the disk of the run directory to records and blocks, as it is configured."""
+    disk_interval: float = 1.0
+    most_idle: int = 4
+    """Supervisors that may save results beside those whose containers take the capacity."""
+    most_preparing: int = 4
+    """Supervisors that may fetch inputs and unpack images beside those."""
+    ready_timeout: float = 60.0
+    start_timeout: float = 30.0
+    clean_timeout: float = 120.0
+    stop_timeout: float = 5.0
+    restart_first: float = 0.05
+    restart_longest: float = 5.0
+
+
+def open_local(site: Site) -> LocalFleet:
+    """The fleet of this machine, from the configuration."""
+    local = site.config.Local
+    way: dict[str, object] = {"api_socket": site.api_socket}
+    if not site.api_socket:
+        way = {"api_url": site.api_url, "api_ca_file": site.certificate_path}
+    told = Gpu(
+        driver=local.GPUDriverVersion, targets=tuple(local.GPUHardwareTargets), vram=local.GPUMemory
+    )
+    gpu = see_gpus(
+        known=told, visible=local.VisibleGPUs, root=Path(site.config.Containers.DeviceRoot)
+    )
+    cards = local.GPUs if local.GPUs >= 0 else gpu.count
+    capacity = measure(vcpus=local.VCPUs, ram=local.RAM, disk=local.Scratch, cards=cards)
+    return LocalFleet(
+        LocalSettings(
+            command=(
+                sys.executable,
+                "-m",
+                "lading.supervisor.process.forkserver",
+                "--engine",
+                site.config.Containers.RuntimeEngine,
+            ),
+            run_directory=site.run_directory,
+            capacity=capacity,
+            most_idle=max(_LEAST_IDLE, capacity.vcpus),
+            most_preparing=local.MaxPreparing,
+            gpu=replace(gpu, count=cards),
+            partitions=frozenset(local.Partitions),
+            kept=Amount(
+                site.config.Containers.DiskReserve, site.config.Containers.DiskReserveFiles
+            ),
+            shares=Path(local.ShareDirectory) if local.ShareDirectory else None,
+            template={
+                **site.template,
+                **way,
+                "cache_directory": str(site.cache_directory),
+                "device_directory": str(Path(local.ShareDirectory or _MACHINE) / "gpus"),
+                "visible_gpus": local.VisibleGPUs,
+                "instance_type": _describe(capacity, price=local.Price),
+                "preemption": local.Preemption,
+            },
+        )
+    )
+
+
+def _describe(capacity: Resources, *, price: float) -> dict[str, object]:
+    """This machine as an instance type, by which containers are charged; nothing when it is
+    free.
+    """
+    if price <= 0:
+        return {}
+    return {"Name": WORKER, "VCPUs": capacity.vcpus, "RAM": capacity.ram, "Price": price}
+
+
+class LocalFleet:
+    """Implements `Fleet`. Use as `async with`: leaving it ends the warm parent and leaves the
+    supervisors running.
+    """
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._shares: Shares | None = None
+        self._processes: dict[str, Process] = {}
+        self._pidfds: dict[str, int] = {}
+        self._early: set[str] = set()
+        self._said: dict[str, Process] = {}
+        self._idle: dict[str, None] = {}
+        self._known = False
+        self._channel: Channel | None = None
+        self._change = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._heeded: Look = lambda _: None
+        self._others = Resources()
+        self._shortage = ""
+
+    async def __aenter__(self) -> Self:
+        if self._settings.shares is not None:
+            name = hashlib.sha256(str(self._settings.run_directory).encode()).hexdigest()[:16]
+            self._shares = Shares(self._settings.shares, name=name)
+        self._keeper = asyncio.create_task(self._serve_all(), name="warm parent")
+        self._keeper.add_done_callback(lambda _: self._change.set())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._keeper = None
+        for uuid in list(self._pidfds):
+            self._unwatch(uuid)
+        if self._shares is not None:
+            self._shares.close()
+            self._shares = None
+
+    def heed(self, look: Look) -> None:
+        """Look up there how much the containers take that an earlier dispatcher has started."""
+        self._heeded = look
+
+    def view(self) -> FleetView:
+        """What is known now."""
+        workers = (self._worker(),) if self._channel is not None else ()
+        return FleetView(
+            known=self._known,
+            workers=workers,
+            processes=dict(self._processes),
+            shortage=self._shortage,
+        )
+
+    def _worker(self) -> WorkerView:
+        capacity = self._settings.capacity
+        if self._shares is not None:
+            self._shares.tell(self._taken())
+            capacity -= self._others
+        return WorkerView(
+            WORKER, capacity, partitions=self._settings.partitions, gpu=self._settings.gpu
+        )
+
+    def _taken(self) -> Resources:
+        """What the containers here take that have not ended."""
+        interests = ((self._heeded(uuid), process) for uuid, process in self._processes.items())
+        return total(
+            process.takes(one.need)
+            for one, process in interests
+            if one is not None and not one.final
+        )
+
+    async def changed(self) -> None:
+        """Wait until the view may have changed. Raises what ended the keeping of the warm
+        parent.
+        """
+        await self._change.wait()
+        self._change.clear()
+        if self._keeper is not None and self._keeper.done():
+            self._keeper.result()
+
+    async def start(self, assignment: Assignment) -> None:
+        """Fork a supervisor. Raises Conflict, Unavailable, ExecutionError."""
+        uuid = assignment.uuid
+        if uuid in self._processes:
+            raise Conflict(f"{uuid}: an earlier supervisor is still there")
+        if self._shares is not None:
+            self._others = self._shares.others()
+            if not self._shares.claim(
+                self._taken(), assignment.order.need, self._settings.capacity
+            ):
+                raise Unavailable(
+                    "Another dispatcher of this machine was quicker to give the room away."
+                )
+        answer = await self._connected().request(
+            "start", timeout=self._settings.start_timeout, assignment=self._message(assignment)
+        )
+        if answer.op != "started":
+            answer.close()
+            fault = str(answer.message.get("error") or "the warm parent refused")
+            raise ExecutionError(f"No supervisor could be started: {fault}", Failure.NODE)
+        self._adopt([uuid], answer.descriptors)
+
+    async def signal(self, uuid: str, number: signal.Signals) -> None:
+        """Send a signal to a living supervisor. Raises Unavailable when the warm parent does not
+        answer.
+        """
+        descriptor = self._pidfds.get(uuid)
+        if descriptor is None:
+            return
+        if self._channel is not None:
+            answer = await self._channel.request(
+                "signal",
+                timeout=self._settings.start_timeout,
+                uuid=uuid,
+                signal=number.name.removeprefix("SIG"),
+            )
+            answer.close()
+        else:
+            try:
+                signal.pidfd_send_signal(descriptor, number)
+            except ProcessLookupError:
+                self._ended(uuid)
+        if number is signal.SIGCONT and uuid in self._pidfds and self._processes[uuid].asking:
+            # What it takes now it takes already, as one that asks. One that was not told asks
+            # still.
+            self._show(uuid, Process(WORKER))
+
+    async def clean(self, uuid: str) -> None:
+        """Clear away what a dead supervisor left. Raises Conflict, Unavailable."""
+        if uuid in self._pidfds:
+            raise Conflict(f"{uuid}: its supervisor is alive")
+        if await asyncio.to_thread((self._settings.run_directory / uuid).exists):
+            answer = await self._connected().request(
+                "clean", timeout=self._settings.clean_timeout, uuid=uuid
+            )
+            answer.close()
+            if answer.op != "cleaned" or answer.message.get("error"):
+                raise Unavailable(
+                    f"{uuid} could not be cleared away: {answer.message.get('error')}"
+                )
+        self._processes.pop(uuid, None)
+        self._change.set()
+
+    def _message(self, assignment: Assignment) -> JsonObject:
+        fields: JsonObject = dict(self._settings.template)  # type: ignore[arg-type]
+        return fields | {
+            "container_uuid": assignment.uuid,
+            "supervisor_token": assignment.token,
+            "run_directory": str(self._settings.run_directory / assignment.uuid),
+            "known": assignment.known
+            if len(msgspec.json.encode(assignment.known)) <= _MOST_KNOWN
+            else {},
+        }
+
+    def _connected(self) -> Channel:
+        if self._channel is None:
+            raise Unavailable(
+                "The warm parent of the supervisors is not there; it is being started."
+            )
+        return self._channel
+
+    async def _serve_all(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep(), name="warm parent")
+            tasks.create_task(self._watch_disk(), name="disk")
+            if self._shares is not None:
+                tasks.create_task(self._watch(self._shares), name="shares")
+
+    async def _watch(self, shares: Shares) -> None:
+        """Notice what other dispatchers of this machine take and give back."""
+        while True:
+            others = shares.others()
+            if others != self._others:
+                self._others = others
+                self._change.set()
+            await asyncio.sleep(self._settings.share_interval)
+
+    async def _watch_disk(self) -> None:
+        """Notice when there is too little room for further containers, and when there is enough
+        again.
+        """
+        while True:
+            with contextlib.suppress(OSError):
+                shortage = is_short(self._settings.run_directory, self._settings.kept)
+                if bool(shortage) != bool(self._shortage):
+                    event(
+                        _logger,
+                        "disk almost full" if shortage else "disk has room again",
+                        why=shortage,
+                    )
+                    self._shortage = shortage
+                    self._change.set()
+            await asyncio.sleep(self._settings.disk_interval)
+
+    async def _keep(self) -> None:
+        loop, pause = asyncio.get_running_loop(), self._settings.restart_first
+        while True:
+            began = loop.time()
+            try:
+                await self._serve()
+            except (Unavailable, OSError) as error:
+                event(_logger, "warm parent failed", why=error)
+            if loop.time() - began > self._settings.restart_longest:
+                pause = self._settings.restart_first
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, self._settings.restart_longest)
+
+    async def _serve(self) -> None:
+        """Run one warm parent until it ends."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with ours:
+            with theirs:
+                process = await self._spawn(theirs.fileno())
+            channel = Channel(ours, stray=self._take_stray)
+            try:
+                await self._survey(channel)
+                event(_logger, "warm parent ready", pid=process.pid, processes=len(self._processes))
+                await channel.wait_closed()
+            finally:
+                self._channel = None
+                self._early.clear()
+                self._said.clear()
+                self._idle = {uuid: None for uuid in self._idle if uuid in self._pidfds}
+                # Supervisors that see the end of the warm parent do not wait for room any more.
+                for uuid in [
+                    one
+                    for one, process in self._processes.items()
+                    if process.preparing or process.asking
+                ]:
+                    self._show(uuid, Process(WORKER))
+                self._change.set()
+                channel.close()
+                code = await self._stop(process)
+                event(_logger, "warm parent ended", pid=process.pid, code=code)
+
+    async def _spawn(self, descriptor: int) -> asyncio.subprocess.Process:
+        arguments = ("--fd", str(descriptor), "--run", str(self._settings.run_directory))
+        spawning = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
+                *self._settings.command,
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                pass_fds=(descriptor,),
+            )
+        )
+        try:
+            return await asyncio.shield(spawning)
+        except asyncio.CancelledError:
+            await _kill(await spawning)
+            raise
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> int:
+        try:
+            async with asyncio.timeout(self._settings.stop_timeout):
+                return await process.wait()
+        except TimeoutError:
+            return await _kill(process)
+        except asyncio.CancelledError:
+            await _kill(process)
+            raise
+
+    async def _survey(self, channel: Channel) -> None:
+        answer = await channel.request("list", timeout=self._settings.ready_timeout)
+        if answer.op != "listed":
+            answer.close()
+            raise Unavailable(
+                f"The warm parent did not list its processes: {answer.message.get('error')}"
+            )
+        self._adopt(_uuids(answer.message.get("live")), answer.descriptors)
+        for uuid in _uuids(answer.message.get("dead")):
+            self._processes.setdefault(uuid, Process(WORKER, alive=False))
+        self._known = True
+        self._channel = channel
+        self._change.set()
+
+    def _take_stray(self, answer: Answer) -> None:
+        uuid = str(answer.message.get("uuid"))
+        if answer.op == "ended":
+            if uuid in self._pidfds:
+                self._ended(uuid)
+            else:
+                # Its `started` is on its way to who asked for it.
+                self._early.add(uuid)
+        elif answer.op == "idle":
+            self._idle[uuid] = None
+            self._mark_idle()
+        elif answer.op == "preparing":
+            if (
+                sum(one.preparing for one in self._processes.values())
+                < self._settings.most_preparing
+            ):
+                self._show(uuid, Process(WORKER, preparing=True))
+        elif answer.op == "asking":
+            self._show(uuid, Process(WORKER, asking=True))
+        elif answer.op == "started" and len(answer.descriptors) == 1:
+            self._adopt(_uuids([answer.message]), answer.descriptors)
+        else:
+            answer.close()
+
+    def _adopt(self, uuids: Sequence[str], descriptors: Sequence[int]) -> None:
+        if len(uuids) != len(descriptors):
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise Unavailable(
+                f"The warm parent sent {len(descriptors)} descriptors for {len(uuids)} processes."
+            )
+        loop = asyncio.get_running_loop()
+        for uuid, descriptor in zip(uuids, descriptors, strict=True):
+            if uuid in self._pidfds:
+                os.close(descriptor)
+                continue
+            self._pidfds[uuid] = descriptor
+            self._processes[uuid] = self._said.pop(uuid, Process(WORKER))
+            loop.add_reader(descriptor, self._ended, uuid)
+            if uuid in self._early:
+                self._early.discard(uuid)
+                self._ended(uuid)
+        self._mark_idle()
+        self._change.set()
+
+    def _show(self, uuid: str, process: Process) -> None:
+        """Show what is known of a living process now, or as soon as whoever asked for it hears of
+        it.
+        """
+        if uuid in self._pidfds:
+            self._processes[uuid] = process
+            self._change.set()
+        else:
+            self._said[uuid] = process
+
+    def _mark_idle(self) -> None:
+        """Show as idle those that said so first, as many as may."""
+        for uuid in islice(self._idle, self._settings.most_idle):
+            if uuid in self._pidfds and not self._processes[uuid].idle:
+                self._processes[uuid] = Process(WORKER, idle=True)
+                self._change.set()
+
+    def _ended(self, uuid: str) -> None:
+        self._unwatch(uuid)
+        self._processes[uuid] = Process(WORKER, alive=False)
+        self._idle.pop(uuid, None)
+        self._mark_idle()
+        self._change.set()
+
+    def _unwatch(self, uuid: str) -> None:
+        descriptor = self._pidfds.pop(uuid)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> int:
+    # It may have ended by itself a moment ago.
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    return await process.wait()
+
+
+def _uuids(items: object) -> list[str]:
+    if not isinstance(items, list):
+        return []
+    return [str(item["uuid"]) if isinstance(item, dict) else str(item) for item in items]

@@ -1,0 +1,1 @@
+"""The Slurm fleet: each container is a batch job. Start with `slurm_fleet`."""

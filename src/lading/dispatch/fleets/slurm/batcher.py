@@ -1,0 +1,101 @@
+"""Doing alike things together: what is asked for while earlier work is under way is done in one go
+afterwards.
+
+Nothing waits for a timer: a single wish is carried out at once. With many wishes at once, those
+that are alike make one batch, so the number of calls stays small whatever the number of wishes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from lading.core.errors import LadingError, Unavailable
+
+_Wish = TypeVar("_Wish")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry(Generic[_Wish]):
+    wish: _Wish
+    answer: asyncio.Future[None]
+
+
+class Gathering(Generic[_Wish]):
+    """Carries out wishes in batches of up to `most` alike ones, with `workers` batches at a time.
+
+    `work` raises what everyone in the batch shall see raised.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[Sequence[_Wish]], Awaitable[None]],
+        *,
+        alike: Callable[[_Wish], Hashable],
+        most: int,
+        workers: int,
+    ) -> None:
+        self._work = work
+        self._alike = alike
+        self._most = most
+        self._workers = workers
+        self._waiting: list[_Entry[_Wish]] = []
+        self._arrived = asyncio.Condition()
+
+    async def ask(self, wish: _Wish) -> None:
+        """Have a wish carried out; returns when it is done. Raises what the work raises."""
+        entry = _Entry(wish, asyncio.get_running_loop().create_future())
+        self._waiting.append(entry)
+        async with self._arrived:
+            self._arrived.notify()
+        await entry.answer
+
+    async def run(self) -> None:
+        """Carry out wishes for ever."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for _ in range(self._workers):
+                    tasks.create_task(self._serve())
+        finally:
+            for entry in self._waiting:
+                entry.answer.cancel()
+
+    async def _serve(self) -> None:
+        while True:
+            async with self._arrived:
+                await self._arrived.wait_for(lambda: bool(self._waiting))
+            await self._carry_out(self._take())
+
+    def _take(self) -> list[_Entry[_Wish]]:
+        """The first wish and those like it; none when another worker was quicker."""
+        # Whoever asked and left meanwhile wants nothing any more.
+        self._waiting = [entry for entry in self._waiting if not entry.answer.done()]
+        if not self._waiting:
+            return []
+        kind = self._alike(self._waiting[0].wish)
+        batch = [entry for entry in self._waiting if self._alike(entry.wish) == kind][: self._most]
+        taken = {id(entry) for entry in batch}
+        self._waiting = [entry for entry in self._waiting if id(entry) not in taken]
+        return batch
+
+    async def _carry_out(self, batch: list[_Entry[_Wish]]) -> None:
+        if not batch:
+            return
+        failure: LadingError | None = None
+        try:
+            await self._work([entry.wish for entry in batch])
+        except LadingError as error:
+            failure = error
+        except BaseException:
+            failure = Unavailable("The dispatcher is being stopped.")
+            raise
+        finally:
+            for entry in batch:
+                if entry.answer.done():
+                    continue
+                if failure is None:
+                    entry.answer.set_result(None)
+                else:
+                    entry.answer.set_exception(failure)

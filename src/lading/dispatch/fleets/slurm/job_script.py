@@ -1,0 +1,165 @@
+"""The job script: starts the supervisor of one container on a node, and is the completion hook when
+that has ended.
+
+The script goes to `sbatch` on its standard input, so that the token in it is in no process list,
+job description or environment: Slurm keeps scripts where only its own user reads them. What it does
+on the node:
+
+- A job that Slurm started again after a failure of its node runs nothing: the first run may still
+  be alive there, and only one process may be responsible for a container. The dispatcher sees it
+  and clears up.
+- The numbers of the GPUs that Slurm gives to the job go to the supervisor, which gives them to the
+  container.
+- TERM to the script (`scancel --batch`) is passed on to the supervisor, which saves output and log
+  before it ends.
+- Afterwards, in place of `strigger`, which only Slurm's own user may set and which is many seconds
+  late: what a dead supervisor left is undone on the node, the only place where that can be done;
+  and where the nodes share a directory with the dispatcher, a file named after the job tells it at
+  once.
+
+A script for a job array has one assignment for each task. A node then holds the tokens of all
+tasks; so only containers of one user that may run on the same nodes share an array.
+
+Source: docs/spec/dispatch, section Slurm fleet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+_HEAD = """#!/bin/sh
+# Written by the dispatcher of Lading. Holds tokens.
+if [ "${SLURM_RESTART_COUNT:-0}" != 0 ]; then
+    echo 'lading: Slurm has started this job again; it is not run twice' >&2
+    exit 0
+fi
+umask 077
+"""
+_TAIL = """base={base}
+for one in run cache locks; do [ -d "$base/$one" ] || mkdir -p "$base/$one" || exit 1; done
+[ -O "$base" ] || {{ \
+echo "lading: $base belongs to another user; set Containers.SLURM.NodeDirectory" >&2; exit 1; }}
+{certificate}supervisor() {{ {command} --lock-directory "$base/locks" "$@"; }}
+pid=
+trap '[ -z "$pid" ] || kill -TERM "$pid" 2>/dev/null' TERM
+gpus=${{SLURM_JOB_GPUS:-${{CUDA_VISIBLE_DEVICES:-${{ROCR_VISIBLE_DEVICES:-}}}}}}
+printf '%s' "$told" | {command} --lock-directory "$base/locks" ${{gpus:+--gpus "$gpus"}} "$uuid" &
+pid=$!
+told=
+wait "$pid"
+code=$?
+while kill -0 "$pid" 2>/dev/null; do
+    wait "$pid"
+    code=$?
+done
+[ ! -e "$base/run/$uuid" ] || supervisor --clean "$uuid"
+{hook}exit "$code"
+"""
+
+
+_REACH = (
+    "rank=$1; shift; "
+    'exec srun --overlap --nodes=1 --ntasks=1 --relative="$rank" --kill-on-bad-exit=1 --quiet '
+    '${SLURM_CPUS_PER_TASK:+--cpus-per-task="$SLURM_CPUS_PER_TASK"} '
+    'sh -c \'exec "$@" --annex "$SLURM_LAUNCH_NODE_IPADDR"\' sh "$@"'
+)
+"""Starts an annex on the node of a rank (`supervisor.gang.remote_rank_client`); its input and
+output are those of srun.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """How nodes run supervisors.
+
+    `directory` is each node's own, `command` starts a supervisor there, `template` has the fields
+    of every assignment but uuid, token and directories; `certificate` (PEM, may be "") verifies the
+    server. `hooks` is a directory that the nodes share with the dispatcher, or "".
+    """
+
+    directory: str
+    command: Sequence[str]
+    template: Mapping[str, object]
+    certificate: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    hooks: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One container of a job, and the token of its supervisor."""
+
+    uuid: str
+    token: str = field(repr=False)
+    vcpus: int = 1
+    """How many times the price of one VCPU it pays."""
+    spread: bool = False
+    """Its job has a node for each rank of its gang."""
+
+
+def write(site: Site, tasks: Sequence[Task]) -> bytes:
+    """The script of a job for one task, or of a job array with the indices of `tasks`."""
+    exports = "".join(
+        f"export {name}={shlex.quote(value)}\n" for name, value in sorted(site.environment.items())
+    )
+    chosen = "".join(
+        f"{index})\n    uuid={task.uuid}\n    told={shlex.quote(_assignment(site, task))}\n    ;;\n"
+        for index, task in enumerate(tasks)
+    )
+    command = " ".join(shlex.quote(word) for word in site.command)
+    tail = _TAIL.format(
+        base=shlex.quote(site.directory),
+        certificate=_certificate(site),
+        command=command,
+        hook=_hook(site),
+    )
+    text = (
+        f'{_HEAD}{exports}case "${{SLURM_ARRAY_TASK_ID:-0}}" in\n{chosen}*) exit 2 ;;\nesac\n{tail}'
+    )
+    return text.encode()
+
+
+def certificate_path(site: Site) -> str:
+    """Where the certificate lies on a node; "" when there is none. The name tells the content: it
+    never changes.
+    """
+    if not site.certificate:
+        return ""
+    return (
+        f"{site.directory}/server-{hashlib.sha256(site.certificate.encode()).hexdigest()[:16]}.crt"
+    )
+
+
+def _assignment(site: Site, task: Task) -> str:
+    fields = dict(site.template) | {
+        "container_uuid": task.uuid,
+        "supervisor_token": task.token,
+        "run_directory": f"{site.directory}/run/{task.uuid}",
+        "cache_directory": f"{site.directory}/cache",
+        "device_directory": f"{site.directory}/gpus",
+        "instance_share": float(task.vcpus),
+        "api_ca_file": certificate_path(site),
+    }
+    if task.spread:
+        fields["annex_command"] = ["sh", "-c", _REACH, "sh", "{rank}", *site.command]
+    return msgspec.json.encode(fields).decode()
+
+
+def _certificate(site: Site) -> str:
+    path = certificate_path(site)
+    if not path:
+        return ""
+    text, place = shlex.quote(site.certificate), shlex.quote(path)
+    return f"[ -s {place} ] || {{ printf '%s' {text} >{place}.$$ && mv {place}.$$ {place}; }}\n"
+
+
+def _hook(site: Site) -> str:
+    if not site.hooks:
+        return ""
+    job = "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}"
+    return f'job={job}\n: >{shlex.quote(site.hooks)}/"${{job:-$SLURM_JOB_ID}}" || true\n'

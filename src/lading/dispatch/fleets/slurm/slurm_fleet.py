@@ -1,0 +1,448 @@
+"""The fleet of a Slurm cluster: each container is a batch job.
+
+- Capacity comes from `sinfo`: each kind of node is a worker that queues for itself, so a container
+  is handed to Slurm when some node can hold it, and Slurm finds the moment.
+- One look at the queue (`squeue`) in each interval tells about all jobs, whatever their number. A
+  look that takes long makes the interval longer; while Slurm does not answer, looks get rarer,
+  nothing is locked, and what was alive counts as alive. What had been locked already waits a little
+  for it to answer: each lock is an attempt, and they are counted.
+- Containers that are alike and arrive together become one job array.
+- Waiting jobs are kept in the order of the containers' priorities by their nice values, all with
+  one `scontrol`.
+- Cancelling asks the supervisor to end by TERM to the job's script alone; a job that still waits is
+  cancelled at once.
+- The script is also the completion hook (`job_script`).
+
+Source: docs/spec/dispatch, section Slurm fleet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import Signals
+from types import TracebackType
+from typing import Self
+
+from lading.core.errors import Conflict, LadingError, Unavailable
+from lading.core.scheduling.slurm_nice import DEFAULT_SPREAD
+from lading.dispatch.fleet import Assignment, FleetView, Interest, Look, Order, WorkerView
+from lading.dispatch.fleet_plugins import Site as FleetSite
+from lading.dispatch.fleets.slurm.batcher import Gathering
+from lading.dispatch.fleets.slurm.job_script import Site, Task, write
+from lading.dispatch.fleets.slurm.sbatch_arguments import DEFAULT_ARGUMENTS, Templates
+from lading.dispatch.fleets.slurm.slurm_commands import OutcomeUnknown, Refused, Slurm, run_program
+from lading.dispatch.fleets.slurm.slurm_jobs import Job, Jobs
+from lading.dispatch.fleets.slurm.slurm_rows import (
+    Phase,
+    Row,
+    Shape,
+    comment,
+    read_sinfo,
+    read_squeue,
+)
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch")
+_SUBMISSIONS = 3
+_BUCKET = 50
+_ILL = 3
+"""Commands that fail in a row before Slurm is taken not to be there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmSettings:
+    """How this dispatcher uses Slurm. Times are seconds.
+
+    `token` is the uuid of the dispatcher's token: jobs are marked with it. `most_waiting`:
+    containers handed to Slurm that have not started. `array_size`: most containers in one job
+    array, 1 for none.
+    """
+
+    token: str
+    site: Site
+    templates: Templates = field(default_factory=Templates)
+    poll_period: float = 2.0
+    sinfo_period: float = 10.0
+    hook_period: float = 0.1
+    longest_pause: float = 30.0
+    clean_timeout: float = 30.0
+    spread: int = DEFAULT_SPREAD
+    most_waiting: int = 1000
+    array_size: int = 1
+
+    @property
+    def patience(self) -> float:
+        """Seconds for which a submission waits for a Slurm that does not answer."""
+        return 4.0 * self.longest_pause
+
+    def pause_after(self, took: float, *, failures: int) -> float:
+        """Seconds between two looks: as many as the last one took, twice as many for each failure
+        in a row.
+        """
+        longest = max(self.longest_pause, self.poll_period)
+        return min(max(self.poll_period, took) * 2.0 ** min(failures, 16), longest)
+
+
+def open_slurm(site: FleetSite) -> SlurmFleet:
+    """The fleet of a Slurm cluster, from the configuration. Raises Invalid for a template that
+    cannot be filled.
+    """
+    containers = site.config.Containers
+    slurm = containers.SLURM
+    templates = Templates(
+        arguments=slurm.SbatchArgumentsList or DEFAULT_ARGUMENTS,
+        gpu_arguments=slurm.SbatchGPUArgumentsList,
+        extra_ram=containers.ReserveExtraRAM,
+    )
+    nodes = Site(
+        directory=slurm.NodeDirectory,
+        command=slurm.SupervisorCommand or (sys.executable, "-m", "lading.supervisor"),
+        template={
+            **site.template,
+            "api_url": site.api_url,
+            "instance_type": {"Name": "Slurm", "VCPUs": 1, "Price": slurm.VCPUPrice}
+            if slurm.VCPUPrice > 0
+            else {},
+            "preemption": slurm.Preemption,
+        },
+        certificate=site.certificate,
+        environment=slurm.SbatchEnvironmentVariables,
+        hooks=slurm.HookDirectory,
+    )
+    settings = SlurmSettings(
+        token=site.token,
+        site=nodes,
+        templates=templates,
+        poll_period=slurm.PollPeriod,
+        spread=slurm.PrioritySpread,
+        most_waiting=slurm.MaxWaitingJobs,
+        array_size=slurm.MaxJobArraySize,
+    )
+    return SlurmFleet(settings, Slurm(run_program, timeout=slurm.CommandTimeout))
+
+
+class SlurmFleet:
+    """Implements `Fleet`. Use as `async with`: leaving it leaves the jobs in Slurm."""
+
+    def __init__(self, settings: SlurmSettings, slurm: Slurm) -> None:
+        settings.templates.check()
+        self._settings = settings
+        self._slurm = slurm
+        self._jobs = Jobs(settings.token)
+        self._shapes: tuple[Shape, ...] = ()
+        self._known = False
+        self._fault = ""
+        """Why Slurm has not answered for the first time yet."""
+        self._well = asyncio.Event()
+        self._failures = 0
+        self._heeded: Look = _nobody
+        self._change = asyncio.Event()
+        self._look_now = asyncio.Event()
+        self._shapes_due = 0.0
+        self._starts = Gathering(
+            self._submit, alike=_kind, most=max(1, settings.array_size), workers=_SUBMISSIONS
+        )
+        self._stops = Gathering(self._stop, alike=lambda one: one[1], most=100, workers=1)
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._serve(), name="Slurm")
+        self._task.add_done_callback(lambda _: self._change.set())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def heed(self, look: Look) -> None:
+        """Look up priorities there."""
+        self._heeded = look
+
+    def view(self) -> FleetView:
+        """What is known now."""
+        workers = tuple(_worker(shape) for shape in self._shapes) if self._well.is_set() else ()
+        waiting = self._jobs.count(Phase.WAITING)
+        most = max(0, self._settings.most_waiting - waiting)
+        return FleetView(
+            known=self._known,
+            workers=workers,
+            processes=self._jobs.processes(),
+            most=most,
+            trouble="" if self._known else self._fault,
+        )
+
+    async def changed(self) -> None:
+        """Wait until the view may have changed. Raises what ended the work with Slurm."""
+        await self._change.wait()
+        self._change.clear()
+        if self._task is not None and self._task.done():
+            self._task.result()
+
+    async def start(self, assignment: Assignment) -> None:
+        """Submit a job, alone or in an array. Raises Conflict, Unavailable, Refused."""
+        if self._jobs.get(assignment.uuid) is not None:
+            raise Conflict(f"{assignment.uuid}: it has a job in Slurm already")
+        self._jobs.submitting(assignment.uuid)
+        try:
+            await self._starts.ask(assignment)
+        except asyncio.CancelledError:
+            self._jobs.unsure(assignment.uuid)
+            raise
+        finally:
+            self._change.set()
+
+    async def signal(self, uuid: str, number: Signals) -> None:
+        """Cancel a waiting job, signal the script of a running one; KILL ends the job in every
+        case.
+        """
+        job = self._jobs.get(uuid)
+        if job is None or not job.alive:
+            return
+        if not job.id:
+            raise Unavailable(f"{uuid}: its job is being submitted")
+        await self._stops.ask((job.id, number))
+        self._look_now.set()
+
+    async def clean(self, uuid: str) -> None:
+        """Forget a job that has ended; cancel what Slurm has queued again. Raises Conflict,
+        Unavailable.
+        """
+        job = self._jobs.get(uuid)
+        if job is None:
+            return
+        if job.alive:
+            raise Conflict(f"{uuid}: its job {job.id or 'in Slurm'} has not ended")
+        if job.lost:
+            await self._stops.ask((job.id, Signals.SIGKILL))
+        self._jobs.drop(uuid)
+        self._change.set()
+
+    # Submitting and stopping.
+
+    async def _submit(self, batch: Sequence[Assignment]) -> None:
+        wanted = sorted(batch, key=lambda one: one.order.wanted, reverse=True)
+        uuids = [one.uuid for one in wanted]
+        spread = self._is_spread(wanted[0].order)
+        script = write(
+            self._settings.site,
+            [Task(one.uuid, one.token, one.order.need.vcpus, spread) for one in wanted],
+        )
+        arguments = self._settings.templates.fill(uuids[0], wanted[0].order, spread=spread)
+        array = [f"--array=0-{len(uuids) - 1}"] if len(uuids) > 1 else []
+        mark = f"--comment={comment(self._settings.token, uuids)}"
+        try:
+            job = await self._sbatch(
+                ["--output=/dev/null", "--chdir=/", *arguments, *array, mark], script
+            )
+        except (Refused, Unavailable) as error:
+            unsure = isinstance(error, OutcomeUnknown)
+            for uuid in uuids:
+                (self._jobs.unsure if unsure else self._jobs.refused)(uuid)
+            raise
+        for index, uuid in enumerate(uuids):
+            self._jobs.submitted(uuid, f"{job}_{index}" if array else job)
+        event(_logger, "job submitted", job=job, containers=len(uuids), first=uuids[0])
+
+    async def _sbatch(self, arguments: Sequence[str], script: bytes) -> str:
+        """Submit, and again after failures that pass. Raises Refused, Unavailable,
+        OutcomeUnknown.
+        """
+        until = asyncio.get_running_loop().time() + self._settings.patience
+        while True:
+            try:
+                async with asyncio.timeout_at(until):
+                    await self._well.wait()
+            except TimeoutError:
+                raise Unavailable("Slurm does not answer; looking again in a moment.") from None
+            try:
+                job = await self._slurm.sbatch(arguments, script)
+            except Unavailable as error:
+                self._ail(error)
+                if isinstance(error, OutcomeUnknown):
+                    raise
+            else:
+                self._failures = 0
+                return job
+
+    def _is_spread(self, order: Order) -> bool:
+        able = (one for one in map(_worker, self._shapes) if one.takes(order.partitions))
+        return order.nodes > 1 and not any(order.need.fits(one.capacity) for one in able)
+
+    async def _stop(self, batch: Sequence[tuple[str, Signals]]) -> None:
+        jobs, number = [job for job, _ in batch], batch[0][1]
+        if number is Signals.SIGKILL:
+            await self._slurm.scancel(jobs)
+            return
+        await self._slurm.scancel(jobs, "--state=pending")
+        name = number.name.removeprefix("SIG")
+        for state in ("running", "suspended"):
+            await self._slurm.scancel(jobs, "--batch", f"--signal={name}", f"--state={state}")
+
+    def _ail(self, error: LadingError) -> None:
+        """A command failed: after several in a row nothing is handed to Slurm before it has been
+        seen well again.
+        """
+        self._fault = f"Slurm does not answer: {error.message}"
+        if not self._known:
+            self._change.set()
+        self._failures += isinstance(error, Unavailable)
+        if self._failures >= _ILL and self._well.is_set():
+            self._well.clear()
+            event(_logger, "Slurm does not answer", why=error)
+            self._change.set()
+
+    # Looking.
+
+    async def _serve(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._starts.run(), name="submissions")
+            tasks.create_task(self._stops.run(), name="cancellations")
+            tasks.create_task(self._poll(), name="looks at the queue")
+            if self._settings.site.hooks:
+                tasks.create_task(
+                    self._watch_hooks(Path(self._settings.site.hooks)), name="completion hooks"
+                )
+
+    async def _poll(self) -> None:
+        loop, failures = asyncio.get_running_loop(), 0
+        while True:
+            began = loop.time()
+            self._look_now.clear()
+            try:
+                await self._look()
+                failures = 0
+            except Unavailable as error:
+                failures += 1
+                self._ail(error)
+            await self._pause(
+                self._settings.pause_after(loop.time() - began, failures=failures), failures
+            )
+
+    async def _pause(self, seconds: float, failures: int) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                # Who is asked to look sooner does so, unless Slurm is ill: then it is left in
+                # peace.
+                await (asyncio.Event() if failures else self._look_now).wait()
+                await asyncio.sleep(min(self._settings.poll_period, 0.2))
+        except TimeoutError:
+            return
+
+    async def _look(self) -> None:
+        number = self._jobs.begin_look()
+        rows = read_squeue(await self._slurm.squeue())
+        if not self._known:
+            # Nothing would be missed yet that an answer cut short leaves out.
+            rows += read_squeue(await self._slurm.squeue())
+        missing = [job for job in self._jobs.missing(rows, number) if not self._is_final(job.uuid)]
+        fates = await self._ask_about(missing)
+        kept = () if fates is not None else {job.uuid for job in missing}
+        alive = [row for row in fates or () if row.phase is not Phase.ENDED]
+        self._jobs.observe((*rows, *alive), number, kept=kept)
+        self._jobs.explain(fates or ())
+        await self._see_shapes()
+        self._known = True
+        self._failures = 0
+        self._well.set()
+        self._change.set()
+        try:
+            await self._tidy()
+        except LadingError as error:
+            # The next look shows again what is to be done.
+            event(_logger, "jobs not put in order", why=error)
+
+    async def _tidy(self) -> None:
+        strays = self._jobs.take_strays()
+        if strays:
+            await self._slurm.scancel(strays)
+        changes = self._jobs.changes(self._heeded, spread=self._settings.spread)
+        if changes:
+            await self._slurm.renice(changes)
+
+    async def _ask_about(self, jobs: Sequence[Job]) -> list[Row] | None:
+        """What became of jobs that the queue does not show, though their containers have not ended;
+        None if unknown.
+
+        A container is ended or run again for it: no single answer of `squeue`, cut or old, is
+        enough for that.
+        """
+        if not jobs:
+            return []
+        try:
+            return read_squeue(await self._slurm.ended([job.id for job in jobs]))
+        except Unavailable as error:
+            event(_logger, "Slurm does not say what became of jobs", why=error)
+            return None
+
+    async def _see_shapes(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._shapes_due <= now or not self._well.is_set():
+            try:
+                self._shapes = read_sinfo(await self._slurm.sinfo())
+            except Unavailable as error:
+                if not self._shapes:
+                    raise
+                # What the nodes were is good enough, and the next look asks again.
+                event(_logger, "Slurm does not say what its nodes are", why=error)
+            else:
+                self._shapes_due = now + self._settings.sinfo_period
+
+    def _is_final(self, uuid: str) -> bool:
+        interest = self._heeded(uuid)
+        return interest is not None and interest.final
+
+    async def _watch_hooks(self, directory: Path) -> None:
+        """Learn at once of jobs that said themselves that they have ended."""
+        while True:
+            names = await asyncio.to_thread(_take_names, directory)
+            if names and self._jobs.finish(names):
+                self._change.set()
+            await asyncio.sleep(self._settings.hook_period)
+
+
+def _take_names(directory: Path) -> list[str]:
+    """The names of the files in a directory, which are removed."""
+    found = []
+    try:
+        for path in directory.iterdir():
+            path.unlink()
+            found.append(path.name)
+    except OSError as error:
+        event(_logger, "completion hooks not read", directory=directory, why=error)
+    return found
+
+
+def _kind(assignment: Assignment) -> tuple[object, ...]:
+    """Equal for containers that may share a job array."""
+    order = assignment.order
+    return (
+        order.need, order.partitions, order.max_run_time, order.user, order.instance_type,
+        order.nodes, order.wanted >> _BUCKET,
+    )  # fmt: skip
+
+
+def _worker(shape: Shape) -> WorkerView:
+    return WorkerView(
+        shape.name,
+        shape.capacity,
+        partitions=shape.partitions,
+        queues=True,
+        closed=not shape.default,
+        nodes=shape.counts,
+    )
+
+
+def _nobody(_: str) -> Interest | None:
+    return None

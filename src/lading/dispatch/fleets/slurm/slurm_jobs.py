@@ -1,0 +1,289 @@
+"""The jobs of one dispatcher in Slurm: what submissions, `squeue` and the completion hook tell of
+each.
+
+Rules:
+
+- A job that was submitted is alive until a look at the queue that *began* after the submission does
+  not show it, and Slurm, asked about that job by its id, does not show it alive either. A failed
+  look says nothing.
+- While it is not known whether a submission succeeded, the job counts as alive; the next look that
+  shows it decides, or the next two that do not.
+- A job that Slurm lost and queued again (same id) counts as ended: its first run may still be alive
+  on a node that Slurm cannot see, and the job's script runs nothing the second time. What is left
+  of it is cancelled by `clean`.
+- What has ended stays so: late rows about it are ignored. But a `slurmctld` that was killed may
+  give an id again: the answer to a submission says that the id is the new job's.
+- A further job for a container that has one is a stray, from a submission that had been given up,
+  and is cancelled.
+- So is one whose end Slurm has not noticed ten looks after it was known here, by its hook: a killed
+  `slurmctld` forgets the ends of its last moments, and keeps the place of what has ended.
+
+Source: docs/spec/dispatch, section Slurm fleet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from lading.core.errors import Failure
+from lading.core.scheduling import slurm_nice
+from lading.dispatch.fleet import Look, Process
+from lading.dispatch.fleets.slurm.slurm_rows import Phase, Row, owner
+
+_FAILURES: Mapping[str, Failure] = MappingProxyType(
+    {
+        "NODE_FAIL": Failure.NODE,
+        "BOOT_FAIL": Failure.NODE,
+        "PREEMPTED": Failure.PREEMPTED,
+        "OUT_OF_MEMORY": Failure.OOM,
+        "TIMEOUT": Failure.TIMEOUT,
+        "DEADLINE": Failure.TIMEOUT,
+    }
+)
+_MEANINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "NODE_FAIL": "its node failed",
+        "BOOT_FAIL": "its node did not boot",
+        "PREEMPTED": "it was preempted",
+        "OUT_OF_MEMORY": "Slurm ended it for using too much memory",
+        "TIMEOUT": "it ran longer than Slurm let it",
+        "DEADLINE": "its deadline passed",
+        "CANCELLED": "it was cancelled in Slurm",
+        "FAILED": "its script failed",
+        "COMPLETED": "its script came to its end",
+    }
+)
+_BUCKET = 50
+_UNNOTICED = 10
+"""Looks after which a job that has ended is no longer to be shown as running."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The job of one container. `id` is "" while it is not known; `since`: only a look with a
+    larger number proves that it is gone."""
+
+    uuid: str
+    id: str = ""
+    since: int = 0
+    phase: Phase = Phase.WAITING
+    reason: str = ""
+    node: str = ""
+    nice: int = slurm_nice.INITIAL
+    priority: int = 0
+    lost: bool = False
+    fate: str = ""
+    failure: Failure = Failure.INFRASTRUCTURE
+    pending: bool = False
+    doubted: bool = False
+    """It has no id, and one look has not shown it."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it waits or runs, as far as is known."""
+        return self.phase is not Phase.ENDED
+
+    @property
+    def process(self) -> Process:
+        """As the dispatch loop sees it."""
+        where = f"Slurm node {self.node}" if self.node else "Slurm"
+        waiting = self.phase is Phase.WAITING
+        return Process(
+            where,
+            alive=self.alive,
+            waiting=waiting,
+            note=self._note(),
+            fate=self.fate,
+            failure=self.failure,
+        )
+
+    def _note(self) -> str:
+        if not self.id or self.phase is Phase.ENDED:
+            return ""
+        if self.phase is Phase.RUNNING:
+            return (
+                f"Started by Slurm as job {self.id} on {self.node}; being prepared."
+                if self.node
+                else ""
+            )
+        why = f" ({self.reason})" if self.reason not in ("", "None") else ""
+        return f"Waiting in Slurm as job {self.id}{why}."
+
+
+class Jobs:
+    """The table of them."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+        self._jobs: dict[str, Job] = {}
+        self._over: dict[str, int] = {}
+        self._strays: list[str] = []
+        self._look = 0
+
+    def get(self, uuid: str) -> Job | None:
+        """The job of a container."""
+        return self._jobs.get(uuid)
+
+    def processes(self) -> dict[str, Process]:
+        """By container."""
+        return {uuid: job.process for uuid, job in self._jobs.items()}
+
+    def count(self, phase: Phase) -> int:
+        """How many there are in a phase."""
+        return sum(job.phase is phase for job in self._jobs.values())
+
+    def begin_look(self) -> int:
+        """The number of a look at the queue that begins now."""
+        self._look += 1
+        return self._look
+
+    def submitting(self, uuid: str) -> None:
+        """A submission is under way."""
+        self._jobs[uuid] = Job(uuid=uuid, pending=True)
+
+    def submitted(self, uuid: str, id: str) -> None:
+        """There is a job."""
+        self._settle(uuid, id=id)
+
+    def unsure(self, uuid: str) -> None:
+        """There may be a job: the next look tells."""
+        self._settle(uuid, id="")
+
+    def refused(self, uuid: str) -> None:
+        """There is no job."""
+        self._jobs.pop(uuid, None)
+
+    def _settle(self, uuid: str, *, id: str) -> None:
+        job = self._jobs.get(uuid)
+        if job is not None:
+            self._jobs[uuid] = replace(job, id=job.id or id, pending=False, since=self._look)
+            self._over.pop(id, None)
+
+    def missing(self, rows: Iterable[Row], look: int) -> list[Job]:
+        """The jobs that have ended if it is true what this look shows."""
+        # The end of a row that is cut off says whose it is.
+        shown = {row.job for row in rows if owner(row, token=self._token) is not None}
+        alive = (job for job in self._jobs.values() if job.alive and job.id and not job.pending)
+        return [job for job in alive if job.since < look and job.id not in shown]
+
+    def observe(self, rows: Iterable[Row], look: int, *, kept: Collection[str] = ()) -> None:
+        """Learn from a look at the queue, which says nothing about the containers `kept`."""
+        seen: dict[str, Row] = {}
+        named = set()
+        for row in rows:
+            uuid = owner(row, token=self._token)
+            if uuid is None or row.phase is Phase.ENDED:
+                continue
+            named.add(row.job)
+            if row.job not in self._over:
+                self._choose(seen, uuid, row)
+            elif row.state != "COMPLETING" and look - self._over[row.job] >= _UNNOTICED:
+                self._strays.append(row.job)
+                self._over[row.job] = look
+        # What Slurm has forgotten need not be remembered here.
+        self._over = {job: since for job, since in self._over.items() if job in named}
+        for uuid in (*self._jobs, *(uuid for uuid in seen if uuid not in self._jobs)):
+            before = self._jobs.get(uuid) or Job(uuid=uuid)
+            if uuid in seen or uuid not in kept:
+                self._jobs[uuid] = self._step(before, seen.get(uuid), look)
+
+    def finish(self, ids: Iterable[str]) -> bool:
+        """Learn from the completion hook that these jobs have ended. Returns whether any was
+        alive.
+        """
+        found = set(ids)
+        news = [job for job in self._jobs.values() if job.id in found and job.alive]
+        for job in news:
+            self._jobs[job.uuid] = replace(job, phase=Phase.ENDED)
+            self._over.setdefault(job.id, self._look)
+        return bool(news)
+
+    def explain(self, rows: Iterable[Row]) -> None:
+        """Learn why jobs ended."""
+        by_id = {row.job: row for row in rows if row.phase is Phase.ENDED}
+        for uuid, job in self._jobs.items():
+            row = by_id.get(job.id)
+            if row is not None and not job.alive and not job.fate:
+                meaning = _MEANINGS.get(row.state, f"it ended as {row.state}")
+                where = f" on {row.node}" if row.node else ""
+                fate = f"Slurm job {job.id}{where}: {meaning} ({row.state}, {row.reason})."
+                failure = _FAILURES.get(row.state, Failure.INFRASTRUCTURE)
+                self._jobs[uuid] = replace(job, fate=fate, failure=failure)
+
+    def drop(self, uuid: str) -> None:
+        """Forget a job that has ended."""
+        job = self._jobs.pop(uuid, None)
+        if job is not None and job.id:
+            self._over.setdefault(job.id, self._look)
+
+    def take_strays(self) -> list[str]:
+        """Jobs that nobody wants, each once."""
+        strays, self._strays = self._strays, []
+        return strays
+
+    def changes(self, look: Look, *, spread: int) -> dict[str, int]:
+        """Nice values to set, by job id, so that waiting jobs run in the wanted order."""
+        return slurm_nice.renice(self._waiting(look), spread=spread)
+
+    def _waiting(self, look: Look) -> list[slurm_nice.Job]:
+        """What waits, an array as one while its tasks are wanted about equally."""
+        groups: dict[str, list[tuple[Job, int]]] = {}
+        for job in self._jobs.values():
+            interest = (
+                look(job.uuid) if job.phase is Phase.WAITING and job.id and job.priority else None
+            )
+            if interest is not None and not interest.final:
+                groups.setdefault(job.id.partition("_")[0], []).append((job, interest.wanted))
+        found = []
+        for base, members in groups.items():
+            kinds = {(wanted >> _BUCKET, job.nice) for job, wanted in members}
+            if len(kinds) == 1:
+                job, wanted = max(members, key=lambda one: one[1])
+                found.append(
+                    slurm_nice.Job(id=base, wanted=wanted, priority=job.priority, nice=job.nice)
+                )
+            else:
+                found += [
+                    slurm_nice.Job(id=job.id, wanted=wanted, priority=job.priority, nice=job.nice)
+                    for job, wanted in members
+                ]
+        return found
+
+    def _choose(self, seen: dict[str, Row], uuid: str, row: Row) -> None:
+        known, other = self._jobs.get(uuid), seen.get(uuid)
+        replaced = known is not None and not known.pending and known.id not in ("", row.job)
+        if replaced or (other is not None and other.job != row.job):
+            self._strays.append(row.job)
+        else:
+            seen[uuid] = row
+
+    def _step(self, job: Job, row: Row | None, look: int) -> Job:
+        if not job.alive:
+            return job
+        if row is None:
+            if job.pending or job.since >= look:
+                return job
+            return (
+                replace(job, phase=Phase.ENDED)
+                if job.id or job.doubted
+                else replace(job, doubted=True)
+            )
+        if row.restarts or (job.phase is Phase.RUNNING and row.phase is Phase.WAITING):
+            fate = (
+                f"Slurm job {row.job}: its node failed or it was sent back to Slurm's queue;"
+                " it is not run twice."
+            )
+            return replace(
+                job, id=row.job, phase=Phase.ENDED, lost=True, fate=fate, failure=Failure.NODE
+            )
+        return replace(
+            job,
+            id=row.job,
+            phase=row.phase,
+            reason=row.reason,
+            node=row.node,
+            nice=row.nice,
+            priority=row.priority,
+        )

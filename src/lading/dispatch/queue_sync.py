@@ -1,0 +1,288 @@
+"""Keeps the queue up to date: by events, by fetching what they point at, and by a slow look at
+everything.
+
+- An event says which container changed. What it does not tell itself is fetched, many containers
+  with one request; while a request is under way, further ones gather for the next, so that no event
+  waits for a timer.
+- A full look (own containers by pages, then the waiting ones of highest priority, as many as
+  `core.scheduling.queue_window` says) comes at the start, whenever events may have been missed,
+  every `poll_interval`, and when most of those that the last one showed have their place. A short
+  look at the head of the queue comes before the first one.
+- While the API cannot be reached, everything is kept and tried again after a pause. An answer that
+  does not come would hide all that comes after it: it is given up after `read_timeout`, and asked
+  for again.
+
+Source: docs/spec/dispatch, section Queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
+from itertools import islice
+from typing import Any
+
+from lading.client.api import ApiClient
+from lading.client.events import Event, Reconnected
+from lading.core.errors import LadingError, Unavailable
+from lading.core.scheduling.batch_planner import Entry
+from lading.core.scheduling.queue_window import Window, window_of
+from lading.dispatch.queue import Queue, place
+from lading.dispatch.settings import Settings
+from lading.telemetry import event
+
+KIND = "arvados#container"
+_BATCH = 200
+_SOON = 100
+_ORDER = ("priority desc", "created_at asc", "uuid asc")
+_QUEUED = (("state", "=", "Queued"), ("priority", ">", 0))
+_SUPERVISORS = ("scheduling_parameters.supervisor", "=", True)
+_logger = logging.getLogger("lading.dispatch")
+
+
+class Feed:
+    """Three endless tasks (`follow`, `fetch`, `look`) that share the queue; wakes the loop when it
+    changed.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        queue: Queue,
+        *,
+        token: str,
+        settings: Settings,
+        wake: asyncio.Event,
+        clock: Callable[[], float],
+    ) -> None:
+        self._client = client
+        self._queue = queue
+        self._token = token
+        self._settings = settings
+        self._wake = wake
+        self._clock = clock
+        self._pending: dict[str, None] = {}
+        self._under_way: dict[str, int] = {}
+        self._wanted = asyncio.Event()
+        self._look = asyncio.Event()
+        self._refilling = False
+        self._extra = self._extra_supervisors = 0
+        self.loaded = asyncio.Event()
+        """Set once all own containers, and the first of those that wait, are known."""
+
+    def reread(self, uuid: str, *, after: int = 0) -> None:
+        """Fetch this record soon, unless a fetch that began after version `after` is under way."""
+        if self._under_way.get(uuid, -1) <= after:
+            self._pending[uuid] = None
+            self._wanted.set()
+
+    @property
+    def more(self) -> bool:
+        """Whether the last look left waiting containers out."""
+        return (
+            self._queue.window.horizon is not None
+            or self._queue.supervisors_window.horizon is not None
+        )
+
+    def refill(self, aside: Collection[str]) -> None:
+        """Look again when the last look left waiting containers out and those it found are running
+        low.
+
+        `aside`: those that no place has to be found for now.
+        """
+        queue, size = self._queue, self._settings.window
+        entries, supervisors = queue.entries(), queue.supervisors()
+        left, left_supervisors = _left(entries, aside), _left(supervisors, aside)
+        low = queue.window.is_low(left, size=size)
+        if (
+            low or queue.supervisors_window.is_low(left_supervisors, size=size)
+        ) and not self._refilling:
+            unsized = sum(record.need is None for record in queue.waiting.values())
+            self._extra_supervisors = unsized + len(supervisors) - left_supervisors
+            self._extra = unsized + len(supervisors) + len(entries) - left
+            self._refilling = True
+            self._look.set()
+
+    async def follow(
+        self, events: AsyncIterable[Event | Reconnected], *, on_gap: Callable[[], None]
+    ) -> None:
+        """Learn from events for ever; call `on_gap` when some may have been missed."""
+        async for item in events:
+            if isinstance(item, Event):
+                self._notice(item)
+            else:
+                self._look.set()
+                on_gap()
+
+    async def fetch(self) -> None:
+        """Fetch pending records for ever."""
+        pause = self._settings.retry_first
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            try:
+                while self._pending:
+                    await self._fetch_batch()
+                pause = self._settings.retry_first
+            except LadingError as error:
+                event(_logger, "records not fetched", why=error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self._settings.retry_longest)
+                self._wanted.set()
+
+    async def look(self) -> None:
+        """Look at everything for ever: now, when asked, and every `poll_interval`."""
+        pause = self._settings.retry_first
+        while True:
+            self._look.clear()
+            try:
+                if self.loaded.is_set() or not await self._begin():
+                    await self.load()
+                pause = self._settings.retry_first
+            except LadingError as error:
+                event(_logger, "queue not read", why=error)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, self._settings.retry_longest)
+                continue
+            try:
+                async with asyncio.timeout(self._settings.poll_interval):
+                    await self._look.wait()
+            except TimeoutError:
+                continue
+
+    async def _begin(self) -> bool:
+        """Before the first full look, a short one: own containers, and as many as start at first;
+        whether it is all.
+
+        With a long queue the first containers start before all that a full look shows is read.
+        """
+        async with _in_time(self._settings.read_timeout):
+            await self._load(min(_SOON, self._settings.window))
+        self.loaded.set()
+        self._wake.set()
+        return not self.more
+
+    async def load(self) -> None:
+        """Look at everything once. Raises what the client raises, Unavailable when it takes too
+        long.
+        """
+        async with _in_time(self._settings.read_timeout):
+            await self._load()
+        self._refilling = False
+        self.loaded.set()
+        self._wake.set()
+
+    async def _load(self, most: int = 0) -> None:
+        """Read own containers and the window; with `most`, so many of those that wait in place of
+        the window.
+        """
+        with self._queue.fetch() as ticket:
+            known, found = self._queue.uuids(), set[str]()
+            async for page in self._client.pages(
+                "containers", filters=self._mine(), select=self._queue.fields
+            ):
+                self._queue.merge(page, ticket=ticket, now=self._clock())
+                found |= {item["uuid"] for item in page}
+            size = most or self._settings.window + self._extra
+            waiting, window = await self._first(_QUEUED, size)
+            apart, supervisors = ((), window) if most else await self._first_supervisors(window)
+            self._queue.show(window, supervisors=supervisors)
+            self._queue.merge([*waiting, *apart], ticket=ticket, now=self._clock())
+            found |= {item["uuid"] for item in (*waiting, *apart)}
+        for uuid in known - found:
+            if not self._queue.hides(uuid):
+                self.reread(uuid)
+
+    async def _first_supervisors(self, window: Window) -> tuple[Sequence[Any], Window]:
+        """Supervisors beyond what a look has shown; there is nothing to ask for when it has shown
+        all.
+        """
+        if window.horizon is None:
+            return (), Window()
+        return await self._first(
+            (*_QUEUED, _SUPERVISORS), self._settings.window + self._extra_supervisors
+        )
+
+    async def _first(self, filters: Sequence[Any], most: int) -> tuple[list[Any], Window]:
+        """The first of those that pass, and how far that is."""
+        found: list[Any] = []
+        while len(found) < most:
+            # The server gives fewer at a time than it is asked for where it is so configured.
+            page = await self._client.list(
+                "containers", filters=filters, order=_ORDER, select=self._queue.fields,
+                limit=most - len(found), offset=len(found),
+            )  # fmt: skip
+            if not page:
+                break
+            found += page
+        return found, window_of([place(item) for item in found], most=most)
+
+    def _mine(self) -> list[list[object]]:
+        return [["locked_by_uuid", "=", self._token], ["state", "in", ["Locked", "Running"]]]
+
+    def _notice(self, item: Event) -> None:
+        if item.object_kind != KIND:
+            return
+        old, new = (
+            _state(item.properties, "old_attributes"),
+            _state(item.properties, "new_attributes"),
+        )
+        if self._queue.advance(item.object_uuid, old=old, new=new):
+            self._wake.set()
+        else:
+            self.reread(item.object_uuid, after=self._queue.ticket())
+
+    async def _read(self, uuids: Sequence[str]) -> list[Any]:
+        """The containers of these uuids that there are. The server may give fewer at a time than it
+        is asked for.
+        """
+        found: dict[str, Any] = {}
+        while missing := [one for one in uuids if one not in found]:
+            page = await self._client.list(
+                "containers",
+                filters=[["uuid", "in", missing]],
+                select=self._queue.fields,
+                limit=len(missing),
+            )
+            if not page:
+                break
+            found |= {item["uuid"]: item for item in page}
+        return list(found.values())
+
+    async def _fetch_batch(self) -> None:
+        batch = list(islice(self._pending, _BATCH))
+        for uuid in batch:
+            del self._pending[uuid]
+        try:
+            with self._queue.fetch() as ticket:
+                self._under_way = dict.fromkeys(batch, ticket)
+                async with _in_time(self._settings.read_timeout):
+                    items = await self._read(batch)
+                self._queue.merge(items, ticket=ticket, now=self._clock(), asked=batch)
+        except LadingError:
+            self._pending |= dict.fromkeys(batch)
+            raise
+        finally:
+            self._under_way = {}
+        self._wake.set()
+
+
+@asynccontextmanager
+async def _in_time(seconds: float) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise Unavailable("the API has not answered in time") from error
+
+
+def _left(entries: Collection[Entry], aside: Collection[str]) -> int:
+    return sum(entry.uuid not in aside for entry in entries)
+
+
+def _state(properties: Mapping[str, object], which: str) -> str:
+    attributes = properties.get(which)
+    state = attributes.get("state") if isinstance(attributes, Mapping) else None
+    return str(state or "")

@@ -1,0 +1,119 @@
+"""Tells the API why containers wait, and what was decided, at most once in an interval and only
+what is new.
+
+All are sent again after the connection to the API was lost: it may have been another process, or
+have forgotten them. An empty status takes one back. A post without any, now and then, says that
+this dispatcher is there. Containers that no worker can hold are named (`misfits`) when they are
+new, and with every such post.
+
+Source: docs/spec/dispatch, section Reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+
+from lading.client.api import ApiClient
+from lading.core.errors import Conflict, LadingError
+from lading.core.scheduling.batch_planner import Status
+from lading.dispatch.decision_log import Diary
+from lading.telemetry import event
+
+_logger = logging.getLogger("lading.dispatch")
+
+
+class Board:
+    """Publishes what `look` returns (statuses by container uuid) when told that it may have
+    changed.
+
+    `interval` is the shortest time between two posts, `longest` the longest, in seconds. What is in
+    the diary goes with them, and who this dispatcher is (`holder`), which renews the lease of its
+    token.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        look: Callable[[], Mapping[str, Status]],
+        diary: Diary,
+        *,
+        interval: float,
+        longest: float = 60.0,
+        holder: str = "",
+        misfits: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        self._client = client
+        self._misfits = misfits
+        self._named: frozenset[str] = frozenset()
+        self._look = look
+        self._diary = diary
+        diary.on_entry = self.mark
+        self._holder = {"holder": holder} if holder else {}
+        self._interval = interval
+        self._longest = longest
+        self._posted: dict[str, Status] = {}
+        self._reported = False
+        self._stale = asyncio.Event()
+
+    def mark(self) -> None:
+        """The statuses may have changed."""
+        self._stale.set()
+
+    def repeat(self) -> None:
+        """The API may have lost what it was told."""
+        self._posted.clear()
+        self._reported = False
+        self._stale.set()
+
+    async def publish(self) -> None:
+        """Post changes for ever. Raises Conflict when another dispatcher has taken over the
+        token.
+        """
+        while True:
+            try:
+                async with asyncio.timeout(self._longest):
+                    await self._stale.wait()
+            except TimeoutError:
+                self._reported = False
+            self._stale.clear()
+            try:
+                await self.post()
+            except Conflict:
+                raise
+            except LadingError as error:
+                event(_logger, "statuses not posted", why=error)
+                self._stale.set()
+            await asyncio.sleep(self._interval)
+
+    async def post(self) -> None:
+        """Post what changed since the last time, or that nothing did if it is time. Raises what the
+        client raises.
+        """
+        current = dict(self._look())
+        changed = {uuid: one for uuid, one in current.items() if self._posted.get(uuid) != one}
+        items: dict[str, object] = {
+            uuid: {"reason": one.category, "sentence": one.sentence}
+            for uuid, one in changed.items()
+        }
+        items |= {uuid: "" for uuid in self._posted if uuid not in current}
+        misfits = frozenset(self._misfits())
+        named = sorted(misfits - self._named if self._reported else misfits)
+        entries = self._diary.take()
+        if not items and not entries and not named and self._reported:
+            return
+        try:
+            body = {
+                "items": items,
+                "events": self._diary.shown(entries),
+                "misfits": named,
+                **self._holder,
+            }
+            await self._client.request("POST", "dispatch/statuses", body=body)
+        except BaseException:
+            self._diary.put_back(entries)
+            raise
+        self._posted, self._reported, self._named = current, True, misfits
+        if len(self._diary):
+            self.mark()

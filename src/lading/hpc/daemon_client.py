@@ -1,0 +1,188 @@
+"""Talking to the daemon of one rank.
+
+Its certificate is pinned: whatever name it has, nobody else has the key. Following what it does
+keeps one connection, on which the daemon answers when there is something new: making connections
+would cost it more than all the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lading.core.errors import Unavailable
+from lading.hpc.credentials import Identity
+
+PORT = 443
+_TIMEOUT = 10.0
+_KILL_TIME = 40.0
+_Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class Caller:
+    """Calls the daemon at `host`. Close it when it has followed."""
+
+    host: str
+    identity: Identity
+    port: int = PORT
+    _context: ssl.SSLContext = field(init=False, repr=False)
+    _line: _Line | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._context = ssl.create_default_context(cadata=self.identity.certificate)
+        self._context.check_hostname = False
+
+    def close(self) -> None:
+        """Let go of the connection that is kept."""
+        line, self._line = self._line, None
+        if line is not None:
+            line[1].transport.abort()
+
+    async def ask(self, path: str) -> dict[str, Any]:
+        """The data of a GET. Raises Unavailable."""
+        return self._data(await self._once("GET", path, b"", {}, _TIMEOUT))
+
+    async def follow(self, known: str, *, wait: float) -> tuple[str, dict[str, Any]]:
+        """What the daemon says of the code as soon as that is not `known`, after `wait` seconds in
+        any case.
+
+        With a word for it, to be `known` the next time. Raises Unavailable.
+        """
+        headers = {"If-None-Match": known, "Prefer": f"wait={wait:.0f}"} if known and wait else {}
+        line, self._line = self._line, None
+        try:
+            if line is None:
+                line = await self._connect()
+            reply = await self._exchange(line, "GET", "/v1/query", b"", headers, wait + _TIMEOUT)
+        except BaseException:
+            if line is not None:
+                line[1].transport.abort()
+            raise
+        self._line = line
+        return reply.headers.get("etag", ""), self._data(reply)
+
+    async def tell(
+        self, path: str, body: Mapping[str, Any], *, timeout: float = _TIMEOUT
+    ) -> dict[str, Any]:
+        """The data of a POST of JSON. Raises Unavailable, with its message when the daemon
+        refuses.
+        """
+        kind = {"Content-Type": "application/json"}
+        return self._data(await self._once("POST", path, json.dumps(body).encode(), kind, timeout))
+
+    async def send_files(self, files: Mapping[str, bytes]) -> dict[str, Any]:
+        """Give the code files. Raises Unavailable."""
+        boundary = secrets.token_hex(16)
+        parts = [
+            (
+                f"--{boundary}\r\n"
+                f'Content-Disposition: form-data; name="file"; filename="{name}"\r\n\r\n'
+            ).encode()
+            + data
+            for name, data in files.items()
+        ]
+        body = b"\r\n".join([*parts, f"--{boundary}--\r\n".encode()])
+        headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+        return self._data(
+            await self._once("POST", "/v1/code-configuration", body, headers, _TIMEOUT)
+        )
+
+    async def command(self, word: str) -> dict[str, Any]:
+        """Start, kill or upload. Raises Unavailable."""
+        return await self.tell("/v1/command", {"command": word}, timeout=_KILL_TIME)
+
+    async def log(self, name: str, offset: int) -> bytes:
+        """What stands in a log after `offset`; some of it when there is much. Raises
+        Unavailable.
+        """
+        reply = await self._once(
+            "GET", f"/v1/logs/{name}", b"", {"Range": f"bytes={offset}-"}, _TIMEOUT
+        )
+        return reply.body if reply.status in (200, 206) else b""
+
+    def _data(self, reply: Reply) -> dict[str, Any]:
+        try:
+            said = json.loads(reply.body)
+            data: dict[str, Any] = said["data"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise Unavailable(
+                f"{self.host}: its daemon answered {reply.status} with what is no JSend"
+            ) from error
+        if said["status"] != "success":
+            raise Unavailable(f"{self.host}: {data.get('message')}")
+        return data
+
+    async def _once(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], timeout: float
+    ) -> Reply:
+        """One request on a connection of its own. Raises Unavailable."""
+        line = await self._connect()
+        try:
+            return await self._exchange(
+                line, method, path, body, {**headers, "Connection": "close"}, timeout
+            )
+        finally:
+            line[1].transport.abort()
+
+    async def _connect(self) -> _Line:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                return await asyncio.open_connection(self.host, self.port, ssl=self._context)
+        except OSError as error:
+            raise Unavailable(f"{self.host}: its daemon does not answer: {error}") from error
+
+    async def _exchange(
+        self,
+        line: _Line,
+        method: str,
+        path: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        timeout: float,
+    ) -> Reply:
+        reader, writer = line
+        fields = {
+            "Host": "daemon",
+            "Authorization": self.identity.authorization,
+            "Content-Length": str(len(body)),
+        }
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            *(f"{name}: {value}" for name, value in (fields | dict(headers)).items()),
+        ]
+        try:
+            async with asyncio.timeout(timeout):
+                writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+                await writer.drain()
+                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                told = dict(one.split(": ", 1) for one in head[1:] if ": " in one)
+                found = {name.lower(): value for name, value in told.items()}
+                return Reply(
+                    int(head[0].split()[1]),
+                    found,
+                    await reader.readexactly(int(found["content-length"])),
+                )
+        except (
+            OSError,
+            EOFError,
+            asyncio.LimitOverrunError,
+            ValueError,
+            IndexError,
+            KeyError,
+        ) as error:
+            raise Unavailable(f"{self.host}: its daemon does not answer: {error}") from error

@@ -1,0 +1,70 @@
+"""Learning from the kernel (inotify) that the code wrote something, so that nobody has to look
+again and again.
+
+Only while somebody waits is anything read; between, the kernel folds equal notices into one. Where
+there are no more inotify instances to be had, who waits looks once a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+from pathlib import Path
+
+_MODIFY, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x80, 0x100, 0x200
+_MOST = 1 << 16
+_WITHOUT = 1.0
+
+
+class Notices:
+    """Notices of changes to files, and to what is directly in directories."""
+
+    def __init__(self) -> None:
+        self._descriptor = -1
+        self._waiting: set[asyncio.Event] = set()
+
+    def open(self, *paths: Path) -> bool:
+        """Begin; whether the kernel can tell of changes to all of them."""
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        mask = _MODIFY | _MOVED_TO | _CREATE | _DELETE
+        if self._descriptor >= 0 and all(
+            libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask) >= 0 for path in paths
+        ):
+            return True
+        self.close()
+        return False
+
+    def close(self) -> None:
+        """No more of them."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    async def one(self) -> None:
+        """Wait until something may have changed."""
+        if self._descriptor < 0:
+            await asyncio.sleep(_WITHOUT)
+            return
+        event = asyncio.Event()
+        if not self._waiting:
+            asyncio.get_running_loop().add_reader(self._descriptor, self._take)
+        self._waiting.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._waiting.discard(event)
+            if not self._waiting:
+                asyncio.get_running_loop().remove_reader(self._descriptor)
+
+    def _take(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._descriptor, _MOST)
+        self.tell()
+
+    def tell(self) -> None:
+        """Something has changed that the kernel does not tell of."""
+        for event in self._waiting:
+            event.set()

@@ -1,0 +1,201 @@
+"""Ranks on other machines, as the conductor sees them: each has an annex of the supervisor, at the
+end of a pipe.
+
+    annex      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}    it has made its end of
+    the wire conductor  {"peers": [[rank, address, port], ...], "identity": {...}, "environment":
+    {...}} annex      {"started": true} or {"fault": "..."}                          its rank runs
+    conductor  {"end": true}, or the end of the pipe                          its rank is to be
+    ended annex      a tar archive                                                  what is in its
+    output directory
+
+Where ranks are on several machines, each machine has a rank, and an output directory of its own.
+The archives are kept as they come, in the spool; when all ranks are dead the supervisor makes one
+directory of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lading.core.errors import ExecutionError, Failure, Invalid
+from lading.core.hpc import machine_addresses
+from lading.hpc import network
+from lading.hpc.credentials import Identity
+from lading.hpc.ranks import NativeGround
+
+_MOST_LINE = 1 << 22
+_READY_TIME = 600.0
+"""Seconds for the image and the inputs to get to a machine."""
+_SILENCE = 120.0
+_CHUNK = 1 << 18
+# Of the disk, that the spool leaves free.
+_RESERVE = 0.05
+_FIELDS = ("certificate", "key", "authorization")
+
+
+@dataclass(slots=True)
+class Pipe:
+    """Lines of JSON to and from the other end, which may be followed by bytes."""
+
+    reading: int
+    writing: int
+    reader: asyncio.StreamReader = field(init=False)
+
+    async def open(self) -> None:
+        """Begin to read. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self.reader = asyncio.StreamReader(_MOST_LINE)
+        protocol = asyncio.StreamReaderProtocol(self.reader)
+        await loop.connect_read_pipe(lambda: protocol, os.fdopen(self.reading, "rb", buffering=0))
+
+    def tell(self, said: Mapping[str, Any]) -> None:
+        """Say something. Raises BrokenPipeError."""
+        data = json.dumps(said).encode() + b"\n"
+        while data:
+            data = data[os.write(self.writing, data) :]
+
+    async def hear(self, *, patience: float | None = None) -> dict[str, Any]:
+        """What the other end says next; nothing when it has gone. Raises TimeoutError,
+        ValueError.
+        """
+        async with asyncio.timeout(patience):
+            line = await self.reader.readline()
+        heard: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
+        return heard
+
+
+@dataclass(slots=True)
+class SpreadGround:
+    """Rank 0 is here, each other one on a machine of its own; one network for all
+    (`network.Wire`).
+    """
+
+    native: NativeGround
+    wires: tuple[network.Wire, ...]
+    """Of which that is used whose kind of address the others know this machine by."""
+    pipes: tuple[Pipe, ...]
+    spool: Path
+    _peers: list[list[object]] = field(default_factory=list)
+
+    async def open(self) -> None:
+        """Make this machine's part of the network, and learn where the others' are. Raises
+        ExecutionError.
+        """
+        heard = []
+        for rank, pipe in enumerate(self.pipes, 1):
+            await pipe.open()
+            heard.append(self._heard(rank, await _within(rank, pipe, "port")))
+        wire = self._wire([str(one["leader"]) for one in heard])
+        await network.make_bridge(wire)
+        self._peers = [[0, heard[0]["leader"], wire.port]]
+        self._peers += [[rank, one["address"], one["port"]] for rank, one in enumerate(heard, 1)]
+        await network.tell_peers(wire, own=0, peers=self._peers)
+
+    def _wire(self, leaders: list[str]) -> network.Wire:
+        try:
+            version = machine_addresses.common_version(leaders)
+        except Invalid as error:
+            raise ExecutionError(error.message, Failure.NODE) from error
+        for wire in self.wires:
+            if wire.version == version:
+                return wire
+        raise ExecutionError(
+            f"this machine has no IPv{version}, by which others reach it", Failure.NODE
+        )
+
+    async def start(self, number: int, identity: Identity, environment: Mapping[str, str]) -> str:
+        """Start a rank; its address. Raises ExecutionError."""
+        if number == 0:
+            return await self.native.start(number, identity, environment)
+        pipe = self.pipes[number - 1]
+        with contextlib.suppress(BrokenPipeError):
+            pipe.tell(
+                {
+                    "peers": self._peers,
+                    "identity": asdict(identity),
+                    "environment": dict(environment),
+                }
+            )
+        self._heard(number, await _within(number, pipe, "started"))
+        return network.address(number)
+
+    async def gather(self) -> list[str]:
+        """End the others, and bring their archives here; sentences on what cannot be had."""
+        for pipe in self.pipes:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.tell({"end": True})
+        return [
+            said for rank, pipe in enumerate(self.pipes, 1) for said in await self._take(rank, pipe)
+        ]
+
+    async def _take(self, rank: int, pipe: Pipe) -> list[str]:
+        """Keep the archive of a rank. One that is too large, or comes too slowly, is thrown
+        away.
+        """
+        archive = self.spool / f"{rank}.tar"
+        try:
+            left = spool_room(self.spool)
+            with archive.open("wb") as file:
+                # A connection that is alive brings more than a chunk in this time.
+                while data := await _fill(pipe.reader):
+                    left -= len(data)
+                    if left < 0:
+                        raise OSError(
+                            errno.ENOSPC, "the disk of the first machine has no room for it"
+                        )
+                    await asyncio.to_thread(file.write, data)
+        except OSError as error:
+            archive.unlink(missing_ok=True)
+            return [f"rank {rank}: its output could not be had: {error.strerror or error}"]
+        return []
+
+    def _heard(self, rank: int, heard: dict[str, Any]) -> dict[str, Any]:
+        fault = heard.get("fault")
+        if fault:
+            raise ExecutionError(f"rank {rank}: {fault}", Failure.INFRASTRUCTURE)
+        return heard
+
+
+async def _within(rank: int, pipe: Pipe, word: str) -> dict[str, Any]:
+    """What an annex says, which must have `word` or be a fault. Raises ExecutionError."""
+    try:
+        heard = await pipe.hear(patience=_READY_TIME)
+    except (TimeoutError, ValueError) as error:
+        raise ExecutionError(f"rank {rank}: its machine does not answer") from error
+    if word not in heard and "fault" not in heard:
+        raise ExecutionError(f"rank {rank}: its supervisor has ended; see the log of its machine")
+    return heard
+
+
+async def _fill(reader: asyncio.StreamReader) -> bytes:
+    """The next chunk, shorter only at the end. Raises TimeoutError."""
+    try:
+        async with asyncio.timeout(_SILENCE):
+            return await reader.readexactly(_CHUNK)
+    except asyncio.IncompleteReadError as error:
+        return error.partial
+    except TimeoutError:
+        raise TimeoutError(
+            f"its machine sent less than {_CHUNK} bytes in {_SILENCE:.0f} s"
+        ) from None
+
+
+def spool_room(directory: Path) -> int:
+    """Bytes that may be added to a spool: some of the disk stays free, and archives are unpacked
+    beside themselves.
+    """
+    disk = os.statvfs(directory)
+    return int(max(0, disk.f_bavail - _RESERVE * disk.f_blocks) * disk.f_frsize / 2)
+
+
+def read_identity(given: Mapping[str, str]) -> Identity:
+    """The identity in a message."""
+    return Identity(*(str(given[name]) for name in _FIELDS))

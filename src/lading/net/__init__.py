@@ -1,0 +1,3 @@
+"""Network plumbing that servers and clients share: pipes, HTTP upgrades, tunnels, certificates,
+connection limits.
+"""

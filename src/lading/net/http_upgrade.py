@@ -1,0 +1,142 @@
+"""HTTP requests that turn a connection into something else: 101 Switching Protocols, and from then
+on plain bytes.
+
+POST <path>, Connection: upgrade, Upgrade: <protocol>      the parameters are a form
+101, Upgrade: <protocol>                                   anything else is an error, as JSON or
+text
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import msgspec
+
+from lading.core.errors import LadingError, Unavailable, from_status
+from lading.core.protocols import http_head
+from lading.core.protocols.http_head import Head
+from lading.net.pipes import Pipe, read_head
+
+LIMIT = 1 << 17
+"""Bytes that a connection reads ahead."""
+TIMEOUT = 30.0
+_MOST_TEXT = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How to reach a server: a Unix socket, or host and port; with TLS unless `tls` is None."""
+
+    unix_socket: str = ""
+    host: str = ""
+    port: int = 0
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return self.unix_socket or f"{self.host}:{self.port}"
+
+    async def open(self) -> Pipe:
+        """A connection. Raises Unavailable."""
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                if self.unix_socket:
+                    return Pipe(*await asyncio.open_unix_connection(self.unix_socket, limit=LIMIT))
+                opened = await asyncio.open_connection(
+                    self.host, self.port, ssl=self.tls, limit=LIMIT
+                )
+                return Pipe(*opened)
+        except (OSError, TimeoutError) as error:
+            raise Unavailable(
+                f"cannot connect to {self.name}: {str(error) or 'no answer in time'}"
+            ) from error
+
+
+def trusting(authorities: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
+    """TLS that checks the server's certificate with these authorities, those of the machine, or not
+    at all.
+    """
+    context = ssl.create_default_context(cafile=str(authorities) if authorities else None)
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def parse_url(url: str, tls: ssl.SSLContext) -> Way:
+    """The way to `https://HOST[:PORT]/`. Raises Unavailable."""
+    host, _, port = url.removeprefix("https://").rstrip("/").rpartition(":")
+    if not host:
+        host, port = port, "443"
+    if not url.startswith("https://") or not port.isdigit():
+        raise Unavailable(f"{url[:80]!r}: not https://HOST:PORT")
+    return Way(host=host.strip("[]"), port=int(port), tls=tls)
+
+
+async def switch(
+    pipe: Pipe,
+    path: str,
+    protocol: str,
+    *,
+    host: str,
+    headers: Mapping[str, str],
+    form: Mapping[str, str],
+    check: Callable[[Head], None] | None = None,
+) -> Head:
+    """Ask for another protocol on a new connection; the head of the answer, when that was 101.
+
+    `check` looks at the answer first, whatever its status. Raises the error that the answer is,
+    Unavailable when there is none. After an error the connection is closed.
+    """
+    body = urlencode(form).encode()
+    fields = {
+        "Host": host,
+        **headers,
+        "Connection": "upgrade",
+        "Upgrade": protocol,
+        "Content-Type": "application/x-www-form-urlencoded",
+        "Content-Length": str(len(body)),
+    }
+    try:
+        pipe.writer.write(Head(f"POST {path} HTTP/1.1", tuple(fields.items())).encode() + body)
+        answer = http_head.parse_answer(await read_head(pipe, timeout=TIMEOUT))
+        if check is not None:
+            check(answer)
+        if answer.status != 101:
+            raise from_status(answer.status, await _text(pipe, answer))
+        if answer.get("upgrade").lower() != protocol:
+            raise Unavailable("the server switched to another protocol than was asked for")
+    except OSError as error:
+        await pipe.close()
+        raise Unavailable(f"the connection broke: {error}") from error
+    except LadingError:
+        await pipe.close()
+        raise
+    return answer
+
+
+async def _text(pipe: Pipe, answer: Head) -> str:
+    """What an error says."""
+    length = answer.get("content-length")
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            wanted = min(int(length), _MOST_TEXT) if length.isdigit() else _MOST_TEXT
+            body = await pipe.reader.readexactly(wanted)
+    except asyncio.IncompleteReadError as error:
+        body = error.partial
+    except TimeoutError:
+        body = b""
+    try:
+        return "; ".join(msgspec.json.decode(body, type=_Errors).errors)
+    except msgspec.DecodeError:
+        return body.decode(errors="replace").strip() or f"the server answered {answer.start}"
+
+
+class _Errors(msgspec.Struct):
+    errors: list[str]

@@ -1,0 +1,48 @@
+"""The other side of an HTTP connection, as an application sees it in the ASGI scope."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lading.core.protocols.connection_limits import Connection, ConnectionTable
+
+PEER: Final = "lading.peer"
+"""The key of the `Peer` in the state of a request's or websocket's scope."""
+
+
+class Peer:
+    """The place of one connection in the table of its server; `leave` is called when it has ended,
+    `abort` ends it.
+    """
+
+    __slots__ = ("abort", "connection", "leave", "table")
+
+    def __init__(
+        self,
+        table: ConnectionTable,
+        connection: Connection,
+        leave: Callable[[], None] = lambda: None,
+        abort: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.table = table
+        self.connection = connection
+        self.leave = leave
+        self.abort = abort
+
+
+def note_known(scope: Mapping[str, Any]) -> None:
+    """Say that the request of this scope was authenticated; a server without limits is not told."""
+    peer = (scope.get("state") or {}).get(PEER)
+    if peer is not None:
+        peer.table.know(peer.connection)
+
+
+async def end(scope: Mapping[str, Any]) -> None:
+    """End the connection of this scope at once: nothing that was written is kept for it."""
+    peer = (scope.get("state") or {}).get(PEER)
+    if peer is not None:
+        peer.abort()
+        # The server hears of it in the next pass of the loop.
+        await asyncio.sleep(0)

@@ -1,0 +1,3 @@
+"""The databases: SQLite and PostgreSQL behind the seam `store.database`, and copies from one to the
+other.
+"""

@@ -1,0 +1,90 @@
+"""Copy of all records from a SQLite database to an empty PostgreSQL database, in one transaction.
+
+Stored values are copied unchanged. Sealed values stay readable, since their key belongs to the
+installation.
+"""
+
+# ruff: noqa: S608 - names are those of our tables, values go into placeholders
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from lading.core.errors import Conflict
+from lading.core.records.record_types import RECORDS
+from lading.store.database import Row, Transaction
+from lading.store.databases.postgres import PostgresDatabase
+from lading.store.databases.sqlite import SqliteDatabase
+
+TABLES: Final = (
+    *(kind.plural for kind in RECORDS if kind.stored),
+    "request_dependencies",
+    "container_inputs",
+    "container_attempts",
+    "allocations",
+    "memberships",
+    "grants",
+    "group_standing",
+)
+LEFT: Final = ("schema_versions", "scheduling_statuses", "dispatchers", "dispatcher_leases")
+"""Tables that are not copied: the new database has its own."""
+_BATCH: Final = 500
+_MOST_VALUES: Final = 30_000
+
+
+async def copy_records(
+    source: SqliteDatabase, target: PostgresDatabase, *, progress: Callable[[int, int], None]
+) -> dict[str, int]:
+    """Copy all tables; return the number of rows of each. `progress(done, total)` counts rows.
+
+    Both databases are prepared and not in use. Raises Conflict when the target has records.
+    """
+    copied: dict[str, int] = {}
+    async with source.reading() as old, target.writing() as new:
+        for table in TABLES:
+            if await _count(new, table):
+                raise Conflict(
+                    f"the PostgreSQL database has {table} already; make a new, empty one"
+                )
+        total = sum([await _count(old, table) for table in TABLES])
+        for table in TABLES:
+            names = [str(row[0]) for row in await old.fetch(source.dialect.columns, (table,))]
+            copied[table] = 0
+            async for rows in _batches(old, table, names):
+                await _insert(new, table, names, rows)
+                copied[table] += len(rows)
+                progress(sum(copied.values()), total)
+        for kind in RECORDS:
+            if kind.numbered:
+                number = f"pg_get_serial_sequence('{kind.plural}', 'id')"
+                await new.fetch(
+                    f"SELECT setval({number}, max(id)) FROM {kind.plural}"
+                    " HAVING max(id) IS NOT NULL"
+                )
+    return copied
+
+
+async def _count(tx: Transaction, table: str) -> int:
+    return int((await tx.fetch(f"SELECT count(*) FROM {table}"))[0][0] or 0)
+
+
+async def _batches(tx: Transaction, table: str, names: Sequence[str]) -> AsyncIterator[list[Row]]:
+    size, last = min(_BATCH, _MOST_VALUES // len(names)), 0
+    while True:
+        rows = await tx.fetch(
+            f"SELECT rowid, {', '.join(names)} FROM {table} WHERE rowid > ? ORDER BY rowid LIMIT ?",
+            (last, size),
+        )
+        if not rows:
+            return
+        last = int(rows[-1][0] or 0)
+        yield [row[1:] for row in rows]
+
+
+async def _insert(tx: Transaction, table: str, names: Sequence[str], rows: Sequence[Row]) -> None:
+    marks = f"({', '.join('?' for _ in names)})"
+    values = [value for row in rows for value in row]
+    await tx.execute(
+        f"INSERT INTO {table} ({', '.join(names)}) VALUES {', '.join([marks] * len(rows))}", values
+    )

@@ -1,0 +1,219 @@
+"""Connections to PostgreSQL: one that reads, and the pair that writes.
+
+asyncpg is used without its pool, which resets a connection after every use and so doubles the
+statements. A connection of a cancelled task is in an unknown state and is closed.
+
+Writers take turns, so a commit does not wait for the disk. The writer then waits for one shared
+flush on its second connection: a small durable transaction also makes all earlier commits durable.
+A crash of the server ends both connections, so a lost commit is never acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import asyncpg
+
+from lading.core.errors import Invalid, Unavailable
+from lading.store.databases.group_commit import settle
+from lading.store.databases.postgres_faults import FAULTS, cannot_connect
+
+Connection: TypeAlias = Any
+"""An asyncpg connection; the library has no types."""
+PATIENCE: Final = 10.0
+ATTEMPTS: Final = 4
+_KEYS: Final = {
+    "host": "host",
+    "port": "port",
+    "dbname": "database",
+    "user": "user",
+    "password": "password",
+}
+_STATEMENTS: Final = 500
+_WAIT_FOR_DISK: Final = (
+    "SELECT set_config('synchronous_commit', 'on', false)"
+    " WHERE current_setting('synchronous_commit') = 'off'"
+)
+_FLUSH: Final = "SELECT pg_logical_emit_message(true, 'lading', '')"
+_SETTINGS: Final = {
+    "application_name": "lading",
+    "jit": "off",
+    "idle_in_transaction_session_timeout": "60s",
+    "lock_timeout": "30s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the database is, as in `PostgreSQL.Connection`: host (a directory for a socket), port,
+    dbname, user, ...
+    """
+
+    keys: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, connection: Mapping[str, str | int]) -> Address:
+        """Check the keys. Raises Invalid naming one that is unknown."""
+        for name in connection:
+            if name not in (*_KEYS, "sslmode"):
+                raise Invalid(
+                    f"configuration: unknown key PostgreSQL.Connection.{name};"
+                    f" known: {', '.join(_KEYS)}"
+                )
+        return cls(tuple((name, str(value)) for name, value in connection.items() if value != ""))
+
+    def __str__(self) -> str:
+        """Host, port and name, for messages: nothing secret."""
+        known = dict(self.keys)
+        return (
+            f"{known.get('host', 'localhost')}:{known.get('port', 5432)}/{known.get('dbname', '')}"
+        )
+
+    async def connect(self, **settings: str) -> Connection:
+        """A new connection. Raises Unavailable, or Invalid when it is refused for good."""
+        known = dict(self.keys)
+        arguments: dict[str, Any] = {
+            _KEYS[name]: value for name, value in known.items() if name in _KEYS
+        }
+        if "sslmode" in known:
+            arguments["ssl"] = known["sslmode"]
+        try:
+            made = await asyncpg.connect(
+                **arguments,
+                timeout=PATIENCE,
+                statement_cache_size=_STATEMENTS,
+                max_cached_statement_lifetime=0,
+                server_settings={**_SETTINGS, **settings},
+            )
+            # Numbers of JSON, exact and without Decimal.
+            await made.set_type_codec(
+                "numeric", schema="pg_catalog", encoder=repr, decoder=_number, format="text"
+            )
+        except ValueError as error:
+            raise Invalid(f"configuration: PostgreSQL.Connection: {error}") from error
+        except FAULTS as error:
+            raise cannot_connect(error, str(self)) from error
+        return made
+
+    async def reach(self, **settings: str) -> Connection:
+        """A new connection, after several attempts if the server restarts."""
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return await self.connect(**settings)
+            except Unavailable:
+                await asyncio.sleep(0.05 * 2**attempt)
+        return await self.connect(**settings)
+
+
+def _number(text: str) -> int | float:
+    return float(text) if set(text) - set("-0123456789") else int(text)
+
+
+class Readers:
+    """Pool of at most `size` connections for reads; the last used one is taken first."""
+
+    def __init__(self, address: Address, size: int) -> None:
+        self._address = address
+        self._idle: list[Connection] = []
+        self._room = asyncio.Semaphore(size)
+
+    async def take(self) -> Connection:
+        """A connection that was open when it was last used, or a new one."""
+        await self._room.acquire()
+        try:
+            while self._idle:
+                found = self._idle.pop()
+                if not found.is_closed():
+                    return found
+            return await self._address.reach()
+        except BaseException:
+            self._room.release()
+            raise
+
+    def give(self, connection: Connection, *, spoilt: bool) -> None:
+        """Return a connection to the pool, or close it."""
+        self._room.release()
+        if spoilt:
+            connection.terminate()
+        elif not connection.is_closed():
+            self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        while self._idle:
+            await close(self._idle.pop())
+
+
+class Writer:
+    """The connection for writes and the connection for flushes."""
+
+    def __init__(self, connection: Connection, flusher: Connection) -> None:
+        self.connection = connection
+        self._flusher = flusher
+        self._waiting: list[asyncio.Future[None]] = []
+        self._task: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, address: Address) -> Writer:
+        """Open both connections."""
+        connection = await address.reach(synchronous_commit="off")
+        try:
+            flusher = await address.reach()
+            await flusher.execute(_WAIT_FOR_DISK)
+        except BaseException:
+            connection.terminate()
+            raise
+        return cls(connection, flusher)
+
+    @property
+    def closed(self) -> bool:
+        """Whether either connection is known to be closed."""
+        return bool(self.connection.is_closed() or self._flusher.is_closed())
+
+    async def durable(self) -> None:
+        """Wait until all commits are on disk. Raises Unavailable when that is unknown."""
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        self._waiting.append(waiter)
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(self._flush(), name="postgresql flush")
+        await waiter
+
+    def drop(self) -> None:
+        """Close the connection for writes at once; the server rolls back."""
+        self.connection.terminate()
+
+    async def close(self) -> None:
+        """Finish open work and close both connections."""
+        if self._task is not None:
+            await self._task
+        await close(self.connection)
+        await close(self._flusher)
+
+    async def _flush(self) -> None:
+        while self._waiting:
+            served, self._waiting = self._waiting, []
+            try:
+                await self._flusher.execute(_FLUSH)
+            except FAULTS as error:
+                settle(served, unknown(error))
+            else:
+                settle(served, None)
+
+
+def unknown(error: Exception) -> Unavailable:
+    """The error for a connection that ended between a commit and the confirmation that it is on
+    disk.
+    """
+    return Unavailable(f"PostgreSQL: it is not known whether that is stored ({error}); look again")
+
+
+async def close(connection: Connection) -> None:
+    """Close a connection, with a protocol message if possible."""
+    try:
+        await connection.close(timeout=2)
+    except FAULTS:
+        connection.terminate()

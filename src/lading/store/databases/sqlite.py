@@ -1,0 +1,425 @@
+"""SQLite: statements run in the event loop, commits are shared, and syncs run in a thread.
+
+A statement takes microseconds and a switch to a thread takes tens of microseconds, so statements
+run in the loop. The disk is slow: with `synchronous=NORMAL` COMMIT does not sync, and the writer
+then waits for an `fdatasync` of the write-ahead log that began after its COMMIT. Syncs run one at a
+time in a thread, each for all commits before it. So an acknowledged transaction is durable, and the
+loop never waits for a disk. Checkpoints run in a thread. Each block of a shared commit except the
+first has a savepoint, so that a failed block is rolled back alone. Slow reads run in further
+threads (`sqlite_reading`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from lading.core.errors import Conflict, Corrupt, LadingError, Unavailable
+from lading.core.records.schema import Field, Type
+from lading.store.database import Deferred, Dialect, Row, Value
+from lading.store.databases.group_commit import Group, settle
+from lading.store.databases.sqlite_faults import cannot_open, translate
+from lading.store.databases.sqlite_reading import QuickReader, SlowReaders, bounded
+from lading.store.seal import Seal
+from lading.telemetry import event
+
+CHECKPOINT_EVERY = 1000
+"""Commits between two checkpoints: a page that many commits change is written once."""
+BUSY_TIMEOUT = 5.0
+_ASIDE = 10
+"""Increase of the nice value for the checkpoint thread."""
+_FAULTS = (sqlite3.Error, OverflowError, UnicodeEncodeError)
+_logger = logging.getLogger("lading.store")
+_TYPES = {"number": "INTEGER", "integer": "INTEGER", "boolean": "INTEGER", "float": "REAL"}
+
+
+class SqliteDialect:
+    """The SQL dialect of SQLite."""
+
+    preamble: Sequence[str] = ()
+    columns: str = "SELECT name FROM pragma_table_info(?)"
+    unmeasured: Sequence[str] = ()
+    rechecked: Sequence[str] = ()
+
+    def column_type(self, type: str) -> str:
+        """Column type: a number type for numbers, else TEXT."""
+        return _TYPES.get(type, "TEXT")
+
+    def like(self, text: str, *, fold: bool) -> str:
+        """Case-sensitive unless `fold`; the connection sets case_sensitive_like."""
+        return f"lower({text}) LIKE lower(?) ESCAPE '\\'" if fold else f"{text} LIKE ? ESCAPE '\\'"
+
+    def each(self, document: str) -> str:
+        """SQL table function json_each."""
+        return f"json_each({document})"
+
+    def value(self, alias: str, *, number: bool) -> str:  # noqa: ARG002 - SQLite values carry their type
+        """The value column of json_each."""
+        return f"{alias}.value"
+
+    def order(self, column: str, *, descending: bool = False) -> str:
+        """SQLite's default order."""
+        return f"{column} {'DESC' if descending else 'ASC'}"
+
+    def members(self, fields: Sequence[Field]) -> str:
+        """Render in SQLite, since passing each value to Python costs more than rendering it."""
+        form = ",".join(f'"{one.name}":%s' for one in fields)
+        return f"printf('{form}', {', '.join(map(_as_json, fields))})"
+
+
+def _as_json(one: Field) -> str:
+    if one.type is Type.BOOLEAN:
+        return f"CASE {one.name} WHEN 0 THEN 'false' WHEN 1 THEN 'true' ELSE 'null' END"
+    return (
+        f"coalesce({one.name}, 'null')"
+        if one.nested or one.type is Type.INTEGER
+        else f"json_quote({one.name})"
+    )
+
+
+class _Transaction:
+    """One connection and the callbacks of its open transaction."""
+
+    def __init__(
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        seal: Seal,
+        damaged: Callable[[Corrupt], None],
+    ) -> None:
+        self.path = path
+        self._damaged = damaged
+        self.connection = connection
+        self.seal = seal
+        self.callbacks: list[Callable[[], None]] = []
+
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+        """All rows of a query."""
+        try:
+            return bounded(self.connection.execute(sql, values), most)
+        except _FAULTS as error:
+            raise self._translated(error) from error
+
+    async def execute(self, sql: str, values: Sequence[Value] = ()) -> int:
+        """Carry out a change."""
+        try:
+            return self.connection.execute(sql, values).rowcount
+        except _FAULTS as error:
+            raise self._translated(error) from error
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Call `action` after the commit."""
+        self.callbacks.append(action)
+
+    async def defer(self, change: Deferred) -> int:
+        """Execute the change at once; SQLite has no round trips."""
+        try:
+            cursor = self.connection.execute(change.sql, change.values)
+        except _FAULTS as error:
+            raise self._translated(error) from error
+        if change.missed and not cursor.rowcount:
+            raise Conflict(change.missed)
+        return cursor.lastrowid or 0
+
+    def announce(self) -> None:
+        """Do nothing: no other process uses this database."""
+
+    def _translated(self, error: Exception) -> LadingError:
+        found = translate(self.path, error)
+        if isinstance(found, Corrupt):
+            self._damaged(found)
+        return found
+
+
+class _Reading(_Transaction):
+    """Read transaction: short queries in the loop, long ones in a thread."""
+
+    def __init__(
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        seal: Seal,
+        damaged: Callable[[Corrupt], None],
+        slow: SlowReaders,
+    ) -> None:
+        super().__init__(path, connection, seal, damaged)
+        self._reader = QuickReader(connection, slow)
+
+    async def fetch(self, sql: str, values: Sequence[Value] = (), *, most: int = 0) -> list[Row]:
+        """All rows of a query."""
+        try:
+            return await self._reader.fetch(sql, values, most)
+        except _FAULTS as error:
+            raise self._translated(error) from error
+
+
+class SqliteDatabase:
+    """A database in one file. Construct it inside the event loop that uses it."""
+
+    shared = False
+
+    def __init__(self, path: Path, *, seal: Seal) -> None:
+        """Open or create the file. Raises Invalid when it cannot be used, Unavailable when another
+        program locks it.
+        """
+        self.dialect: Dialect = SqliteDialect()
+        self._path = path
+        try:
+            with ExitStack() as undo:
+                writer, reader = _connect(path, undo), _connect(path, undo)
+                writer.execute("PRAGMA user_version = 1")
+                # Checkpoint and sync the log of an earlier server before the first write.
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._log = os.open(f"{path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+                undo.callback(os.close, self._log)
+                _sync_directory(path.parent)
+                undo.pop_all()
+        except (sqlite3.Error, OSError) as error:
+            raise cannot_open(path, error) from error
+        self._slow = SlowReaders(partial(_connect_small, path))
+        self._writer = _Transaction(path, writer, seal, self._note_damage)
+        self._reader = _Reading(path, reader, seal, self._note_damage, self._slow)
+        self._turn = asyncio.Lock()
+        self._disk = ThreadPoolExecutor(1, "sqlite-sync")
+        self._janitor = ThreadPoolExecutor(1, "sqlite-checkpoint", os.nice, (_ASIDE,))
+        self._group: Group | None = None
+        self._committer: asyncio.Task[None] | None = None
+        self._flusher: asyncio.Task[None] | None = None
+        self._syncing: asyncio.Future[None] | None = None
+        self._checkpoint: asyncio.Task[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._commits = 0
+        self._failed: LadingError | None = None
+
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[_Transaction]:
+        """Each statement sees the commits before its start."""
+        yield self._reader
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[_Transaction]:
+        """One writer at a time; durable when the block is left."""
+        async with self._turn:
+            if self._failed is not None:
+                raise self._failed
+            writer = self._writer
+            group = self._open_group()
+            writer.callbacks = []
+            shared = bool(group.waiters)
+            try:
+                if shared:
+                    with _Translated(self._path):
+                        writer.connection.execute("SAVEPOINT block")
+                yield writer
+                if shared:
+                    with _Translated(self._path):
+                        writer.connection.execute("RELEASE block")
+            except BaseException:
+                self._undo_block(group)
+                raise
+            waiter = group.join(writer.callbacks)
+            if len(group.waiters) == 1:
+                # The commit runs after all writers that are ready now.
+                self._committer = asyncio.get_running_loop().create_task(
+                    self._commit(group), name="sqlite commit"
+                )
+        await waiter
+
+    @property
+    def fault(self) -> LadingError | None:
+        """Set after damage of the file or a failed sync of its log."""
+        return self._failed
+
+    async def announcements(self) -> AsyncGenerator[None]:
+        """Never yield: no other process uses this database."""
+        nobody: tuple[None, ...] = ()
+        for one in nobody:
+            yield one
+
+    async def close(self) -> None:
+        """Finish open transactions and close the file."""
+        for task in (self._committer, self._flusher, self._checkpoint):
+            if task is not None:
+                await task
+        self._disk.shutdown()
+        self._janitor.shutdown()
+        os.close(self._log)
+        self._slow.close()
+        self._reader.connection.close()
+        self._writer.connection.close()
+
+    def _open_group(self) -> Group:
+        if self._group is None:
+            with _Translated(self._path):
+                self._writer.connection.execute("BEGIN IMMEDIATE")
+            self._group = Group()
+        return self._group
+
+    def _undo_block(self, group: Group) -> None:
+        """Roll the block back; the first error is the one raised."""
+        connection = self._writer.connection
+        with suppress(sqlite3.Error):
+            if group.waiters and connection.in_transaction:
+                connection.execute("ROLLBACK TO block")
+                connection.execute("RELEASE block")
+                return
+        # It is the only block of the group, or SQLite has rolled back the whole transaction (disk
+        # full).
+        self._group = None
+        if connection.in_transaction:
+            with suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+        group.undone()
+
+    async def _commit(self, group: Group) -> None:
+        # Committing now would not answer anybody sooner: until the running sync ends, further
+        # writers may join.
+        while self._group is group and self._syncing is not None and not self._syncing.done():
+            await asyncio.wait((self._syncing,))
+        async with self._turn:
+            self._commit_now(group)
+
+    def _commit_now(self, group: Group) -> None:
+        """Commit unless done; waiting writers are answered once the commit is on disk."""
+        if self._group is not group:
+            return
+        self._group = None
+        connection = self._writer.connection
+        try:
+            with _Translated(self._path):
+                connection.execute("COMMIT")
+        except LadingError as error:
+            if connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            settle(group.waiters, error)
+            return
+        group.committed()
+        self._waiting += group.waiters
+        if self._flusher is None or self._flusher.done():
+            self._flusher = asyncio.get_running_loop().create_task(
+                self._flush(), name="sqlite flush"
+            )
+
+    async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            served, self._waiting = self._waiting, []
+            self._syncing = loop.run_in_executor(self._disk, os.fdatasync, self._log)
+            try:
+                await self._syncing
+            except OSError as error:
+                self._fail(served, error)
+                continue
+            settle(served, None)
+            self._commits += len(served)
+            if self._commits >= CHECKPOINT_EVERY and (
+                self._checkpoint is None or self._checkpoint.done()
+            ):
+                self._commits = 0
+                self._checkpoint = loop.create_task(self._tidy(), name="sqlite checkpoint")
+
+    def _fail(self, served: list[asyncio.Future[None]], error: OSError) -> None:
+        # After a failed sync the kernel may drop the pages and call the next sync a success: later
+        # commits in this log could be lost.
+        self._failed = Unavailable(
+            f"{self._path}: its log could not be written to disk ({error.strerror});"
+            " make room or check the disk, then start the server again:"
+            " until then nothing is changed"
+        )
+        settle(served, translate(self._path, error))
+
+    def _note_damage(self, error: Corrupt) -> None:
+        """Refuse further changes: a change on damaged pages may destroy intact records."""
+        if self._failed is None:
+            self._failed = error
+            event(_logger, "database damaged", error=error)
+
+    async def _tidy(self) -> None:
+        """Checkpoint: move the write-ahead log into the file.
+
+        A thread moves most of it while writers go on. The small rest is moved without writers: the
+        log restarts.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            for _ in range(2):
+                await loop.run_in_executor(self._janitor, _checkpoint, self._path, "PASSIVE")
+            async with self._turn:
+                if self._group is not None:
+                    self._commit_now(self._group)
+                await loop.run_in_executor(self._disk, _checkpoint, self._path, "RESTART")
+        except sqlite3.Error as error:
+            # Nothing is lost: the log grows until the next checkpoint.
+            event(_logger, "checkpoint failed", error=translate(self._path, error))
+
+
+def _connect_small(path: Path) -> sqlite3.Connection:
+    """A connection with a small page cache."""
+    with ExitStack() as undo:
+        made = _connect(path, undo)
+        made.execute("PRAGMA cache_size = -4096")
+        undo.pop_all()
+        return made
+
+
+def _connect(path: Path, undo: ExitStack) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        timeout=BUSY_TIMEOUT,
+        isolation_level=None,
+        cached_statements=512,
+        check_same_thread=False,
+    )
+    undo.callback(connection.close)
+    for pragma in (
+        "journal_mode = wal",
+        "synchronous = normal",
+        "wal_autocheckpoint = 0",
+        "case_sensitive_like = on",
+        "cache_size = -65536",
+        "temp_store = memory",
+        "secure_delete = on",
+        "foreign_keys = off",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _checkpoint(path: Path, mode: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = normal")
+        connection.execute("PRAGMA busy_timeout = 100")
+        connection.execute(f"PRAGMA wal_checkpoint({mode})")
+    finally:
+        connection.close()
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class _Translated:
+    """Context manager that translates errors of SQLite."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, _FAULTS):
+            raise translate(self._path, error) from error

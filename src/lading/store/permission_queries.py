@@ -1,0 +1,139 @@
+"""Permission queries: the level of a user on a record, and conditions for lists of readable
+records.
+
+`permissions` maintains the queried tables.
+"""
+
+# ruff: noqa: S608 - names are those of tables, values go into placeholders
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lading.core.records.filters import Query
+from lading.core.records.schema import Record, RecordType
+from lading.core.records.visibility import Accessible
+from lading.store.database import Dialect, Transaction
+from lading.store.permission_sql import COMPUTED, JOINED, LESSER, reached
+from lading.store.query import Writer, order_by
+
+NAMED = 20
+"""Most owners or shared records that a list condition names one by one."""
+SPARSE = 2000
+"""Most rows that are fetched by owner and then sorted."""
+
+
+async def level_on(tx: Transaction, user_uuid: str, target_uuid: str, owner_uuid: str) -> int:
+    """The level of a user on a record, directly or through its owner. 0 is none."""
+    rows = await tx.fetch(
+        f"SELECT max({LESSER}) FROM {JOINED} WHERE m.user_uuid = ? AND g.target_uuid IN (?, ?)"
+        " AND (g.target_uuid = ? OR g.owning = 1)",
+        (user_uuid, target_uuid, owner_uuid, target_uuid),
+    )
+    return int(rows[0][0] or 0)
+
+
+async def level_in(tx: Transaction, user_uuid: str, owner_uuid: str) -> int:
+    """The level of a user on the records of an owner."""
+    rows = await tx.fetch(
+        f"SELECT max({LESSER}) FROM {JOINED}"
+        " WHERE m.user_uuid = ? AND g.target_uuid = ? AND g.owning = 1",
+        (user_uuid, owner_uuid),
+    )
+    return int(rows[0][0] or 0)
+
+
+async def levels_on(tx: Transaction, user_uuid: str, targets: Sequence[str]) -> dict[str, int]:
+    """The levels of a user on users and groups; level 0 is left out."""
+    if not targets:
+        return {}
+    rows = await tx.fetch(
+        f"SELECT g.target_uuid, max({LESSER}) FROM {JOINED} WHERE m.user_uuid = ?"
+        f" AND g.target_uuid IN ({_marks(targets)}) GROUP BY g.target_uuid",
+        (user_uuid, *targets),
+    )
+    return {str(target): int(level or 0) for target, level in rows}
+
+
+async def accessible(tx: Transaction, kind: RecordType, user_uuid: str) -> Accessible:
+    """The condition for readable records of a type, in the form that is fast for this user."""
+    owners = await _named(
+        tx,
+        f"SELECT DISTINCT o.target_uuid FROM ({reached(owning=True)}) o"
+        f" WHERE EXISTS (SELECT 1 FROM {kind.plural} x WHERE x.owner_uuid = o.target_uuid)"
+        f" LIMIT {NAMED + 1}",
+        user_uuid,
+    )
+    shared = await _named(
+        tx,
+        f"SELECT DISTINCT o.target_uuid FROM ({reached(owning=False)}) o"
+        f" WHERE substr(o.target_uuid, 7, 5) = '{kind.infix}' LIMIT {NAMED + 1}",
+        user_uuid,
+    )
+    dense = not (owners is not None and len(owners) + len(shared or ()) <= 1) and await _is_dense(
+        tx, kind, owners, user_uuid
+    )
+    return Accessible(user_uuid, owners, shared, dense)
+
+
+async def _named(tx: Transaction, sql: str, user_uuid: str) -> tuple[str, ...] | None:
+    rows = await tx.fetch(sql, (user_uuid,))
+    return None if len(rows) > NAMED else tuple(str(row[0]) for row in rows)
+
+
+async def _is_dense(
+    tx: Transaction, kind: RecordType, owners: tuple[str, ...] | None, user_uuid: str
+) -> bool:
+    listed = reached(owning=True) if owners is None else _marks(owners)
+    values = (user_uuid,) if owners is None else owners
+    if not values:
+        return False
+    rows = await tx.fetch(
+        f"SELECT count(*) FROM (SELECT 1 FROM {kind.plural} WHERE owner_uuid IN ({listed})"
+        f" LIMIT {SPARSE + 1}) found",
+        values,
+    )
+    return int(rows[0][0] or 0) > SPARSE
+
+
+async def members_of(tx: Transaction, role_uuid: str, users: Sequence[str]) -> set[str]:
+    """The users among `users` that are members of a role."""
+    if not users:
+        return set()
+    rows = await tx.fetch(
+        "SELECT user_uuid FROM memberships"
+        f" WHERE subject_uuid = ? AND user_uuid IN ({_marks(users)})",
+        (role_uuid, *users),
+    )
+    return {str(row[0]) for row in rows}
+
+
+async def owners_above(tx: Transaction, uuid: str) -> list[str]:
+    """A user or group and the owners above it, nearest first."""
+    rows = await tx.fetch(
+        "WITH RECURSIVE above (uuid, depth) AS"
+        " (SELECT owner_uuid, 1 FROM groups WHERE uuid = ? UNION ALL"
+        " SELECT g.owner_uuid, above.depth + 1 FROM groups g JOIN above ON g.uuid = above.uuid)"
+        " SELECT uuid FROM above ORDER BY depth",
+        (uuid,),
+    )
+    return [uuid, *(str(row[0]) for row in rows)]
+
+
+async def computed(tx: Transaction, dialect: Dialect, query: Query) -> list[Record]:
+    """A page of computed permissions: the selected fields of `user_uuid`, `target_uuid` and
+    `perm_level`.
+    """
+    writer = Writer(dialect, "computed_permissions")
+    condition = writer.where(query.where)
+    names = query.select or ("user_uuid", "target_uuid", "perm_level")
+    order = order_by(dialect, query.order, "computed_permissions")
+    sql = f"SELECT {', '.join(names)} FROM {COMPUTED}{condition}{order} LIMIT ? OFFSET ?"
+    return [
+        dict(zip(names, row, strict=True))
+        for row in await tx.fetch(sql, (*writer.values, query.limit, query.offset))
+    ]
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" for _ in values)

@@ -1,0 +1,154 @@
+"""The door of a container: a socket that listens, and behind it nothing until somebody knocks.
+
+Most containers are never entered, so all that each of them pays for is a socket. TLS, the
+certificate, SSH and their libraries come with the first connection. Where the server cannot reach
+this machine, the gateway connects to the server instead, once the container has run for a moment,
+and again whenever that connection ends (docs/spec/shell, sections Gateway and Tunnel).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from lading.core.containers import sessions
+from lading.core.errors import LadingError
+from lading.supervisor.engines import Engine
+from lading.supervisor.session import Session
+from lading.supervisor.supervisor_config import Assignment
+
+NONE = "none"
+_LOOPBACK = "127.0.0.1"
+_BACKLOG = 64
+_MODULES = (
+    "lading.supervisor.container_gateway.server",
+    "lading.supervisor.container_gateway.outbound",
+)
+_logger = logging.getLogger("lading.supervisor")
+
+
+class Door:
+    """Of one container. `say` writes into its log."""
+
+    def __init__(
+        self, told: Assignment, session: Session, engine: Engine, say: Callable[[str], None]
+    ) -> None:
+        self._told = told
+        self._session = session
+        self._engine = engine
+        self._say = say
+        self._socket: socket.socket | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: Any = None
+
+    @property
+    def is_tunnelled(self) -> bool:
+        """Whether the gateway connects to the server, and not the server to it."""
+        return self._told.gateway == sessions.TUNNEL or (
+            not self._told.gateway and not self._told.api_socket
+        )
+
+    def open(self) -> str:
+        """Listen; the address for the container's record, "" when there is to be no gateway."""
+        key = self._session.gateway_key
+        if not key or self._told.gateway == NONE or self._socket is not None:
+            return ""
+        host = _LOOPBACK
+        if not self.is_tunnelled and self._told.gateway:
+            host = self._told.gateway.rpartition(":")[0].strip("[]")
+        try:
+            self._socket = _listen(host, self._told.gateway)
+        except OSError as error:
+            self._say(f"nobody can enter this container: {host}: {error.strerror}")
+            return ""
+        asyncio.get_running_loop().add_reader(self._socket, self._knocked)
+        if self.is_tunnelled:
+            self._start(self._reach_out())
+            return sessions.TUNNEL
+        shown = f"[{host}]" if ":" in host else host
+        return f"{shown}:{self._socket.getsockname()[1]}"
+
+    async def close(self) -> None:
+        """End all sessions. Idempotent."""
+        listening, self._socket = self._socket, None
+        if listening is None:
+            return
+        if self._server is None:
+            asyncio.get_running_loop().remove_reader(listening)
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._server is not None:
+            await self._server.close()
+        listening.close()
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.create_task(work, name="gateway")
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _logger.error(
+                "container=%s gateway: %r", self._told.container_uuid, error, exc_info=error
+            )
+            self._say(f"nobody can enter this container any more: {error!r}")
+
+    def _knocked(self) -> None:
+        if self._socket is not None and self._server is None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._start(self._serve())
+
+    async def _serve(self) -> None:
+        assert self._socket is not None
+        try:
+            module = await _load(_MODULES[0])
+            server = module.GatewayServer(
+                self._told.container_uuid, self._session.gateway_key, self._engine, self._say
+            )
+            self._server = server
+            await server.start(self._socket)
+        except (LadingError, OSError, ImportError) as error:
+            # The container does not depend on it.
+            _logger.error("container=%s gateway: %s", self._told.container_uuid, error)
+
+    async def _reach_out(self) -> None:
+        assert self._socket is not None
+        with contextlib.suppress(asyncio.CancelledError):
+            # A container that is over at once needs no tunnel.
+            await asyncio.sleep(self._told.tunnel_delay)
+            module = await _load(_MODULES[1])
+            port = self._socket.getsockname()[1]
+            await module.keep_tunnel(self._told, self._session, port, self._say)
+
+
+async def _load(name: str) -> Any:
+    return await asyncio.to_thread(importlib.import_module, name)
+
+
+def _listen(host: str, wanted: str) -> socket.socket:
+    """A socket on an address of this machine, or on all when `host` is how others see it."""
+    number = wanted.rpartition(":")[2]
+    port = int(number) if number.isdigit() else 0
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        try:
+            made.bind((host, port))
+        except OSError:
+            if host == _LOOPBACK:
+                raise
+            everywhere = "::" if family == socket.AF_INET6 else "0.0.0.0"  # noqa: S104 - see above
+            made.bind((everywhere, port))
+        made.listen(_BACKLOG)
+    except OSError:
+        made.close()
+        raise
+    return made

@@ -1,0 +1,72 @@
+"""The tunnel to the server, for gateways that it cannot reach (docs/spec/shell, section Tunnel).
+
+The supervisor connects with its own token and its container's key. The server that it meets writes
+into the record that it has the tunnel. Each stream that the server opens is a connection to the
+gateway. When the tunnel ends, as it does when the server is started again, there is another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+from lading.core.containers import sessions
+from lading.core.errors import LadingError, RequestError
+from lading.net.http_upgrade import Way, parse_url, switch, trusting
+from lading.net.tunnel import Tunnel
+from lading.supervisor.session import Session
+from lading.supervisor.supervisor_config import Assignment
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
+_FINAL = (401, 403, 404, 410)
+
+
+async def keep_tunnel(
+    told: Assignment, session: Session, port: int, say: Callable[[str], None]
+) -> None:
+    """Have a tunnel to the gateway on this port of the loopback until cancelled, or the server
+    wants none.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            tunnel = await _connect(told, session, port)
+        except RequestError as error:
+            if error.status in _FINAL:
+                say(f"nobody can enter this container: {error.message}")
+                return
+        except LadingError:
+            # It is asked again.
+            pass
+        else:
+            pause = FIRST_PAUSE
+            try:
+                await tunnel.run()
+            finally:
+                await tunnel.close()
+        await asyncio.sleep(pause)
+        pause = min(LONGEST_PAUSE, pause * 2)
+
+
+async def _connect(told: Assignment, session: Session, port: int) -> Tunnel:
+    way, host = _way(told)
+    pipe = await way.open()
+    await switch(
+        pipe,
+        f"/arvados/v1/containers/{told.container_uuid}/gateway_tunnel",
+        sessions.TUNNEL,
+        host=host,
+        headers={"Authorization": f"Bearer {told.supervisor_token}"},
+        form={"auth_secret": session.gateway_key},
+    )
+    gateway = Way(host="127.0.0.1", port=port)
+    return Tunnel(pipe, connected=True, accept=gateway.open)
+
+
+def _way(told: Assignment) -> tuple[Way, str]:
+    if told.api_socket:
+        return Way(unix_socket=told.api_socket), "localhost"
+    authorities = Path(told.api_ca_file) if told.api_ca_file else None
+    tls = trusting(authorities, insecure=told.api_insecure)
+    return parse_url(told.api_url, tls), told.api_url.removeprefix("https://").rstrip("/")

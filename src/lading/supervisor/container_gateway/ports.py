@@ -1,0 +1,126 @@
+"""A connection to a port of a container, and of no other.
+
+A container has a network of its own, in which the socket is made, or shares the machine's. Then
+only sockets that belong to its processes may take the connection (`core.protocols.proc_net`),
+before it is made and after.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import socket
+import threading
+from pathlib import Path
+
+from lading.core.errors import NotFound, Unavailable
+from lading.core.protocols.proc_net import Listeners, find_listeners
+
+_CLONE_NEWNET = 0x40000000
+_TIMEOUT = 20.0
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+async def connect(first: int | None, port: int) -> socket.socket:
+    """A connection to a port of the container whose first process this is.
+
+    Raises NotFound when nothing of the container listens there, Unavailable when it cannot be
+    reached.
+    """
+    if first is None:
+        raise Unavailable("the container is not running")
+    try:
+        shared = _same(first, "net")
+        found = await asyncio.to_thread(_find, first, port, shared)
+        made = await asyncio.to_thread(_make_socket, first, found.host, shared)
+    except OSError as error:
+        raise Unavailable(
+            f"the network of the container cannot be entered: {error.strerror}"
+        ) from error
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            await asyncio.get_running_loop().sock_connect(made, (found.host, port))
+        if shared and await asyncio.to_thread(_find, first, port, shared) != found:
+            raise NotFound(f"port {port}: nothing of this container listens there")
+    except (OSError, TimeoutError) as error:
+        made.close()
+        raise NotFound(
+            f"port {port} of the container: {str(error) or 'no answer in time'}"
+        ) from error
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _find(first: int, port: int, shared: bool) -> Listeners:
+    """Who takes a connection. Raises NotFound when that may be somebody else."""
+    tables = [Path(f"/proc/{first}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    found = find_listeners(tables[0], tables[1], port)
+    if found is None or (shared and not found.inodes <= _sockets_of(first)):
+        raise NotFound(f"port {port}: nothing of this container listens there")
+    return found
+
+
+def _sockets_of(first: int) -> set[int]:
+    """The inodes of the sockets of all processes in the container."""
+    space = _link(f"/proc/{first}/ns/pid")
+    if space == _link("/proc/self/ns/pid"):
+        return set()
+    found: set[int] = set()
+    for place in Path("/proc").iterdir():
+        if not place.name.isdigit():
+            continue
+        try:
+            if _link(place / "ns/pid") == space:
+                links = [_link(one) for one in (place / "fd").iterdir()]
+                found |= {int(link[8:-1]) for link in links if link.startswith("socket:[")}
+        except OSError:
+            # It has ended meanwhile, or is not ours to look at.
+            continue
+    return found
+
+
+def _link(path: str | Path) -> str:
+    return str(Path(path).readlink())
+
+
+def _same(first: int, kind: str) -> bool:
+    return _link(f"/proc/{first}/ns/{kind}") == _link(f"/proc/self/ns/{kind}")
+
+
+def _make_socket(first: int, host: str, shared: bool) -> socket.socket:
+    """A socket in the network of a process."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made: list[socket.socket | OSError] = []
+
+    def make() -> None:
+        try:
+            if not shared:
+                _enter_network(first)
+            made.append(
+                socket.socket(
+                    family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+                )
+            )
+        except OSError as error:
+            made.append(error)
+
+    # A thread that has entered another network is not used again.
+    thread = threading.Thread(target=make, name="container network")
+    thread.start()
+    thread.join()
+    if isinstance(made[0], OSError):
+        raise made[0]
+    return made[0]
+
+
+def _enter_network(first: int) -> None:
+    descriptor = os.open(f"/proc/{first}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,208 @@
+"""The gateway: HTTPS for the server alone, which proves itself and is proven to (docs/spec/shell,
+section Gateway).
+
+    POST /ssh, Upgrade: ssh                         an SSH server whose shell is in the container
+    anything with X-Arvados-Container-Target-Port   that request, to a port of the container
+
+Each connection serves one request. The certificate is made when the gateway is first needed; its
+key follows from the secret of the container, so that the server knows it, and the proofs are made
+for it (`core.containers.sessions`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import NameOID
+
+from lading.core.containers import sessions
+from lading.core.errors import Corrupt, Invalid, LadingError, NotFound, TooLarge, Unauthenticated
+from lading.core.protocols import http_head
+from lading.core.protocols.connection_limits import Connection, HttpLimits
+from lading.core.protocols.http_head import Head
+from lading.net.acceptor import StreamServer
+from lading.net.certificates import derive_key
+from lading.net.http_upgrade import LIMIT
+from lading.net.pipes import CHUNK, Pipe, read_head
+from lading.supervisor.container_gateway import ports, shell
+from lading.supervisor.engines import Engine
+
+LIMITS = HttpLimits(connections=4096, trusted=())
+"""The callers are the servers, which prove themselves."""
+_ANSWER_TIMEOUT = 300.0
+_LIFE = timedelta(days=3650)
+_MOST_FORM = 1 << 16
+
+
+class GatewayServer:
+    """Of one container. `key` is what it shares with the server, `say` writes into the container's
+    log.
+    """
+
+    def __init__(self, uuid: str, key: str, engine: Engine, say: Callable[[str], None]) -> None:
+        self._uuid = uuid
+        self._key = key
+        self._engine = engine
+        self._say = say
+        self._proof = ""
+        self._server = StreamServer(self._serve, LIMITS, stream_limit=LIMIT)
+        self._shell = shell.ShellServer(engine)
+
+    async def start(self, listening: socket.socket) -> None:
+        """Serve on a socket that listens already."""
+        context, certificate = make_identity(self._uuid, sessions.identity_seed(self._key))
+        self._proof = sessions.request_proof(self._key, certificate)
+        self._server.start([listening.dup()], context=context)
+
+    async def close(self) -> None:
+        """End every session."""
+        await self._server.close()
+        await self._shell.close()
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: Connection
+    ) -> None:
+        pipe = Pipe(reader, writer)
+        try:
+            await self._answer(pipe, connection)
+        except LadingError as error:
+            with contextlib.suppress(OSError):
+                writer.write(_refusal(error))
+                await writer.drain()
+        except OSError:
+            # The connection broke; there is nobody to be told.
+            return
+        finally:
+            await pipe.close()
+
+    async def _answer(self, pipe: Pipe, connection: Connection) -> None:
+        head = http_head.parse_request(await read_head(pipe, timeout=LIMITS.head_seconds))
+        if head.get(sessions.GATEWAY_UUID) != self._uuid:
+            raise Corrupt("this is the gateway of another container")
+        if not sessions.is_proof(head.get(sessions.AUTHORIZATION), self._proof):
+            raise Unauthenticated("the caller did not prove to be the server of this container")
+        self._server.table.know(connection)
+        self._server.table.serve(connection)
+        port = head.get(sessions.TARGET_PORT)
+        if port:
+            await self._pass_on(pipe, head, sessions.check_port(port))
+        elif (
+            head.method == "POST" and head.target == "/ssh" and head.get("upgrade").lower() == "ssh"
+        ):
+            await self._open_shell(pipe, head)
+        else:
+            raise NotFound(f"Path not found: {head.target[:60]!r}")
+
+    @property
+    def _proven(self) -> dict[str, str]:
+        """The header with which this gateway proves itself."""
+        return {"X-Arvados-Authorization-Response": sessions.response_proof(self._key, self._proof)}
+
+    async def _open_shell(self, pipe: Pipe, head: Head) -> None:
+        length = head.get("content-length") or "0"
+        if not length.isdigit() or int(length) > _MOST_FORM:
+            raise TooLarge("the form of a session is too large")
+        form = await pipe.reader.readexactly(int(length))
+        user, keys = shell.parse_form(form)
+        fields = {"Connection": "upgrade", "Upgrade": "ssh", **self._proven}
+        pipe.writer.write(Head("HTTP/1.1 101 Switching Protocols", tuple(fields.items())).encode())
+        self._say("somebody has entered the container")
+        try:
+            await self._shell.serve(pipe, user, keys)
+        finally:
+            self._say("a session in the container has ended")
+
+    async def _pass_on(self, pipe: Pipe, head: Head, port: int) -> None:
+        """The request to the port, and what comes back to the caller."""
+        try:
+            target = await ports.connect(self._engine.first, port)
+        except LadingError as error:
+            raise Invalid(error.message) from error
+        inner = Pipe(*await asyncio.open_connection(sock=target, limit=LIMIT))
+        try:
+            is_upgrade = head.says("connection", "upgrade")
+            stripped = head.without({"connection", "keep-alive"}, prefix="x-arvados-")
+            kind = "upgrade" if is_upgrade else "close"
+            inner.writer.write(stripped.having({"Via": "1.1 lading", "Connection": kind}).encode())
+            await inner.writer.drain()
+            feeding = asyncio.create_task(_carry(pipe, inner), name="request body")
+            try:
+                answer = await self._read_answer(inner)
+                pipe.writer.write(answer.having(self._proven).encode())
+                await pipe.writer.drain()
+                await _carry(inner, pipe)
+            finally:
+                feeding.cancel()
+                await asyncio.gather(feeding, return_exceptions=True)
+        finally:
+            await inner.close()
+
+    async def _read_answer(self, inner: Pipe) -> Head:
+        while True:
+            try:
+                answer = http_head.parse_answer(await read_head(inner, timeout=_ANSWER_TIMEOUT))
+            except LadingError as error:
+                raise Corrupt(
+                    f"the port of the container does not speak HTTP: {error.message}"
+                ) from error
+            if answer.status == 101 or answer.status >= 200:
+                return answer.without(("x-arvados-authorization-response",))
+
+
+def make_identity(uuid: str, seed: bytes) -> tuple[ssl.SSLContext, bytes]:
+    """The key that follows from `seed` with a new certificate, ready to serve with; the certificate
+    (DER).
+    """
+    key = derive_key(seed)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, uuid)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + _LIFE)
+        .sign(key, hashes.SHA256())
+    )
+    secret = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    # The library reads files only; this one is in memory and nobody else's.
+    descriptor = os.memfd_create("gateway")
+    try:
+        path = Path(f"/proc/self/fd/{descriptor}")
+        path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+        context.load_cert_chain(path)
+    finally:
+        os.close(descriptor)
+    return context, made.public_bytes(serialization.Encoding.DER)
+
+
+def _refusal(error: LadingError) -> bytes:
+    body = f"{error.message}\n".encode()
+    fields = {
+        "Content-Type": "text/plain; charset=utf-8",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+    }
+    return Head(f"HTTP/1.1 {error.status} Refused", tuple(fields.items())).encode() + body
+
+
+async def _carry(source: Pipe, target: Pipe) -> None:
+    with contextlib.suppress(OSError):
+        while data := await source.reader.read(CHUNK):
+            target.writer.write(data)
+            await target.writer.drain()

@@ -1,0 +1,340 @@
+"""An SSH server whose every session is in one container (docs/spec/shell, section SSH server).
+
+Who comes here was let in by the server, so no more is asked. A session runs a command or a shell by
+the engine's `execute`, with a terminal if the client wants one; sftp runs the image's own
+sftp-server. Connections go to ports of the container itself. Everything else (agent, X11, listening
+here, other machines) is refused.
+
+Who types the detach keys leaves a terminal, and what runs in it goes on, until it ends or the
+container does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import parse_qs
+
+import asyncssh
+from asyncssh.forward import SSHForwarder
+
+from lading.core.containers import sessions
+from lading.core.errors import LadingError
+from lading.net.http_upgrade import LIMIT
+from lading.net.pipes import Pipe, join
+from lading.supervisor.container_gateway import ports
+from lading.supervisor.engines import Engine, Exec, Execution, Size
+
+DEFAULT_USER = "root"
+_NAMELESS = ("", "_")
+"""SSH user names that name nobody; the second is that of Arvados' programs."""
+_KEEPALIVE = 60
+_CIPHERS = ["aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes256-ctr", "aes128-ctr"]
+"""What processors do by themselves; the bytes are inside of TLS already."""
+_HIGH = 1 << 18
+"""Bytes of input that wait for a command, from which on the client is asked to wait."""
+
+
+class ShellServer:
+    """Serves SSH for one container. Its host key is made with the first session."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._key: asyncssh.SSHKey | None = None
+        self._left: set[asyncio.Task[None]] = set()
+
+    async def close(self) -> None:
+        """End what was left running."""
+        for task in self._left:
+            task.cancel()
+        await asyncio.gather(*self._left, return_exceptions=True)
+
+    def leave(self, execution: Execution, typed: bytes) -> None:
+        """Let a command go on whose terminal nobody looks at any more, with what was typed last."""
+        task = asyncio.create_task(_go_on(execution, typed), name="command that was left")
+        self._left.add(task)
+        task.add_done_callback(self._left.discard)
+
+    async def serve(self, pipe: Pipe, user: str, keys: str = "") -> None:
+        """One SSH connection, until either side ends it, whose sessions are left with the detach
+        `keys`.
+
+        Sessions run as `user`; if that is "", as the user whom the SSH client names.
+        """
+        if self._key is None:
+            self._key = asyncssh.generate_private_key("ssh-ed25519")
+        with contextlib.ExitStack() as undo:
+            ours, theirs = (undo.enter_context(one) for one in socket.socketpair())
+            near = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
+            undo.pop_all()
+        joined = join(pipe, near)
+        carrying = asyncio.create_task(joined, name="ssh bytes")
+        try:
+            connection = await asyncssh.run_server(
+                ours,
+                server_factory=lambda: _Login(_Entry(self._engine, user, keys, self.leave)),
+                server_host_keys=[self._key],
+                encoding=None,
+                encryption_algs=_CIPHERS,
+                compression_algs=["none"],
+                agent_forwarding=False,
+                x11_forwarding=False,
+                allow_scp=False,
+                keepalive_interval=_KEEPALIVE,
+                login_timeout=60,
+            )
+            async with connection:
+                await asyncio.wait((carrying, asyncio.ensure_future(connection.wait_closed())),
+                                   return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
+        except (OSError, asyncssh.Error):
+            # The client has gone, or speaks something else; it was told.
+            return
+        finally:
+            carrying.cancel()
+            await asyncio.gather(carrying, return_exceptions=True)
+
+
+def parse_form(form: bytes) -> tuple[str, str]:
+    """The user that a session form names, "" for none, and its detach keys. Raises Invalid for
+    unknown keys.
+    """
+    given = parse_qs(form.decode("latin-1"))
+    keys = given.get("detach_keys", [""])[0]
+    sessions.DetachKeys(keys)
+    return given.get("login_username", [""])[0], keys
+
+
+async def _go_on(execution: Execution, typed: bytes) -> None:
+    try:
+        if typed:
+            await execution.write(typed)
+        while (await execution.read())[1]:
+            pass
+        await execution.wait()
+    finally:
+        await asyncio.shield(asyncio.ensure_future(execution.close()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Who has come in, and where to. `user` is "" until the SSH client has named one."""
+
+    engine: Engine
+    user: str
+    keys: str
+    leave: Callable[[Execution, bytes], None]
+
+
+class _Login(asyncssh.SSHServer):
+    def __init__(self, entry: _Entry) -> None:
+        self._entry = entry
+
+    def begin_auth(self, username: str) -> bool:
+        # The form counts first: by itself ssh sends the name of the user at the caller's machine.
+        if not self._entry.user:
+            user = DEFAULT_USER if username in _NAMELESS else username
+            self._entry = replace(self._entry, user=user)
+        return False
+
+    def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
+        return _Session(self._entry)
+
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> Awaitable[Any]:
+        del orig_host, orig_port
+        return self._connect(dest_host, dest_port)
+
+    async def _connect(self, host: str, port: int) -> SSHForwarder:
+        if host.strip("[]").lower() not in sessions.LOCAL_NAMES:
+            raise asyncssh.ChannelOpenError(
+                asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED,
+                f"{host}: only ports of the container itself; say localhost",
+            )
+        try:
+            target = await ports.connect(self._entry.engine.first, port)
+            _, peer = await asyncio.get_running_loop().create_connection(SSHForwarder, sock=target)
+        except (LadingError, OSError) as error:
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, str(error)) from error
+        return SSHForwarder(peer)
+
+
+class _Session(asyncssh.SSHServerSession[bytes]):
+    """One channel: what the client types goes to the command, what that writes to the client."""
+
+    def __init__(self, entry: _Entry) -> None:
+        self._entry = entry
+        self._keys = sessions.DetachKeys(entry.keys)
+        self._is_left = False
+        self._channel: asyncssh.SSHServerChannel[bytes] | None = None
+        self._wanted: tuple[str | None, str | None] = (None, None)
+        self._terminal: str | None = None
+        self._size = Size()
+        self._input: deque[bytes] = deque()
+        self._waiting = 0
+        self._typed = asyncio.Event()
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._execution: Execution | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._beside: set[asyncio.Task[None]] = set()
+
+    # What the client says.
+
+    def connection_made(self, chan: asyncssh.SSHServerChannel[bytes]) -> None:
+        self._channel = chan
+
+    def pty_requested(
+        self, term_type: str, term_size: tuple[int, int, int, int], term_modes: Mapping[int, int]
+    ) -> bool:
+        del term_modes
+        self._terminal, self._size = term_type, Size(term_size[0] or 80, term_size[1] or 24)
+        return True
+
+    def shell_requested(self) -> bool:
+        return True
+
+    def exec_requested(self, command: str) -> bool:
+        self._wanted = (command, None)
+        return True
+
+    def subsystem_requested(self, subsystem: str) -> bool:
+        self._wanted = (None, subsystem)
+        return subsystem == "sftp"
+
+    def session_started(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="ssh session")
+
+    def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
+        del datatype
+        if self._is_left:
+            return
+        if self._terminal is not None:
+            data, self._is_left = self._keys.feed(data)
+        if data:
+            # Nothing would be the end of input.
+            self._input.append(data)
+        self._waiting += len(data)
+        self._typed.set()
+        if self._waiting > _HIGH and self._channel is not None:
+            self._channel.pause_reading()
+        if self._is_left and self._task is not None:
+            self._task.cancel()
+
+    def eof_received(self) -> bool:
+        self._input.append(b"")
+        self._typed.set()
+        return True
+
+    def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
+        del pixwidth, pixheight
+        self._size = Size(width or 80, height or 24)
+        if self._execution is not None:
+            self._do(self._execution.resize(self._size))
+
+    def signal_received(self, signal: str) -> None:
+        self._send_signal(f"SIG{signal}")
+
+    def break_received(self, msec: int) -> bool:
+        del msec
+        self._send_signal("SIGINT")
+        return True
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self._writable.set()
+        if self._task is not None:
+            self._task.cancel()
+
+    # What is done about it.
+
+    async def _run(self) -> None:
+        channel = self._channel
+        assert channel is not None
+        code = 1
+        try:
+            order = Exec(
+                command=sessions.shell_command(*self._wanted),
+                environment=sessions.session_environment(
+                    _texts(channel.get_environment()), self._terminal
+                ),
+                user=self._entry.user,
+                terminal=self._size if self._terminal is not None else None,
+            )
+            self._execution = execution = await self._entry.engine.execute(order)
+            code = await self._converse(channel, execution)
+        except LadingError as error:
+            channel.write(f"{sessions.refusal(error)}\r\n".encode(), asyncssh.EXTENDED_DATA_STDERR)
+        finally:
+            await self._end(channel, code)
+
+    async def _converse(
+        self, channel: asyncssh.SSHServerChannel[bytes], execution: Execution
+    ) -> int:
+        feeding = asyncio.create_task(self._feed(channel, execution), name="ssh input")
+        try:
+            while True:
+                stream, data = await execution.read()
+                if not data:
+                    break
+                await self._writable.wait()
+                channel.write(data, asyncssh.EXTENDED_DATA_STDERR if stream == 2 else None)
+            return await execution.wait()
+        finally:
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
+
+    async def _feed(self, channel: asyncssh.SSHServerChannel[bytes], execution: Execution) -> None:
+        while True:
+            while self._input:
+                data = self._input.popleft()
+                await execution.write(data)
+                self._waiting -= len(data)
+                if self._waiting <= _HIGH // 2:
+                    channel.resume_reading()
+            self._typed.clear()
+            await self._typed.wait()
+
+    async def _end(self, channel: asyncssh.SSHServerChannel[bytes], code: int) -> None:
+        if not channel.is_closing():
+            channel.exit(0 if self._is_left else code)
+        for task in self._beside:
+            task.cancel()
+        if self._execution is not None and self._is_left:
+            self._entry.leave(self._execution, b"".join(self._input))
+        elif self._execution is not None:
+            await asyncio.shield(asyncio.ensure_future(self._execution.close()))
+
+    def _send_signal(self, name: str) -> None:
+        number = getattr(signal, name, None)
+        if self._execution is not None and isinstance(number, signal.Signals):
+            self._do(self._execution.signal(number))
+
+    def _do(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work, name="ssh request")
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+
+def _texts(given: Any) -> dict[str, str]:
+    found = {}
+    for name, value in dict(given).items():
+        with contextlib.suppress(UnicodeDecodeError, AttributeError):
+            found[_text(name)] = _text(value)
+    return found
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,84 @@
+"""What the engine is told of a container: its record, the mounts as they were made, and the
+streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lading.core.containers.constraints import has_internet, has_network
+from lading.core.containers.container import Container
+from lading.core.hpc.gang import read_gang
+from lading.supervisor.engines import Bind, Reach, Spec, Spread
+from lading.supervisor.inputs.staging import Stage
+from lading.supervisor.limits.gpu_locks import Given
+from lading.supervisor.machine import certificates
+from lading.supervisor.supervisor_config import Assignment
+
+CERTIFICATES = "/etc/arvados/ca-certificates.crt"
+
+
+def specify(
+    container: Container,
+    stage: Stage,
+    assignment: Assignment,
+    *,
+    token: str,
+    given: Given,
+    stdout: int,
+    stderr: int,
+    notices: int = -1,
+    spread: Spread | None = None,
+) -> Spec:
+    """The specification.
+
+    `token` is the container's own, which it gets only when it may use the API; `given` has its
+    GPUs.
+    """
+    gang = read_gang(container.scheduling_parameters)
+    here = gang.nodes if spread is None else 1
+    environment = {name: str(value) for name, value in container.environment.items()}
+    binds = list(stage.binds)
+    api: tuple[str, ...] = ()
+    if container.runtime_constraints.get("API") is True:
+        api = (assignment.api_host, *assignment.api_addresses)
+        environment |= {"ARVADOS_API_TOKEN": token, "ARVADOS_API_HOST": assignment.api_host}
+        if assignment.api_host_insecure:
+            environment["ARVADOS_API_HOST_INSECURE"] = "1"
+        bundle = certificates()
+        if bundle and all(bind.target != CERTIFICATES for bind in binds):
+            binds.append(Bind(bundle, CERTIFICATES, True))
+    return Spec(
+        command=tuple(container.command),
+        environment=tuple(environment.items()),
+        cwd=container.cwd,
+        binds=tuple(binds),
+        network=has_network(container.runtime_constraints),
+        reach=Reach(
+            api=api,
+            internet=has_internet(
+                container.runtime_constraints, with_api=assignment.internet_with_api
+            ),
+            refused=assignment.refused_networks,
+        ),
+        devices=given.devices,
+        cuda=given.cuda,
+        ram=amount(container.runtime_constraints, "ram") * here,
+        vcpus=amount(container.runtime_constraints, "vcpus") * here,
+        processes=assignment.max_processes * here,
+        stdin=stage.stdin,
+        stdout=stdout,
+        stderr=stderr,
+        nodes=gang.nodes,
+        spread=spread,
+        launcher=gang.launcher,
+        rank_failure=gang.policy,
+        output_path=container.output_path,
+        notices=notices,
+    )
+
+
+def amount(constraints: Mapping[str, object], name: str) -> int:
+    """A number of the runtime constraints; 0 when nothing is asked for."""
+    value = constraints.get(name)
+    return value if isinstance(value, int) and value > 0 else 0

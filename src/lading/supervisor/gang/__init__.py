@@ -1,0 +1,3 @@
+"""Gangs: ranks of one container on several machines, and the directory that collects their
+output.
+"""

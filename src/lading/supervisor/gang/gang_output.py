@@ -1,0 +1,382 @@
+"""The output of a gang: what its ranks have put out becomes one directory, when all of them are
+dead.
+
+While ranks live, nobody but them writes into the output directory. The conductor collects in its
+spool, a directory that no container sees:
+
+    <rank>.stdout, <rank>.stderr   what a rank wrote, where every rank runs the command
+    <rank>.tar                     the output directory of a rank on another machine
+
+The supervisor merges the spool into the output after it has killed every process of the gang, also
+when the conductor was killed. Both sides reach the output through `confined` only, as whatever a
+container has put there may be a link.
+
+The archive is made by `send` on the other machine. A file with holes is several members of one
+name: each has the offset of its data and the size of the file in attributes of ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from lading.confined import Stop, Stopped, Tree, never, open_regular
+from lading.supervisor.inputs.tar_reader import Reader, members
+
+STREAMS = ("stdout", "stderr")
+_RANKS = "ranks"
+_CHUNK = 1 << 20
+_MOST_DEPTH = 256
+"""Elements of a path in the output: an archive with deeper directories is not whole, which is
+told.
+"""
+_MOST_SENTENCES = 50
+_SHOWN = 200
+_OFFSET, _SIZE = "LADING.offset", "LADING.size"
+# What only one member is to blame for; anything else ends the whole archive.
+_OF_ONE = (
+    errno.ELOOP, errno.ENOTDIR, errno.EEXIST, errno.EINVAL, errno.ENAMETOOLONG, errno.ENOENT,
+    errno.EPERM, errno.EISDIR, errno.EMLINK, errno.EFBIG,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class GangOutput:
+    """Of one gang: the conductor's spool, the host path of the output directory, how many ranks
+    there are.
+    """
+
+    spool: Path
+    output: str
+    nodes: int
+
+    def merge(self, *, stop: Stop = never) -> tuple[str, ...]:
+        """Bring everything together; sentences on what does not belong or cannot be had.
+
+        What is in the output of a lower rank stays. Processes of the gang must be dead. When `stop`
+        says so, the rest is left where it is, which a sentence tells.
+        """
+        sentences = _Sentences()
+        try:
+            with Tree.open(self.output) as tree:
+                for rank in range(self.nodes):
+                    self._add_archive(tree, rank, sentences, stop)
+                for rank in range(self.nodes):
+                    for name in STREAMS:
+                        self._add_stream(tree, rank, name, sentences, stop)
+                _drop_empty(tree, self.nodes)
+        except Stopped:
+            sentences.add("told to stop before the output of all ranks was brought together")
+        except OSError as error:
+            sentences.add(f"the output of the ranks cannot be brought together: {error}")
+        return sentences.all()
+
+    def _add_archive(self, tree: Tree, rank: int, sentences: _Sentences, stop: Stop) -> None:
+        place = self.spool / f"{rank}.tar"
+        try:
+            with place.open("rb") as file:
+                for one in _Unpacking(tree, stop).run(file):
+                    sentences.add(f"rank {rank}: {one}")
+        except FileNotFoundError:
+            return
+        except (OSError, tarfile.TarError, ValueError) as error:
+            sentences.add(f"rank {rank}: not all of its output could be had: {error}")
+        place.unlink(missing_ok=True)
+
+    def _add_stream(
+        self, tree: Tree, rank: int, name: str, sentences: _Sentences, stop: Stop
+    ) -> None:
+        source = self.spool / f"{rank}.{name}"
+        if not source.exists():
+            return
+        path = f"{_RANKS}/{rank}/{name}.txt"
+        try:
+            with tree.parent(path, make=0o755) as (folder, last):
+                try:
+                    os.rename(source, last, dst_dir_fd=folder)
+                except OSError as error:
+                    if error.errno != errno.EXDEV:
+                        raise
+                    _copy(source, last, folder, stop)
+        except OSError as error:
+            sentences.add(
+                f"rank {rank}: {path} is not in the output: {os.strerror(error.errno or 0)}"
+            )
+
+
+class _Sentences:
+    """A few of many sentences, and how many more there are."""
+
+    def __init__(self) -> None:
+        self._few: list[str] = []
+        self._more = 0
+
+    def add(self, text: str) -> None:
+        if len(self._few) < _MOST_SENTENCES:
+            self._few.append(text)
+        else:
+            self._more += 1
+
+    def all(self) -> tuple[str, ...]:
+        return (*self._few, *([f"and {self._more} more of such"] if self._more else []))
+
+
+def _copy(source: Path, name: str, folder: int, stop: Stop) -> None:
+    """Put a copy in the place of whatever is there but a directory. Raises OSError, Stopped."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with (
+        source.open("rb") as reading,
+        open(os.open(name, flags, 0o644, dir_fd=folder), "wb") as writing,
+    ):
+        _pour(reading.read, writing, stop)
+
+
+def _drop_empty(tree: Tree, nodes: int) -> None:
+    """Remove the directories of ranks that say nothing."""
+    paths = [f"{_RANKS}/{rank}{rest}" for rank in range(nodes) for rest in ("/results", "")]
+    for path in (*paths, _RANKS):
+        with contextlib.suppress(OSError), tree.parent(path) as (folder, name):
+            os.rmdir(name, dir_fd=folder)
+
+
+class _Unpacking:
+    """Adds the members of one archive to a tree that may have some of them already."""
+
+    def __init__(self, tree: Tree, stop: Stop) -> None:
+        self._tree, self._stop = tree, stop
+        self._folder = ""
+        self._opened: Tree | None = None
+        self._growing = ("", -1)
+
+    def run(self, file: IO[bytes]) -> Iterator[str]:
+        """Add all; a sentence for each member that does not belong. Raises OSError, TarError,
+        ValueError, Stopped.
+        """
+        try:
+            with Reader.open(fileobj=file, mode="r:") as archive:
+                for member in members(archive):
+                    if self._stop():
+                        raise Stopped
+                    fault = self._add(archive, member)
+                    if fault:
+                        yield f"{member.name[:_SHOWN]} is left out: {fault}"
+                # An archive ends with two empty blocks; one that was cut off between two members
+                # has none.
+                file.seek(archive.offset)
+                if len(file.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE:
+                    raise tarfile.ReadError("its end is missing")
+        finally:
+            self._let_go()
+            if self._opened is not None:
+                self._opened.close()
+
+    def _add(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+        """Add a member; why it has no place in the output, or "". Raises OSError, TarError,
+        ValueError.
+        """
+        names = _elements(member.name)
+        path = "/".join(names)
+        if member.name.startswith("/") or not names or ".." in names:
+            return "it leads out of the output"
+        if len(names) > _MOST_DEPTH:
+            return f"it lies more than {_MOST_DEPTH} directories deep"
+        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+            return "it is no file, directory or link"
+        if member.issparse():
+            return "it is a sparse file of a kind that is not read"
+        if member.issym() and not _stays_below(member.linkname, path.rpartition("/")[0]):
+            return f"it is a link to {member.linkname[:_SHOWN]}, out of the output"
+        try:
+            if _OFFSET in member.pax_headers:
+                self._add_part(archive, member, path)
+            else:
+                self._let_go()
+                self._make(archive, member, path)
+        except OSError as error:
+            if error.errno not in _OF_ONE:
+                raise
+            return os.strerror(error.errno)
+        return ""
+
+    def _make(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+        """Raises OSError."""
+        folder, _, name = path.rpartition("/")
+        at = self._enter(folder)
+        if member.isdir():
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=at)
+            return
+        try:
+            os.stat(name, dir_fd=at, follow_symlinks=False)
+        except FileNotFoundError:
+            pass
+        else:
+            # What a lower rank has put there stays.
+            return
+        if member.issym():
+            os.symlink(member.linkname, name, dir_fd=at)
+        elif member.islnk():
+            with self._tree.parent("/".join(_elements(member.linkname))) as (source, known):
+                os.link(known, name, src_dir_fd=source, dst_dir_fd=at, follow_symlinks=False)
+        else:
+            with open(self._create(name, at), "wb") as file:
+                self._write(archive, member, file)
+
+    def _add_part(self, archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+        """Write one piece of a file with holes. Raises OSError, ValueError."""
+        if self._growing[0] != path:
+            self._let_go()
+            folder, _, name = path.rpartition("/")
+            # Where a lower rank has one of that name its pieces are passed over.
+            descriptor = -1
+            with contextlib.suppress(FileExistsError):
+                descriptor = self._create(name, self._enter(folder))
+            self._growing = path, descriptor
+            if descriptor >= 0:
+                os.ftruncate(descriptor, int(member.pax_headers[_SIZE]))
+        if self._growing[1] >= 0:
+            offset, size = int(member.pax_headers[_OFFSET]), os.fstat(self._growing[1]).st_size
+            if not 0 <= offset <= offset + member.size <= size:
+                raise tarfile.ReadError(f"a piece of {path[:_SHOWN]} lies outside of it")
+            with open(os.dup(self._growing[1]), "wb") as file:
+                file.seek(offset)
+                self._write(archive, member, file)
+
+    def _write(self, archive: tarfile.TarFile, member: tarfile.TarInfo, file: IO[bytes]) -> None:
+        """Write a member's content, mode and time. Raises OSError, TarError when the archive ends
+        before it.
+        """
+        content: Any = archive.extractfile(member)
+        _pour(content.read, file, self._stop)
+        os.fchmod(file.fileno(), member.mode & 0o755)
+        with contextlib.suppress(OverflowError, ValueError):
+            moment = int(float(member.mtime) * 1_000_000_000)
+            os.utime(file.fileno(), ns=(moment, moment))
+
+    def _let_go(self) -> None:
+        if self._growing[1] >= 0:
+            os.close(self._growing[1])
+        self._growing = "", -1
+
+    def _create(self, name: str, folder: int) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.open(name, flags, 0o600, dir_fd=folder)
+
+    def _enter(self, path: str) -> int:
+        """The descriptor of a directory, made when it is not there; it stays open until another is
+        asked for.
+        """
+        if self._opened is None or self._folder != path:
+            opened = self._tree.open_tree(path, make=0o755)
+            if self._opened is not None:
+                self._opened.close()
+            self._folder, self._opened = path, opened
+        return self._opened.descriptor
+
+
+def _elements(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def _stays_below(target: str, folder: str) -> bool:
+    """Whether the target of a link in a folder stays below the top when no other link is on the
+    way.
+    """
+    depth = len(_elements(folder))
+    for part in _elements(target):
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return False
+    return not target.startswith("/")
+
+
+def _pour(read: Callable[[int], bytes], file: IO[bytes], stop: Stop) -> None:
+    """Copy what is read to its end. Raises OSError, Stopped, what reading raises."""
+    while data := read(_CHUNK):
+        if stop():
+            raise Stopped
+        file.write(data)
+    file.flush()
+
+
+def send(output: str, pipe: IO[bytes], *, stop: Stop = never) -> None:
+    """Write an archive of the output directory, links and holes as they are. Raises OSError,
+    Stopped.
+
+    What goes meanwhile, and sockets, are left out.
+    """
+    known: dict[tuple[int, int], str] = {}
+    with (
+        Tree.open(output) as tree,
+        tarfile.open(fileobj=pipe, mode="w|", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for folder, entry in tree.walk(max_depth=_MOST_DEPTH, stop=stop):
+            with contextlib.suppress(FileNotFoundError):
+                _send_one(archive, tree, f"{folder}/{entry.name}" if folder else entry.name, known)
+
+
+def _send_one(
+    archive: tarfile.TarFile, tree: Tree, path: str, known: dict[tuple[int, int], str]
+) -> None:
+    with tree.parent(path) as (folder, name):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        member = tarfile.TarInfo(path)
+        member.mode, member.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
+        if stat.S_ISREG(found.st_mode):
+            first = known.get((found.st_dev, found.st_ino))
+            if first is None:
+                _send_file(archive, member, open_regular(name, folder))
+                if found.st_nlink > 1:
+                    known[found.st_dev, found.st_ino] = path
+                return
+            member.type, member.linkname = tarfile.LNKTYPE, first
+        elif stat.S_ISLNK(found.st_mode):
+            member.type, member.linkname = tarfile.SYMTYPE, os.readlink(name, dir_fd=folder)
+        elif stat.S_ISDIR(found.st_mode):
+            member.type = tarfile.DIRTYPE
+        else:
+            # It is told where it is left out, by its name.
+            member.type = tarfile.FIFOTYPE
+        archive.addfile(member)
+
+
+def _send_file(archive: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> None:
+    with open(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        pieces = _pieces(descriptor, size)
+        if (first := next(pieces, (0, 0))) == (0, size):
+            member.size = size
+            file.seek(0)
+            archive.addfile(member, file)
+            return
+        for start, end in chain((first,), pieces):
+            member.pax_headers = {_OFFSET: str(start), _SIZE: str(size)}
+            member.size = end - start
+            file.seek(start)
+            archive.addfile(member, file)
+
+
+def _pieces(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+    """Start and end of each run of data of a file, in order."""
+    end = 0
+    while end < size:
+        try:
+            start = os.lseek(descriptor, end, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            return
+        end = min(size, os.lseek(descriptor, start, os.SEEK_HOLE))
+        if end <= start:
+            return
+        yield start, end

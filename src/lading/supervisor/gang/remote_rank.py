@@ -1,0 +1,226 @@
+"""`python -m lading.supervisor --annex ADDRESS`: a rank of a gang on another machine than its
+supervisor (`remote_rank_client`).
+
+Standard input and output are the pipe to it. The record is its supervisor's: an annex reads it, and
+writes nothing. What is prepared here is gone when it ends; what the rank has put out goes into the
+pipe last of all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from lading import removal
+from lading.client.tree_cache import TreeCache
+from lading.confined import Stopped
+from lading.core.containers import mount_plan
+from lading.core.errors import ExecutionError, LadingError
+from lading.supervisor import linux
+from lading.supervisor.container_spec import specify
+from lading.supervisor.engines import Engine, EngineSettings, Spec, Spread
+from lading.supervisor.gang import gang_output
+from lading.supervisor.gang.remote_rank_client import Invitation
+from lading.supervisor.inputs.image import CollectionImage
+from lading.supervisor.inputs.keep_mount import KeepMount
+from lading.supervisor.inputs.staging import Inputs, Stage
+from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening
+from lading.supervisor.limits.gpu_locks import Given
+from lading.supervisor.logs import Log
+from lading.supervisor.process.environment import take_own_mounts
+from lading.supervisor.session import Session, open_transport
+from lading.supervisor.supervisor import EngineMaker
+from lading.supervisor.supervisor_config import Assignment, check
+
+_MOST_LINE = 1 << 22
+_GRACE = 5.0
+
+
+def main(leader: str, *, engines: EngineMaker) -> int:
+    """Be an annex; the exit code of the process."""
+    try:
+        annex = Annex(read_invitation(0), leader, engines)
+        pid = os.fork()
+        if pid:
+            return _guard(pid, annex)
+        os._exit(_serve(annex))
+    except (LadingError, OSError) as error:
+        return _fault(error)
+
+
+def _guard(pid: int, annex: Annex) -> int:
+    """Wait for the process that does the work, and clear away what it leaves when it is killed; its
+    exit code.
+    """
+    signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if code < 0:
+        asyncio.run(annex.clean())
+    return code if code >= 0 else 128 - code
+
+
+def _serve(annex: Annex) -> int:
+    try:
+        linux.end_with_parent()
+        take_own_mounts(annex.directory)
+        asyncio.run(annex.run())
+    except (LadingError, OSError, BaseExceptionGroup) as error:
+        return _fault(error)
+    return 0
+
+
+def _fault(error: BaseException) -> int:
+    fault = error.message if isinstance(error, LadingError) else str(error)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, msgspec.json.encode({"fault": fault}) + b"\n")
+    return 1
+
+
+def read_invitation(descriptor: int) -> Invitation:
+    """The first line, and nothing after it. Raises ExecutionError, Invalid."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        # Whatever comes after the line is for the conductor.
+        one = os.read(descriptor, 1)
+        if not one or len(line) > _MOST_LINE:
+            raise ExecutionError("nobody has said what this annex is for")
+        line += one
+    try:
+        found = msgspec.json.decode(line, type=Invitation)
+    except msgspec.DecodeError as error:
+        raise ExecutionError(f"what this annex is for cannot be read: {error}") from error
+    return replace(found, assignment=check(found.assignment))
+
+
+class Annex:
+    """One rank on this machine."""
+
+    def __init__(self, invitation: Invitation, leader: str, engines: EngineMaker) -> None:
+        told, rank = invitation.assignment, invitation.rank
+        self._name = f"{told.container_uuid}-{rank}"
+        # Machines may have one file system, where the directory of the container is its
+        # supervisor's.
+        self.directory = Path(told.run_directory).parent.parent / "annex" / self._name
+        self._spread = Spread(wire=invitation.wire, rank=rank, leader=leader)
+        self._certificate = invitation.certificate
+        place = str(self.directory / "server.crt") if invitation.certificate else told.api_ca_file
+        self._told: Assignment = replace(
+            told,
+            run_directory=str(self.directory),
+            annex_command=(),
+            api_ca_file=place,
+            gateway="none",
+        )
+        self._engines = engines
+        self._output = ""
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """From the reading of the record to the sending of the output. Raises LadingError,
+        OSError.
+        """
+        stop = self._stop
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        self._make_directories()
+        # For whoever finds what all its processes left when they were killed.
+        journal = Journal(self.directory)
+        journal.open(Opening(engine=self._told.engine, settings=self._settings()))
+        journal.write(CONTAINER_STEP, Mark.BEGUN)
+        engine = self._engines(self._told.engine, self._settings())
+        try:
+            async with self._prepared(engine) as spec:
+                await engine.create(spec)
+                await engine.run(stop=stop, stop_grace=_GRACE)
+                if not stop.is_set():
+                    await asyncio.to_thread(self._send)
+        finally:
+            await self._remove(engine)
+
+    async def clean(self) -> None:
+        """Undo what one that was killed has left. Raises LadingError, OSError."""
+        await self._remove(self._engines(self._told.engine, self._settings()))
+
+    async def _remove(self, engine: Engine) -> None:
+        try:
+            await engine.remove()
+        finally:
+            linux.discard_directory(self.directory, aside=removal.beside(self.directory))
+
+    def _make_directories(self) -> None:
+        for folder in (self.directory, Path(self._told.cache_directory)):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._certificate:
+            Path(self._told.api_ca_file).write_text(self._certificate)
+
+    def _settings(self) -> EngineSettings:
+        told = self._told
+        return EngineSettings(
+            container_uuid=self._name, run_directory=told.run_directory,
+            cache_directory=told.cache_directory, cache_size=told.cache_size,
+        )  # fmt: skip
+
+    @asynccontextmanager
+    async def _prepared(self, engine: Engine) -> AsyncIterator[Spec]:
+        """The image and the inputs, as the supervisor makes them."""
+        told = self._told
+        transport = open_transport(told)
+        session = Session(told, transport)
+        log = Log(self.directory / "log", lambda: datetime.now(UTC), limit=told.log_limit)
+        try:
+            await session.join()
+            container, private = session.container, engine.sees_private_mounts
+            plan = mount_plan.plan(
+                container.mounts,
+                secret_mounts=await session.secrets(),
+                output_path=container.output_path,
+                scratch=str(self.directory / "mounts"),
+            )
+            cache = TreeCache(Path(told.cache_directory) / "trees", told.cache_size)
+            inputs = Inputs(
+                session.data, session.blocks, cache, session.fetch_git_tree, told.large_input
+            )
+            keep = KeepMount(told, log, token=session.token, private=private)
+            stage = Stage(plan)
+            try:
+                await stage.set(inputs, memory=private, keep=keep)
+                await engine.prepare(
+                    CollectionImage(session.data, session.blocks, container.container_image)
+                )
+                spec = specify(
+                    container,
+                    stage,
+                    told,
+                    token=session.token,
+                    given=Given(),
+                    stdout=1,
+                    stderr=2,
+                    spread=self._spread,
+                )
+                self._output = next(
+                    (one.source for one in spec.binds if one.target == spec.output_path), ""
+                )
+                yield replace(spec, stdin=0)
+            finally:
+                await stage.close()
+                await keep.close()
+        finally:
+            log.close()
+            await transport.close()
+
+    def _send(self) -> None:
+        # Processes of the rank are dead (`Engine.run`); what they left may still be a trap.
+        with open(1, "wb", closefd=False) as pipe:
+            try:
+                gang_output.send(self._output, pipe, stop=self._stop.is_set)
+            except Stopped as error:
+                raise ExecutionError("told to stop while the output was sent") from error

@@ -1,0 +1,112 @@
+"""Annexes: where a gang is on several machines, a process on each further one prepares and starts a
+rank there.
+
+The supervisor starts them as its assignment says (`annex_command`), or reaches them where outposts
+wait for it (`rank_launcher`), tells each all that it must know, and hands their pipes to the
+conductor (`hpc.remote_ranks`). An annex ends when its pipe does, so none outlives the supervisor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.engines import Spread
+from lading.supervisor.gang.mutual_tls import Course
+from lading.supervisor.supervisor_config import Assignment
+
+RANK = "{rank}"
+_MOST_WIRES = 1 << 24
+_LEAVE_TIME = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invitation:
+    """What an annex is told first: its rank, the wire, the assignment as it is on the first
+    machine.
+    """
+
+    rank: int
+    wire: int
+    assignment: Assignment
+    certificate: str = ""
+    """What is in the assignment's `api_ca_file`."""
+
+
+class Annexes:
+    """Those of one gang."""
+
+    def __init__(self, assignment: Assignment) -> None:
+        self._assignment = assignment
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._wire = 1 + secrets.randbelow(_MOST_WIRES - 1)
+
+    def open(self, nodes: int) -> Spread | None:
+        """Start them; None where the gang is on this machine alone. Raises ExecutionError."""
+        command, outposts = self._assignment.annex_command, self._assignment.outposts
+        if outposts is not None:
+            command = (sys.executable, "-m", "lading.supervisor", "--line")
+        if nodes == 1 or not command:
+            return None
+        if outposts is not None and len(outposts.ranks) != nodes - 1:
+            raise ExecutionError(
+                f"there are {len(outposts.ranks)} outposts for {nodes - 1} further ranks"
+            )
+        try:
+            for rank in range(1, nodes):
+                self._start([word.replace(RANK, str(rank)) for word in command], rank)
+        except OSError as error:
+            raise ExecutionError(f"{command[0]} cannot be run: {error}", Failure.NODE) from error
+        pipes = [(one.stdout, one.stdin) for one in self._processes]
+        ends = tuple(
+            (out.fileno(), into.fileno())
+            for out, into in pipes
+            if out is not None and into is not None
+        )
+        return Spread(wire=self._wire, pipes=ends)
+
+    def hand_over(self) -> None:
+        """Close the pipes here: the conductor has them."""
+        for process in self._processes:
+            for end in (process.stdin, process.stdout):
+                if end is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        end.close()
+
+    def close(self) -> None:
+        """Wait for their end, or end them. Idempotent."""
+        self.hand_over()
+        for process in self._processes:
+            try:
+                process.wait(_LEAVE_TIME)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                process.wait()
+        self._processes.clear()
+
+    def _start(self, command: list[str], rank: int) -> None:
+        told = self._assignment
+        certificate = Path(told.api_ca_file).read_text() if told.api_ca_file else ""
+        alone = replace(told, outposts=None)
+        lines: list[object] = [
+            Invitation(rank=rank, wire=self._wire, assignment=alone, certificate=certificate)
+        ]
+        if told.outposts is not None:
+            address, port = told.outposts.ranks[rank - 1]
+            known = {"certificate": told.outposts.certificate, "key": told.outposts.key}
+            lines.insert(0, Course(address=address, port=port, **known))
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._processes.append(process)
+        if process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                # One that has ended has said why.
+                for line in lines:
+                    os.write(process.stdin.fileno(), msgspec.json.encode(line) + b"\n")

@@ -1,0 +1,96 @@
+"""`python -m lading.supervisor --line`: a line to the outpost on another machine of a gang
+(`rank_launcher`).
+
+Its first line of standard input says where that is, and how both ends know each other; whatever
+comes after it goes there, and what is said there comes out. It ends when either side does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+
+import msgspec
+
+from lading.core.errors import ExecutionError
+from lading.supervisor.gang.mutual_tls import Course, keep_alive, trust
+
+_MOST_LINE = 1 << 20
+_CONNECT_TIME = 60.0
+_CHUNK = 1 << 18
+
+
+def main() -> int:
+    """Be a line; the exit code of the process."""
+    try:
+        asyncio.run(serve(read_course(0)))
+    except (ExecutionError, OSError, TimeoutError) as error:
+        fault = (
+            error.message
+            if isinstance(error, ExecutionError)
+            else str(error) or "it does not answer"
+        )
+        with contextlib.suppress(BrokenPipeError):
+            os.write(1, msgspec.json.encode({"fault": fault}) + b"\n")
+        return 1
+    return 0
+
+
+def read_course(descriptor: int) -> Course:
+    """The first line, and nothing after it. Raises ExecutionError."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        one = os.read(descriptor, 1)
+        if not one or len(line) > _MOST_LINE:
+            raise ExecutionError("nobody has said where this line leads")
+        line += one
+    try:
+        return msgspec.json.decode(line, type=Course)
+    except msgspec.DecodeError as error:
+        raise ExecutionError("where this line leads cannot be read") from error
+
+
+async def serve(course: Course) -> None:
+    """Pass on in both directions until one of them has ended. Raises OSError, TimeoutError,
+    ExecutionError.
+    """
+    context = trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), course.certificate, course.key)
+    try:
+        async with asyncio.timeout(_CONNECT_TIME):
+            reader, writer = await asyncio.open_connection(course.address, course.port, ssl=context)
+    except (OSError, TimeoutError) as error:
+        why = str(error) or f"no answer in {_CONNECT_TIME:.0f} s"
+        there = f"{course.address}, port {course.port}"
+        raise ExecutionError(f"its machine cannot be reached at {there}: {why}") from error
+    keep_alive(writer.get_extra_info("socket"))
+    outward, inward = asyncio.create_task(_send(writer)), asyncio.create_task(_receive(reader))
+    try:
+        await asyncio.wait((outward, inward), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (outward, inward):
+            task.cancel()
+        await asyncio.gather(outward, inward, return_exceptions=True)
+        writer.transport.abort()
+
+
+async def _send(writer: asyncio.StreamWriter) -> None:
+    reader = asyncio.StreamReader()
+    protocol = asyncio.StreamReaderProtocol(reader)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: protocol, os.fdopen(os.dup(0), "rb", buffering=0)
+    )
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+
+
+async def _receive(reader: asyncio.StreamReader) -> None:
+    while data := await reader.read(_CHUNK):
+        await asyncio.to_thread(_write, data)
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(1, data) :]

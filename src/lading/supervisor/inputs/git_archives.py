@@ -1,0 +1,128 @@
+"""Git trees for mounts: fetched from the API as an archive, and unpacked safely.
+
+`git archive` knows directories, files (executable or not) and symbolic links; whatever else an
+archive has is refused. Nothing is written through a link: each element of a path is opened without
+following links, below a directory that was opened before. Links are kept as they are, for the
+container to follow in its own file system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import posixpath
+import tarfile
+from pathlib import Path
+from typing import IO
+
+from lading.client.api import ApiClient
+from lading.confined import Stop, Stopped, Tree, never
+from lading.core.containers.mount_plan import GitTree
+from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
+from lading.supervisor.inputs.tar_reader import Reader, members
+from lading.threads import in_thread
+
+BLOB = "blob"
+"""The file that a blob becomes, in a directory of its own."""
+_CHUNK = 1 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def key(tree: GitTree) -> str:
+    """The name of a tree or blob in the cache of this machine."""
+    return f"git-{tree.hash}"
+
+
+async def fetch(api: ApiClient, container_uuid: str, tree: GitTree, directory: Path) -> None:
+    """Lay a tree, or a blob as the file `blob`, out below `directory`; `api` holds the supervisor's
+    token.
+
+    Raises ExecutionError(USER) when the server does not have it, Unavailable when it cannot be
+    asked or breaks off.
+    """
+    part = directory.parent / f"{directory.name}.tar"
+    try:
+        await api.save(f"containers/{container_uuid}/git_tree", part, params={"hash": tree.hash})
+        if tree.kind == BLOB:
+            _place_blob(part, directory / BLOB, tree.hash)
+            return
+        with part.open("rb") as file:
+            await in_thread(lambda stop, _: unpack(file, directory, stop=stop), is_waited_for=True)
+    except RequestError as error:
+        raise ExecutionError(
+            f"git {tree.kind} {tree.hash}: {error.message}", Failure.USER
+        ) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def unpack(source: IO[bytes], directory: Path, *, stop: Stop = never) -> None:
+    """Unpack what `git archive` made below the existing `directory`. Raises Unavailable for what is
+    no whole archive, ExecutionError(INFRASTRUCTURE) for one that git cannot have made, Stopped."""
+    try:
+        with Tree.open(directory) as root, Reader.open(fileobj=source, mode="r:") as tar:
+            for member in members(tar):
+                if stop():
+                    raise Stopped
+                _add(tar, member, root)
+            # An archive ends with two empty blocks; one that was cut off between two members has
+            # none.
+            source.seek(tar.offset)
+            if len(source.read(tarfile.BLOCKSIZE)) < tarfile.BLOCKSIZE:
+                raise Unavailable("the archive of a git tree was cut off")
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise Unavailable(f"the archive of a git tree is damaged: {error}") from error
+
+
+def _add(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Tree) -> None:
+    path = posixpath.normpath(member.name)
+    if path == ".":
+        return
+    if path.startswith(("/", "../")) or path == ".." or "\0" in path:
+        raise _fault(f"{member.name!r} leads out of it")
+    try:
+        with root.parent(path, make=0o755) as (at, name):
+            if member.isdir():
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name, 0o755, dir_fd=at)
+            elif member.issym():
+                os.symlink(member.linkname, name, dir_fd=at)
+            elif member.isreg() and not member.issparse():
+                _write(
+                    tar,
+                    member,
+                    os.open(name, _NEW, 0o755 if member.mode & 0o100 else 0o644, dir_fd=at),
+                )
+            else:
+                raise _fault(f"{member.name!r} has the type {member.type!r}")
+    except FileExistsError as error:
+        raise _fault(f"{member.name!r} is there twice") from error
+    except (NotADirectoryError, IsADirectoryError) as error:
+        raise _fault(f"{posixpath.dirname(path)!r} is not a directory") from error
+
+
+def _write(tar: tarfile.TarFile, member: tarfile.TarInfo, descriptor: int) -> None:
+    content = tar.extractfile(member)
+    left = member.size
+    with os.fdopen(descriptor, "wb") as file:
+        while content is not None and (piece := content.read(_CHUNK)):
+            file.write(piece)
+            left -= len(piece)
+    if left:
+        raise Unavailable("the archive of a git tree was cut off")
+
+
+def _place_blob(part: Path, target: Path, wanted: str) -> None:
+    digest = hashlib.sha1(b"blob %d\0" % part.stat().st_size, usedforsecurity=False)
+    with part.open("rb") as file:
+        while piece := file.read(_CHUNK):
+            digest.update(piece)
+    if digest.hexdigest() != wanted:
+        raise Unavailable(f"git blob {wanted}: what came is not it")
+    part.rename(target)
+    target.chmod(0o644)
+
+
+def _fault(text: str) -> ExecutionError:
+    return ExecutionError(f"the archive of a git tree: {text}", Failure.INFRASTRUCTURE)

@@ -1,0 +1,62 @@
+"""An image in a collection: found by its hash, read from the block store only when an engine wants
+it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+from lading.client.collections import read_file
+from lading.core.data.filetree import File, from_manifest
+from lading.core.errors import ExecutionError, Failure, LadingError, RequestError
+from lading.core.images.image_layout import image_member
+
+
+class CollectionImage:
+    """The image that the collection with portable data hash `pdh` holds. Nothing is fetched before
+    it is asked for.
+    """
+
+    def __init__(self, api: ApiClient, blocks: BlockClient, pdh: str) -> None:
+        self._api = api
+        self._blocks = blocks
+        self._pdh = pdh
+        self._found: tuple[str, File] | None = None
+
+    @property
+    def pdh(self) -> str:
+        """The collection."""
+        return self._pdh
+
+    async def name(self) -> str:
+        """`sha256:<hex>`, the image's id. Raises ExecutionError(IMAGE)."""
+        return (await self._find())[0]
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The archive's bytes. Raises ExecutionError(IMAGE)."""
+        _, file = await self._find()
+        try:
+            async for chunk in read_file(self._blocks, file):
+                yield chunk
+        except LadingError as error:
+            raise ExecutionError(
+                f"image {self._pdh}: cannot be read: {error.message}", Failure.IMAGE
+            ) from error
+
+    async def _find(self) -> tuple[str, File]:
+        if self._found is None:
+            try:
+                record = await self._api.get(
+                    "collections", self._pdh, select=("uuid", "manifest_text")
+                )
+                entries = from_manifest(record["manifest_text"]).entries
+            except RequestError as error:
+                raise ExecutionError(
+                    f"image {self._pdh}: {error.message}", Failure.IMAGE
+                ) from error
+            files = {name: node for name, node in entries.items() if isinstance(node, File)}
+            member, identity = image_member(files)
+            self._found = identity, files[member]
+        return self._found

@@ -1,0 +1,277 @@
+"""Image archives in docker-save layout, which a stranger wrote: read, and proven to hold what they
+name.
+
+An archive names its layers and itself by hashes. Whoever knows such a hash, but not the content,
+could name it to be given what another user's archive has brought to this machine. So nothing is
+used by its hash before the archive at hand was seen to hold that content (`prove`), once for each
+collection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import hashlib
+import os
+import posixpath
+import tarfile
+import time
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import msgspec
+
+from lading.core.containers.disk_space import Amount
+from lading.core.errors import ExecutionError, Failure
+from lading.core.images import image_layout
+from lading.core.images.image_layout import ImageConfig, SavedImage
+from lading.supervisor import linux
+from lading.supervisor.engines import ImageSource
+from lading.supervisor.inputs.tar_reader import Reader, members
+from lading.supervisor.inputs.unpack import hash_layer
+from lading.supervisor.limits.disk_usage import check_room
+
+MOST_DOCUMENT = 16 << 20
+_MOST_MEMBERS = 10_000
+_MOST_LINKS = 10
+_CHUNK = 1 << 20
+_BLOBS = "blobs/sha256/"
+# An image that is larger than the cache is used all the same; one that grows much more than that is
+# a trap.
+GROWTH = 4
+# What the daemons take names of images from. Who owns the archive must not name images of the
+# machine.
+_INDEX = "index.json"
+_NAMING = (image_layout.MANIFEST, "repositories", _INDEX)
+# Nobody has asked for an image in this time: it is proven again.
+_KEPT = 180 * 86400.0
+
+
+class ImageArchive:
+    """An archive on disk. Use it as a context manager; its members are indexed when it is opened.
+
+    All methods raise ExecutionError(IMAGE) for what is no such archive, and OSError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._members: dict[str, tarfile.TarInfo] = {}
+        try:
+            self._tar = Reader.open(path, "r:")
+        except tarfile.TarError as error:
+            raise _no_archive(error) from error
+        try:
+            for member in members(self._tar, most=_MOST_MEMBERS):
+                self._members[posixpath.normpath(member.name)] = member
+            self.saved: SavedImage = image_layout.parse_manifest(
+                self.document(image_layout.MANIFEST)
+            )
+            self._configuration = self.document(self.saved.config)
+            self.config: ImageConfig = image_layout.parse_config(
+                self._configuration, layers=len(self.saved.layers)
+            )
+        except (tarfile.TarError, ValueError) as error:
+            self._tar.close()
+            raise _no_archive(error) from error
+        except BaseException:
+            self._tar.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._tar.close()
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file of the archive; links, by which docker save avoids repetition, are followed."""
+        path, file = posixpath.normpath(name), None
+        for _ in range(_MOST_LINKS):
+            member = self._members.get(path)
+            if member is None or member.isreg():
+                file = self._tar.extractfile(member) if member is not None else None
+                break
+            above = posixpath.dirname(path) if member.issym() else ""
+            path = posixpath.normpath(posixpath.join(above, member.linkname))
+        if file is None:
+            raise _fault(f"the image archive has no {name[:100]}; is it made by docker save?")
+        return file
+
+    def document(self, name: str) -> bytes:
+        """The content of a small file."""
+        with self.open(name) as file:
+            data = file.read(MOST_DOCUMENT + 1)
+        if len(data) > MOST_DOCUMENT:
+            raise _fault(f"the image archive's {name[:100]} has more than {MOST_DOCUMENT} bytes")
+        return data
+
+    def prove_layer(self, member: str, diff_id: str, *, limit: int) -> int:
+        """Check that a layer has the content that its name says; its size in the archive."""
+        with self.open(member) as source:
+            size = source.seek(0, 2)
+            source.seek(0)
+            try:
+                found = hash_layer(source, limit=max(limit, GROWTH * size))
+            except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise _fault(f"the image's layer {member[:100]} is damaged: {error}") from error
+        check_layer(member, found, diff_id)
+        return size
+
+    def prove(self, identity: str, *, limit: int) -> None:
+        """Check that the archive holds the image `sha256:<hex>`: its configuration, and the content
+        of every layer.
+
+        The identity is the hash of the configuration, or of an OCI manifest in the archive that
+        names it.
+        """
+        digest = f"sha256:{hashlib.sha256(self._configuration).hexdigest()}"
+        if digest != identity and not self._leads_to(identity, digest):
+            raise _fault(f"the image archive is named {identity}, but what it holds is {digest}")
+        for member, diff_id in zip(self.saved.layers, self.config.diff_ids, strict=True):
+            self.prove_layer(member, diff_id, limit=limit)
+
+    def _leads_to(self, identity: str, digest: str) -> bool:
+        """Whether a blob of the archive with this identity is a manifest of the configuration."""
+        name = _BLOBS + identity.removeprefix("sha256:")
+        if name not in self._members:
+            return False
+        data = self.document(name)
+        try:
+            manifest: Any = msgspec.json.decode(data)
+            named = manifest["config"]["digest"]
+        except (msgspec.DecodeError, KeyError, TypeError):
+            return False
+        return f"sha256:{hashlib.sha256(data).hexdigest()}" == identity and named == digest
+
+    def nameless(self) -> Iterator[bytes]:
+        """The bytes of the same archive with no names of images in it. Daemons would give these to
+        other users.
+        """
+        with Reader.open(self._path, "r:") as tar, self._path.open("rb") as file:
+            for member in members(tar, most=_MOST_MEMBERS):
+                if posixpath.normpath(member.name) not in _NAMING:
+                    yield from _span(file, member.offset, tar.offset)
+        manifest = [
+            {"Config": self.saved.config, "RepoTags": None, "Layers": list(self.saved.layers)}
+        ]
+        yield _document(image_layout.MANIFEST, manifest)
+        if _INDEX in self._members:
+            yield _document(_INDEX, _without_annotations(self.document(_INDEX)))
+        yield bytes(2 * tarfile.BLOCKSIZE)
+
+
+class Proofs:
+    """Which collections were seen to hold which image, one small file for each:
+    `<directory>/<pdh>.proven`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def has(self, pdh: str, identity: str) -> bool:
+        """Whether the collection was seen to hold the image."""
+        path = self._directory / f"{pdh}.proven"
+        try:
+            found = path.read_text()
+            os.utime(path)
+        except OSError:
+            return False
+        return found == identity
+
+    def add(self, pdh: str, identity: str) -> None:
+        """Remember it, and forget those that were not asked for during half a year. Raises
+        OSError.
+        """
+        part = self._directory / f".{pdh}.{os.getpid()}.json"
+        part.write_text(identity)
+        part.rename(self._directory / f"{pdh}.proven")
+        for path in self._directory.glob("*.proven"):
+            with contextlib.suppress(FileNotFoundError):
+                if path.stat().st_mtime < time.time() - _KEPT:
+                    path.unlink()
+
+
+def sweep(directory: Path) -> None:
+    """Remove archives and half-written files of processes that died."""
+    for path in (*directory.glob(".*.tar"), *directory.glob(".*.json")):
+        if is_of_the_dead(path.name):
+            path.unlink(missing_ok=True)
+
+
+def is_of_the_dead(name: str) -> bool:
+    """Whether the process whose number is in a name has ended."""
+    parts = name.replace("-", ".").split(".")
+    pid = next((int(part) for part in reversed(parts) if part.isdigit()), 0)
+    return pid != os.getpid() and not linux.is_running(pid)
+
+
+async def fetch(image: ImageSource, place: Path, *, kept: Amount) -> None:
+    """Write the archive of an image to disk, of which `kept` stays free. Raises ExecutionError,
+    OSError.
+    """
+    with place.open("wb") as file:
+        async for chunk in image.chunks():
+            check_room(place.parent, kept, need=len(chunk), what=f"image {image.pdh}")
+            await asyncio.to_thread(file.write, chunk)
+
+
+def check_layer(member: str, found: str, diff_id: str) -> None:
+    """Compare the hash (hex) of a layer with the one that the image's configuration has. Raises
+    ExecutionError.
+    """
+    if f"sha256:{found}" != diff_id:
+        raise _fault(
+            f"the image's layer {member[:100]} has sha256:{found},"
+            f" but its configuration says {diff_id}"
+        )
+
+
+async def stream(archive: ImageArchive) -> AsyncIterator[bytes]:
+    """The bytes of `ImageArchive.nameless`, for a daemon."""
+    for chunk in archive.nameless():
+        yield chunk
+
+
+def _span(file: IO[bytes], start: int, end: int) -> Iterator[bytes]:
+    file.seek(start)
+    while start < end and (data := file.read(min(_CHUNK, end - start))):
+        start += len(data)
+        yield data
+
+
+def _document(name: str, content: object) -> bytes:
+    """A small file as a member of an archive."""
+    data = msgspec.json.encode(content)
+    head = tarfile.TarInfo(name)
+    head.size = len(data)
+    return head.tobuf(tarfile.PAX_FORMAT) + data + bytes(-len(data) % tarfile.BLOCKSIZE)
+
+
+def _without_annotations(data: bytes) -> object:
+    """An OCI index whose manifests have no names."""
+    try:
+        index: Any = msgspec.json.decode(data)
+        index["manifests"] = [
+            {key: value for key, value in one.items() if key != "annotations"}
+            for one in index["manifests"]
+        ]
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+        raise _fault(f"the image archive's {_INDEX} cannot be read: {error}") from error
+    return index
+
+
+def _no_archive(error: Exception) -> ExecutionError:
+    return _fault(f"the image is not a tar archive as docker save makes it: {error}")
+
+
+def _fault(text: str) -> ExecutionError:
+    return ExecutionError(text, Failure.IMAGE)

@@ -1,0 +1,143 @@
+"""The mount of one container: its large inputs, read as they are needed, and what a `keep` mount
+shows.
+
+A process of its own serves it with the container's token (`lading.client.mount`). It is tied to
+this one: when the supervisor dies, so does it. For an engine that sees what this process mounts, it
+mounts in the namespace of this process, with which the mount vanishes; for one that does not (a
+daemon), in that of the machine, where whoever removes the run directory takes away what a killed
+process left.
+
+    <run directory>/keep/<pdh>              large inputs alone: nothing there ever changes
+    <run directory>/keep/by_id/<pdh>, ...   with a `keep` mount: everything that the container may
+    read
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+from lading.client.fd_receiving import lent_beside
+from lading.client.mount import launch, points
+from lading.client.mount.layout import View
+from lading.client.mount.service import MountSettings
+from lading.core.containers.mount_plan import BY_ID, Collection, KeepTree
+from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.supervisor import linux
+from lading.supervisor.logs import KEEP_MOUNT, Log, Pump
+from lading.supervisor.supervisor_config import Assignment
+
+_DRAIN = 1.0
+
+
+class KeepMount:
+    """Not there until it is opened. `private`: the engine sees what this process mounts."""
+
+    def __init__(self, assignment: Assignment, log: Log, *, token: str, private: bool) -> None:
+        self._assignment = assignment
+        self._log = log
+        self._token = token
+        self._private = private
+        self._point = Path(assignment.run_directory) / "keep"
+        self._view = self._point
+        self._whole = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pump: Pump | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened and not closed."""
+        return self._process is not None
+
+    async def open(self, *, whole: bool) -> None:
+        """Mount; `whole` for everything that the container may read. Raises Unavailable with the
+        reason.
+        """
+        points.check_fuse()
+        self._whole = whole
+        self._point.mkdir(mode=0o755, exist_ok=True)
+        elsewhere = not self._private and os.geteuid() == 0 and linux.has_own_mounts()
+        namespace = linux.open_machine_namespace() if elsewhere else -1
+        self._pump = Pump(self._log, KEEP_MOUNT)
+        try:
+            await self._launch(namespace, self._pump.writing)
+        finally:
+            self._pump.handed_over()
+            if elsewhere:
+                os.close(namespace)
+        if elsewhere and self._process is not None:
+            # What the machine mounts need not show in our namespace.
+            self._view = Path(f"/proc/{self._process.pid}/root{self._point}")
+
+    async def _launch(self, namespace: int, log: int) -> None:
+        fds = (namespace,) if namespace >= 0 else ()
+        work = asyncio.to_thread(launch.launch, self._settings(namespace), log=log, pass_fds=fds)
+        launching = asyncio.create_task(work, name="keep mount")
+        try:
+            self._process = await asyncio.shield(launching)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped: what it has started is ours to end.
+            with contextlib.suppress(Unavailable):
+                self._process = await launching
+            raise
+
+    def place(self, source: Collection | KeepTree) -> Path:
+        """Where this process finds something."""
+        if isinstance(source, KeepTree):
+            return self._view / source.path
+        return self._view / (BY_ID if self._whole else "") / source.pdh / source.path
+
+    def shown(self, path: Path) -> Path:
+        """Where the engine finds what this process finds at `path`."""
+        return (
+            self._point / path.relative_to(self._view) if path.is_relative_to(self._view) else path
+        )
+
+    def say(self, text: str) -> None:
+        """Add a line to the container's log."""
+        self._log.say(text)
+
+    async def ended(self) -> None:
+        """Wait until its process has ended; for ever when there is none."""
+        if self._process is None:
+            await asyncio.Event().wait()
+        else:
+            await linux.ended(self._process.pid)
+
+    async def close(self) -> None:
+        """Unmount. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None:
+            await asyncio.to_thread(launch.finish, process)
+        if self._pump is not None:
+            await self._pump.finish(_DRAIN)
+            self._pump = None
+
+    def _settings(self, namespace: int) -> MountSettings:
+        told = self._assignment
+        return MountSettings(
+            mountpoint=str(self._point),
+            token=self._token,
+            cache_directory=f"{told.cache_directory}/blocks",
+            api_socket=told.api_socket,
+            api_url=told.api_url,
+            api_ca_file=told.api_ca_file,
+            api_insecure=told.api_insecure,
+            lender=str(lent_beside(told.api_socket)) if told.api_socket else "",
+            view=View.ALL if self._whole else View.BY_PDH,
+            cache_size=told.cache_size,
+            allow_other=True,
+            timeout=told.unreachable_timeout,
+            namespace=namespace,
+            tied=True,
+        )
+
+
+def lost() -> ExecutionError:
+    """What a container fails with whose mount ended while it ran."""
+    return ExecutionError(
+        "the mount of its collections ended while it ran; its log is arv-mount.txt", Failure.NODE
+    )

@@ -1,0 +1,241 @@
+"""Unpacked image layers, each once on this machine, named by the hash of its content.
+
+    <cache>/images/<pdh>.json   what an image is made of; its time of change is when it was last
+    used <cache>/images/<pdh>.lock   shared lock: in use
+    <cache>/layers/<sha256>/    one layer as overlayfs wants it: whiteouts are devices 0/0 or an
+    attribute <cache>/layers/.lock        held by whoever unpacks or evicts
+
+A layer is built aside and renamed, so it is there whole or not at all. Its hash is checked while it
+is unpacked; where it is there already, the one in the archive is hashed all the same, once for each
+image: a hash alone gives nobody what another image has brought. An archive cannot write outside its
+layer: names and links are resolved inside the layer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lading import removal
+from lading.core.containers.disk_space import AUTOMATIC, Amount
+from lading.core.errors import ExecutionError, Failure
+from lading.core.images.image_layout import ImageConfig
+from lading.supervisor.engines import ImageSource
+from lading.supervisor.inputs.image_archive import (
+    GROWTH,
+    ImageArchive,
+    check_layer,
+    fetch,
+    is_of_the_dead,
+    sweep,
+)
+from lading.supervisor.inputs.unpack import unpack_layer
+
+_logger = logging.getLogger("lading.supervisor")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unpacked:
+    """An image that is ready: what it says, and its layers' directories, lowest first."""
+
+    config: ImageConfig
+    layers: tuple[Path, ...]
+
+
+class _Description(msgspec.Struct, kw_only=True):
+    """An image's file in the cache; `size` is the bytes of its layers.
+
+    `proven`: its archive was seen to have the content of every layer. Without that it counts as
+    absent.
+    """
+
+    config: ImageConfig
+    size: int
+    proven: bool = False
+
+
+class LayerStore:
+    """The layer store below one cache directory; any number of processes may use it at the same
+    time.
+    """
+
+    def __init__(self, cache: Path, *, limit: int, kept: Amount | None = None) -> None:
+        """`limit`: bytes of all images; `kept`: the reserve of the disk as it is configured."""
+        self._images = cache / "images"
+        self._layers = cache / "layers"
+        self._limit = limit
+        self._kept = kept or Amount(AUTOMATIC, AUTOMATIC)
+
+    async def lease(self, image: ImageSource) -> tuple[Unpacked, int]:
+        """The image, unpacked if it was not, and a descriptor: it is not evicted before that is
+        closed.
+
+        Raises ExecutionError(IMAGE) when it is no image, ExecutionError(DISK) when there is no room
+        for it.
+        """
+        self._images.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._layers.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lease = os.open(self._lock_of(image.pdh), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lease, fcntl.LOCK_SH)
+            found = self._find(image.pdh)
+            if found is None:
+                found = await self._unpack(image)
+        except BaseException:
+            os.close(lease)
+            raise
+        return found, lease
+
+    def _find(self, pdh: str) -> Unpacked | None:
+        path = self._images / f"{pdh}.json"
+        try:
+            description = msgspec.json.decode(path.read_bytes(), type=_Description)
+            os.utime(path)
+        except (OSError, msgspec.DecodeError):
+            return None
+        if not description.proven:
+            return None
+        config = description.config
+        layers = tuple(self._layers / one.removeprefix("sha256:") for one in config.diff_ids)
+        return (
+            Unpacked(config=config, layers=layers) if all(one.is_dir() for one in layers) else None
+        )
+
+    async def _unpack(self, image: ImageSource) -> Unpacked:
+        lock = os.open(self._layers / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        archive = self._images / f".{image.pdh}.{os.getpid()}.tar"
+        try:
+            await asyncio.to_thread(fcntl.flock, lock, fcntl.LOCK_EX)
+            found = self._find(image.pdh)
+            if found is not None:
+                return found
+            self._sweep()
+            await fetch(image, archive, kept=self._kept)
+            config, size = await asyncio.to_thread(self._unpack_archive, archive)
+            aside = archive.with_suffix(".json")
+            aside.write_bytes(
+                msgspec.json.encode(_Description(config=config, size=size, proven=True))
+            )
+            aside.rename(self._images / f"{image.pdh}.json")
+            await asyncio.to_thread(self._evict)
+        except OSError as error:
+            failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.NODE
+            raise ExecutionError(
+                f"image {image.pdh}: cannot be unpacked: {error.strerror}", failure
+            ) from error
+        finally:
+            archive.unlink(missing_ok=True)
+            os.close(lock)
+        found = self._find(image.pdh)
+        if found is None:
+            raise ExecutionError(
+                f"image {image.pdh}: its layers are gone again; is the cache too small?",
+                Failure.NODE,
+            )
+        return found
+
+    def _unpack_archive(self, archive: Path) -> tuple[ImageConfig, int]:
+        with ImageArchive(archive) as opened:
+            config = opened.config
+            size = sum(
+                self._unpack_layer(opened, member, diff_id)
+                for member, diff_id in zip(opened.saved.layers, config.diff_ids, strict=True)
+            )
+        return config, size
+
+    def _unpack_layer(self, archive: ImageArchive, member: str, diff_id: str) -> int:
+        digest = diff_id.removeprefix("sha256:")
+        target = self._layers / digest
+        if target.is_dir():
+            # Another image has brought it; that this one names it does not show that it has it.
+            return archive.prove_layer(member, diff_id, limit=self._limit)
+        aside = self._layers / f".new-{os.getpid()}-{digest}"
+        try:
+            with archive.open(member) as source:
+                size = source.seek(0, os.SEEK_END)
+                source.seek(0)
+                found = unpack_layer(source, aside, limit=max(self._limit, GROWTH * size))
+            check_layer(member, found, diff_id)
+            aside.rename(target)
+        finally:
+            self._try_to_discard(aside)
+        return size
+
+    def _sweep(self) -> None:
+        """Remove what processes that died while they unpacked left behind."""
+        for path in self._layers.glob(".new-*"):
+            if is_of_the_dead(path.name):
+                self._try_to_discard(path)
+        sweep(self._images)
+
+    def _evict(self) -> None:
+        """Forget the images that were not used for longest, until the rest fits the limit; then
+        unused layers.
+        """
+        sizes = {path: self._size(path) for path in self._by_age()}
+        total = sum(sizes.values())
+        for path, size in sizes.items():
+            if total <= self._limit:
+                break
+            with self._unused(path) as unused:
+                if unused:
+                    path.unlink(missing_ok=True)
+                    total -= size
+        kept = {
+            one.removeprefix("sha256:") for path in self._by_age() for one in self._diff_ids(path)
+        }
+        for layer in self._layers.iterdir():
+            if not layer.name.startswith(".") and layer.name not in kept:
+                self._try_to_discard(layer)
+
+    def _discard(self, place: Path) -> None:
+        """Have a file or a directory gone from its place. Raises OSError."""
+        removal.discard(place, aside=self._layers.parent / removal.NAME)
+
+    def _try_to_discard(self, place: Path) -> None:
+        """As `_discard`; what stays does not keep the rest."""
+        try:
+            self._discard(place)
+        except OSError as error:
+            _logger.warning("%s: cannot be removed: %s", place, error)
+
+    def _by_age(self) -> list[Path]:
+        paths = [path for path in self._images.glob("*.json") if not path.name.startswith(".")]
+        return sorted(paths, key=lambda path: path.stat().st_mtime_ns)
+
+    def _size(self, path: Path) -> int:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Description).size
+        except msgspec.DecodeError:
+            return 0
+
+    def _diff_ids(self, path: Path) -> tuple[str, ...]:
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=_Description).config.diff_ids
+        except msgspec.DecodeError:
+            return ()
+
+    @contextlib.contextmanager
+    def _unused(self, path: Path) -> Iterator[bool]:
+        lock = os.open(self._lock_of(path.stem), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                yield False
+            else:
+                yield True
+        finally:
+            os.close(lock)
+
+    def _lock_of(self, pdh: str) -> Path:
+        return self._images / f"{pdh}.lock"

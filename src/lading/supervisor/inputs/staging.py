@@ -1,0 +1,435 @@
+"""Carrying out a mount plan: directories and files are made, collections laid out, streams opened.
+
+Collections come from the cache of this machine, read-only and shared; a lease keeps them there
+until `close`. Large ones that are not in it are mounted instead, and read as they are needed
+(`keep_mount`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import functools
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lading import confined
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+from lading.client.collections import download
+from lading.client.tree_cache import TreeCache
+from lading.core.containers.disk_space import Amount
+from lading.core.containers.mount_plan import (
+    Collection,
+    CopyCollection,
+    GitTree,
+    Host,
+    KeepTree,
+    MakeDirectory,
+    MountPlan,
+    Source,
+    WriteFile,
+)
+from lading.core.containers.output import Entry
+from lading.core.data.filetree import Tree, from_manifest, total_size
+from lading.core.errors import ExecutionError, Failure, RequestError, Unavailable
+from lading.supervisor import linux
+from lading.supervisor.engines import Bind
+from lading.supervisor.inputs import container_files, git_archives
+from lading.supervisor.inputs.keep_mount import KeepMount
+from lading.supervisor.limits.disk_usage import check_room
+from lading.threads import in_thread
+
+_OPEN_DIRECTORY = 0o2777
+_COPIED = 16 << 20
+"""Bytes that are copied between two questions whether to stop."""
+_LARGE_TEXT = 1 << 20
+_LITTLE = 1 << 16
+
+
+@dataclass(slots=True)
+class Inputs:
+    """Where collections come from: their files from the cache, their manifests from the API, each
+    once.
+    """
+
+    api: ApiClient
+    blocks: BlockClient
+    cache: TreeCache
+    fetch_git_tree: Callable[[GitTree, Path], Awaitable[None]]
+    """Lays a git tree or blob out (`Session.fetch_git_tree`)."""
+    large: int = 0
+    """Bytes from which a collection that is not in the cache is mounted; 0: none is."""
+    kept: Amount = Amount()
+    """The reserve of the disk, as it is configured."""
+    _trees: dict[str, Tree] = field(default_factory=dict)
+
+    async def tree(self, pdh: str) -> Tree:
+        """The files of a collection by reference. Raises ExecutionError(USER) when it cannot be
+        read.
+        """
+        if pdh not in self._trees:
+            try:
+                record = await self.api.get("collections", pdh, select=("uuid", "manifest_text"))
+            except RequestError as error:
+                raise ExecutionError(f"collection {pdh}: {error.message}", Failure.USER) from error
+            text = record["manifest_text"]
+            is_large = len(text) > _LARGE_TEXT
+            self._trees[pdh] = (
+                await asyncio.to_thread(from_manifest, text) if is_large else from_manifest(text)
+            )
+        return self._trees[pdh]
+
+    async def is_large(self, pdh: str) -> bool:
+        """Whether it is better mounted than laid out. Raises as `tree`."""
+        return (
+            bool(self.large)
+            and not self.cache.holds(pdh)
+            and total_size(await self.tree(pdh)) >= self.large
+        )
+
+    async def fill(self, pdh: str, directory: Path) -> None:
+        """Lay the collection out below `directory`. Raises ExecutionError(DISK) when there is no
+        room for it.
+        """
+        tree = await self.tree(pdh)
+        check_room(directory.parent, self.kept, need=total_size(tree), what=f"collection {pdh}")
+        await download(self.blocks, tree, directory)
+
+
+class Stage:
+    """The carried-out mount plan of one container."""
+
+    def __init__(self, plan: MountPlan) -> None:
+        self.plan = plan
+        self.binds: tuple[Bind, ...] = ()
+        self.stdin = -1
+        self.stdout = -1
+        self.stderr = -1
+        self._leases = AsyncExitStack()
+        self._trees: dict[str, Path] = {}
+        self._in_memory: dict[str, int] = {}
+        self._keep: KeepMount | None = None
+
+    async def set(self, inputs: Inputs, *, memory: bool, keep: KeepMount | None = None) -> None:
+        """Make everything. `memory`: the container sees file systems in memory that are made here,
+        otherwise the engine makes them; `keep`: its mount.
+
+        Raises ExecutionError naming what is missing or cannot be made.
+        """
+        self._keep = keep
+        if not memory:
+            made = (
+                step
+                for step in self.plan.steps
+                if isinstance(step, MakeDirectory) and step.in_memory
+            )
+            self._in_memory = {step.path: step.capacity for step in made}
+        await self._lease(inputs, await self._mount(inputs))
+        try:
+            for step in self.plan.steps:
+                match step:
+                    case MakeDirectory():
+                        _make_directory(step, memory=memory)
+                    case WriteFile():
+                        _write_file(step)
+                    case CopyCollection(source, path):
+                        await self._copy(source, Path(path))
+            if keep is not None and keep.is_open:
+                await asyncio.to_thread(self._bind)
+            else:
+                self._bind()
+        except OSError as error:
+            failure = Failure.DISK if error.errno in (errno.ENOSPC, errno.EDQUOT) else Failure.USER
+            raise ExecutionError(f"a mount cannot be made: {error}", failure) from error
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether some of it is on a file system in memory."""
+        return any(isinstance(step, MakeDirectory) and step.in_memory for step in self.plan.steps)
+
+    def find(self, source: Source) -> Path:
+        """The host path of a file or directory. Raises ExecutionError(USER) when it is not there,
+        or through a link.
+        """
+        top, below = self._place(source)
+        path = top / below
+        if not path.exists():
+            raise ExecutionError(_missing(source), Failure.USER)
+        if not isinstance(source, Collection) and _plain(top, below) is None:
+            raise ExecutionError(
+                f"{_named(source)} has a link at or above {source.path!r}", Failure.USER
+            )
+        return path
+
+    def look(self, source: Source, *, stop: confined.Stop = confined.never) -> Entry | None:
+        """What is at a place, links not followed (`core.containers.output`). Raises OSError,
+        Stopped.
+        """
+        top, path = self._place(source)
+        # What is in a collection is referred to: its size does not matter.
+        return container_files.look(
+            top, path, measured=not isinstance(source, Collection), stop=stop
+        )
+
+    def open_folder(self, source: Source) -> confined.Tree:
+        """The directory at a place. Raises OSError, also where a link is on the way to it."""
+        top, path = self._place(source)
+        with confined.Tree.open(top) as tree:
+            return tree.open_tree(path)
+
+    def open_file(self, source: Source) -> int:
+        """A descriptor of the regular file at a place. Raises OSError, also where a link is on the
+        way to it.
+        """
+        top, path = self._place(source)
+        with confined.Tree.open(top) as tree:
+            return tree.open_file(path)
+
+    def close_streams(self) -> None:
+        """Close this process's copies of the streams, once the container has its own."""
+        for name in ("stdin", "stdout", "stderr"):
+            descriptor = getattr(self, name)
+            if descriptor >= 0:
+                os.close(descriptor)
+                setattr(self, name, -1)
+
+    async def close(self) -> None:
+        """Let the collections go. The made files stay until the run directory is removed."""
+        self.close_streams()
+        await self._leases.aclose()
+
+    async def _mount(self, inputs: Inputs) -> frozenset[str]:
+        """Mount what is to be mounted; the collections that are."""
+        large = frozenset([pdh for pdh in self.plan.collections if await inputs.is_large(pdh)])
+        if self._keep is None or not (large or self.plan.keeps):
+            return frozenset()
+        try:
+            await self._keep.open(whole=self.plan.keeps)
+        except Unavailable as error:
+            if self.plan.keeps:
+                raise ExecutionError(
+                    f"a keep mount cannot be made here: {error.message}", Failure.NODE
+                ) from error
+            self._keep.say(
+                f"large inputs are laid out on disk, as they cannot be mounted: {error.message}"
+            )
+            return frozenset()
+        return large
+
+    async def _copy(self, source: Source, target: Path) -> None:
+        """Copy a file or directory of a collection, writable for everybody."""
+        found = self.find(source)
+        await in_thread(lambda stop, _: _copy(found, target, stop), is_waited_for=True)
+
+    def _bind(self) -> None:
+        binds = [
+            Bind(
+                str(self.find(bind.source)),
+                bind.target,
+                bind.readonly,
+                self._memory_of(bind.source),
+            )
+            for bind in self.plan.binds
+        ]
+        _check_mount_points(binds)
+        if self._keep is not None:
+            binds = [
+                replace(bind, source=str(self._keep.shown(Path(bind.source)))) for bind in binds
+            ]
+        self.binds = tuple(binds)
+        self._open_streams()
+
+    def _memory_of(self, source: Source) -> int | None:
+        """The most bytes of a mount for which the engine has to make a file system in memory; None
+        for others.
+        """
+        return self._in_memory.get(source.path) if isinstance(source, Host) else None
+
+    async def _lease(self, inputs: Inputs, mounted: frozenset[str]) -> None:
+        for pdh in self.plan.collections:
+            if pdh in mounted:
+                continue
+            filling = functools.partial(inputs.fill, pdh)
+            self._trees[pdh] = await self._leases.enter_async_context(
+                inputs.cache.lease(pdh, filling)
+            )
+        for tree in self.plan.git_trees:
+            fetching = functools.partial(inputs.fetch_git_tree, tree)
+            key = git_archives.key(tree)
+            self._trees[key] = await self._leases.enter_async_context(
+                inputs.cache.lease(key, fetching)
+            )
+
+    def _place(self, source: Source) -> tuple[Path, str]:
+        """A directory that no container can change itself, and the path of a place below it."""
+        match source:
+            case Host(path):
+                scratch = f"{self.plan.scratch}/"
+                if not path.startswith(scratch):
+                    raise ExecutionError(
+                        f"{path} is not among the directories made for this container"
+                    )
+                return Path(scratch), path[len(scratch) :]
+            case Collection(pdh, path) if pdh in self._trees:
+                return self._trees[pdh], path
+            case Collection() | KeepTree():
+                if self._keep is None:
+                    raise ExecutionError(f"{_named(source)} is not mounted")
+                return self._keep.place(replace(source, path="")), source.path
+            case GitTree(kind=kind, path=path):
+                return self._trees[
+                    git_archives.key(source)
+                ], git_archives.BLOB if kind == git_archives.BLOB else path
+
+    def _open_output(self, path: str) -> int:
+        """A descriptor to write the file of a stream. Raises OSError, also where a link is in its
+        place.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        _make_open(Path(path).parent)
+        top, below = self._place(Host(path))
+        with confined.Tree.open(top) as tree, tree.parent(below) as (folder, name):
+            return os.open(name, flags, 0o666, dir_fd=folder)
+
+    def _open_input(self, source: Source) -> int:
+        """A descriptor to read standard input from. Raises ExecutionError(USER) where there is no
+        regular file.
+        """
+        try:
+            return self.open_file(source)
+        except FileNotFoundError as error:
+            raise ExecutionError(f"mounts[stdin]: {_missing(source)}", Failure.USER) from error
+        except OSError as error:
+            raise ExecutionError(
+                f"mounts[stdin]: {_named(source)}: not a regular file", Failure.USER
+            ) from error
+
+    def _open_streams(self) -> None:
+        plan = self.plan
+        if plan.stdin is not None:
+            self.stdin = self._open_input(plan.stdin)
+        if plan.stdout is not None:
+            self.stdout = self._open_output(plan.stdout)
+        if plan.stderr is not None:
+            self.stderr = self._open_output(plan.stderr)
+
+
+def full_places(directory: Path, stage: Stage | None) -> str:
+    """What of a container's places has no room left, as half a sentence; "" when all have."""
+    steps = stage.plan.steps if stage is not None else ()
+    targets = {bind.source: bind.target for bind in (stage.binds if stage is not None else ())}
+    for step in steps:
+        if isinstance(step, MakeDirectory) and step.in_memory and _is_full(Path(step.path)):
+            place, capacity = targets.get(step.path, step.path), step.capacity or "of the machine"
+            return f"{place} was full (mounts: capacity {capacity})"
+    return f"the disk of this machine was full ({directory})" if _is_full(directory) else ""
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return False
+    return found.f_blocks > 0 and (
+        found.f_bavail * found.f_frsize < _LITTLE or (found.f_files > 0 and found.f_favail == 0)
+    )
+
+
+def _missing(source: Source) -> str:
+    if isinstance(source, Host):
+        return "a file mount names something that is not there when the command begins"
+    return f"{_named(source)} has no {source.path!r}"
+
+
+def _named(source: Source) -> str:
+    if isinstance(source, KeepTree):
+        return "the tree of all collections"
+    if isinstance(source, Host):
+        return "a file of another mount"
+    return (
+        f"collection {source.pdh}"
+        if isinstance(source, Collection)
+        else f"git {source.kind} {source.hash}"
+    )
+
+
+def _check_mount_points(binds: Sequence[Bind]) -> None:
+    """See that what lies inside a read-only mount has a place there: none can be made, the data is
+    shared.
+    """
+    for number, bind in enumerate(binds):
+        above = [one for one in binds[:number] if bind.target.startswith(one.target + "/")]
+        if not above or not above[-1].readonly:
+            continue
+        inner = bind.target.removeprefix(above[-1].target + "/")
+        place = _plain(Path(above[-1].source), inner)
+        kind = "directory" if Path(bind.source).is_dir() else "file"
+        if place is None or place.is_dir() != (kind == "directory"):
+            raise ExecutionError(
+                f"mounts[{bind.target}]: lies inside the read-only mount {above[-1].target},"
+                f" which has no {kind} {inner!r} to mount it on; choose another target",
+                Failure.USER,
+            )
+
+
+def _plain(root: Path, inner: str) -> Path | None:
+    """What is at a relative path below `root`; None when nothing is, or a link is on the way."""
+    for name in inner.split("/"):
+        root /= name
+        if root.is_symlink() or not root.exists():
+            return None
+    return root
+
+
+def _make_directory(step: MakeDirectory, *, memory: bool) -> None:
+    _make_open(Path(step.path))
+    if step.in_memory and memory:
+        size = f",size={step.capacity}" if step.capacity else ""
+        linux.mount("tmpfs", step.path, "tmpfs", f"mode=2777{size}")
+
+
+def _make_open(path: Path) -> None:
+    """Make a directory, and those above it, writable for everybody: the command may run as any
+    user.
+    """
+    if path.is_dir():
+        return
+    _make_open(path.parent)
+    path.mkdir()
+    path.chmod(_OPEN_DIRECTORY)
+
+
+def _write_file(step: WriteFile) -> None:
+    path = Path(step.path)
+    _make_open(path.parent)
+    path.write_bytes(step.content)
+    path.chmod(0o777 if step.writable else 0o444)
+
+
+def _copy(source: Path, target: Path, stop: confined.Stop) -> None:
+    """Copy a file, or a directory with all that is in it, writable for everybody. Raises OSError,
+    Stopped.
+    """
+    pending = [(source, target)]
+    while pending:
+        here, there = pending.pop()
+        if stop():
+            raise confined.Stopped
+        if here.is_file():
+            _make_open(there.parent)
+            _copy_file(here, there, stop)
+        else:
+            _make_open(there)
+            pending += [(one, there / one.name) for one in here.iterdir()]
+
+
+def _copy_file(source: Path, target: Path, stop: confined.Stop) -> None:
+    with source.open("rb", 0) as reading, target.open("wb", 0) as writing:
+        while os.sendfile(writing.fileno(), reading.fileno(), None, _COPIED):
+            if stop():
+                raise confined.Stopped
+    target.chmod(0o777)

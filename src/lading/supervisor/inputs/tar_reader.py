@@ -1,0 +1,113 @@
+"""Tar archives that a stranger wrote: their members one after the other, in bounded memory.
+
+The tarfile module holds every member that it has read, reads headers of any length and any number
+into memory, and goes down one call for each header that stands before another. An archive of some
+kilobytes, compressed, could so take all memory of the machine or end the reader with
+RecursionError.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from typing import Any, Final, Self
+
+MOST_MEMBERS: Final = 5_000_000
+"""Members of one archive: some ten times those of the largest images."""
+_MOST_HEADER = 1 << 15
+# Everything that stands before the data of one member: long names, attributes, the map of a sparse
+# file.
+_MOST_HEADERS = 1 << 20
+_MOST_CHAINED = 16
+_HEADERS = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+_GLOBAL = (tarfile.XGLTYPE,)
+
+
+class Refused(tarfile.TarError):
+    """The archive is one that no program writes for a good purpose."""
+
+
+class _Budget:
+    """Reads the headers of one member through to the archive's file, at most `_MOST_HEADERS`
+    bytes.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._left, self._chained = file, _MOST_HEADERS, 0
+
+    def count_header(self) -> None:
+        """One more header stands before the member: the module goes down some calls for each."""
+        self._chained += 1
+        if self._chained > _MOST_CHAINED:
+            raise Refused(f"more than {_MOST_CHAINED} headers stand before a member")
+
+    def read(self, size: int) -> bytes:
+        self._left -= size
+        if self._left < 0:
+            raise Refused(f"the headers of a member have more than {_MOST_HEADERS} bytes")
+        data: bytes = self._file.read(size)
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+class Member(tarfile.TarInfo):
+    """A member whose headers are of a size that headers have."""
+
+    def _proc_member(self, archive: Reader) -> Self:
+        if self.type not in _HEADERS and self.type != tarfile.GNUTYPE_SPARSE:
+            plain: Self = super()._proc_member(archive)  # type: ignore[misc]
+            return plain
+        if self.type in _HEADERS and not 0 <= self.size <= _MOST_HEADER:
+            raise Refused(f"a header of {self.size} bytes")
+        if self.type in _GLOBAL:
+            archive.count_global(self.size)
+        file = archive.fileobj
+        budget = archive.fileobj = file if isinstance(file, _Budget) else _Budget(file)
+        budget.count_header()
+        try:
+            found: Self = super()._proc_member(archive)  # type: ignore[misc]
+        finally:
+            archive.fileobj = file
+        return found
+
+
+class Reader(tarfile.TarFile):
+    """An archive that is read. Make it with the class method `open`, its members come from
+    `members`.
+    """
+
+    tarinfo = Member
+    fileobj: Any
+    _globals = 0
+
+    def count_global(self, size: int) -> None:
+        """Note headers that are kept for all later members. Raises Refused when they are too
+        many.
+        """
+        self._globals += size
+        if self._globals > _MOST_HEADERS:
+            raise Refused(f"its headers for all members have more than {_MOST_HEADERS} bytes")
+
+
+def members(archive: tarfile.TarFile, *, most: int = MOST_MEMBERS) -> Iterator[tarfile.TarInfo]:
+    """The members in turn; each is forgotten when the next one is asked for.
+
+    Raises tarfile.TarError (of which `Refused` is one), ValueError, OSError.
+    """
+    for number in range(most + 1):
+        member = archive.next()
+        if member is None:
+            return
+        if number == most:
+            raise Refused(f"it has more than {most} members")
+        # The module keeps all members; nothing here asks for an earlier one.
+        archive.members.clear()  # type: ignore[attr-defined]
+        yield member

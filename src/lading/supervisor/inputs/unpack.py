@@ -1,0 +1,427 @@
+"""One layer archive, unpacked into a directory of its own, for overlayfs.
+
+Ownership, modes, times and extended attributes are kept; whiteouts become what overlayfs
+understands. The archive is read once, as a stream, and hashed on the way. Gzip is undone; the hash
+is that of the plain archive.
+
+Nothing is ever written outside the directory: each folder is opened below the one before, without
+following links, and a symbolic link in the middle of a path is followed inside the layer, its `..`
+and leading `/` included. The root itself is a directory and stays one.
+
+An archive is a stranger's. Of devices it may have those that every container has anyway: with any
+other, a container would have the machine's disks. What only overlayfs sets (`trusted.overlay.*`) it
+may not set. Its files together, holes of sparse ones included, must fit the given limit, and so
+must what unpacking reads, so that a small file cannot fill a disk; headers have a limit of their
+own, as they are held in memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import hashlib
+import os
+import shutil
+import stat
+import tarfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final, Protocol, Self
+
+from lading.confined import Tree
+from lading.core.errors import ExecutionError, Failure
+from lading.core.images.image_layout import MOST_ELEMENTS, Whiteout, member_path, whiteout
+from lading.supervisor.inputs.tar_reader import MOST_MEMBERS, Reader, members
+
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+_CHUNK = 1 << 20
+_MOST_LINKS = 40
+_XATTR = "SCHILY.xattr."
+_OPAQUE = "trusted.overlay.opaque"
+_ATTRIBUTES = ("user.", "security.", "trusted.", "system.posix_acl_")
+_OVERLAY = ("trusted.overlay.", "user.overlay.")
+_SHOWN = 100
+_IMPOSSIBLE = (errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.E2BIG, errno.ERANGE)
+_MOST_MEMBERS = MOST_MEMBERS
+_MOST_OPEN = 64
+"""Folders whose descriptors are kept: members of one folder mostly follow one another."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+# null, zero, full, random, urandom; tty, console, ptmx.
+_DEVICES: Final = frozenset({(1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 1), (5, 2)})
+
+
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class _Hashing:
+    """Reads through to another file and hashes what passes, at most `limit` bytes of it."""
+
+    def __init__(self, source: _Readable, limit: int) -> None:
+        self._source = source
+        self._left = limit
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As a file's read."""
+        data = self._source.read(size)
+        self._left -= len(data)
+        if self._left < 0:
+            raise _fault(
+                "it is larger than the cache for images; raise Local.CacheSize if it is meant to be"
+            )
+        self.digest.update(data)
+        return data
+
+
+def unpack_layer(source: IO[bytes], target: Path, *, limit: int) -> str:
+    """Unpack the archive `source` into the new directory `target`; the sha256 (hex) of the plain
+    archive.
+
+    `limit` is the most bytes that it may be, and that its files may have. Raises
+    ExecutionError(IMAGE) for an archive that cannot be a layer, OSError when the disk does not take
+    it.
+    """
+    stream = _Hashing(_plain(source), limit)
+    target.mkdir(mode=0o755)
+    try:
+        with Tree.open(target) as tree, _Layer(tree, limit) as layer:
+            with Reader.open(fileobj=stream, mode="r|") as tar:  # type: ignore[call-overload]
+                for member in members(tar, most=_MOST_MEMBERS):
+                    layer.add(tar, member)
+            layer.finish()
+        while stream.read(_CHUNK):
+            pass
+    except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise _fault(str(error)) from error
+    except (ValueError, OverflowError) as error:
+        # Numbers and names that the system has no place for.
+        raise _fault(f"a member that cannot be: {error}") from error
+    except OSError as error:
+        if error.errno not in _IMPOSSIBLE:
+            raise
+        raise _fault(f"a member that cannot be: {error.strerror}") from error
+    return stream.digest.hexdigest()
+
+
+def hash_layer(source: IO[bytes], *, limit: int) -> str:
+    """The sha256 (hex) of the plain archive `source`, as `unpack_layer` says it. Raises what that
+    raises for damage.
+    """
+    stream = _Hashing(_plain(source), limit)
+    while stream.read(_CHUNK):
+        pass
+    return stream.digest.hexdigest()
+
+
+def _plain(source: IO[bytes]) -> _Readable:
+    start = source.read(4)
+    source.seek(0)
+    if start == _ZSTD:
+        raise ExecutionError(
+            "a layer of the image is compressed with zstd; save the image with plain layers",
+            Failure.IMAGE,
+        )
+    return gzip.GzipFile(fileobj=source) if start.startswith(_GZIP) else source
+
+
+class _Layer:
+    """A layer directory that is being filled, and descriptors of the directories that were used
+    last.
+    """
+
+    def __init__(self, tree: Tree, limit: int) -> None:
+        self._tree = tree
+        self._room = limit
+        self._folders: dict[str, int] = {}
+        self._directory_times: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._forget()
+
+    def add(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        """Put one member of the archive in its place."""
+        self._count(member)
+        path = member_path(member.name)
+        mark = whiteout(path)
+        if mark is not None:
+            self._hide(mark)
+        elif member.isdir():
+            self._make_directory(member, path)
+        elif not path:
+            raise _fault("its root is not a directory")
+        elif member.isreg():
+            self._make_file(tar, member, path)
+        else:
+            self._make_other(member, path)
+
+    def finish(self) -> None:
+        """Set what later members would have disturbed: the times of directories."""
+        for path, moment in self._directory_times.items():
+            folder, name = self._place(path)
+            # Where a later member has replaced it, its time is gone with it.
+            with contextlib.suppress(FileNotFoundError):
+                if not name:
+                    os.utime(folder, ns=(moment, moment))
+                elif stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    os.utime(name, ns=(moment, moment), dir_fd=folder, follow_symlinks=False)
+
+    def _count(self, member: tarfile.TarInfo) -> None:
+        self._room -= max(member.size, 0) if member.isreg() else 0
+        if member.size < 0 or self._room < 0:
+            raise _fault(
+                "its files are larger than the cache for images;"
+                " raise Local.CacheSize if they are meant to be"
+            )
+
+    def _hide(self, mark: Whiteout) -> None:
+        if mark.opaque:
+            os.setxattr(self._folder(mark.path), _OPAQUE, b"y")
+            return
+        folder, name = self._place(mark.path)
+        self._clear(folder, name)
+        os.mknod(name, stat.S_IFCHR, os.makedev(0, 0), dir_fd=folder)
+
+    def _make_directory(self, member: tarfile.TarInfo, path: str) -> None:
+        folder, name = self._place(path)
+        if name:
+            try:
+                os.mkdir(name, 0o700, dir_fd=folder)
+            except FileExistsError:
+                if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    self._clear(folder, name)
+                    os.mkdir(name, 0o700, dir_fd=folder)
+        descriptor = self._folder(path)
+        self._dress(member, descriptor)
+        self._directory_times[path] = _moment(member)
+
+    def _make_file(self, tar: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> None:
+        folder, name = self._place(path)
+        try:
+            descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
+        except FileExistsError:
+            self._clear(folder, name)
+            descriptor = os.open(name, _NEW, 0o600, dir_fd=folder)
+        content = tar.extractfile(member) if member.size else None
+        with open(descriptor, "wb", buffering=0) as file:
+            if content is not None:
+                shutil.copyfileobj(content, file, _CHUNK)
+            self._dress(member, descriptor)
+            moment = _moment(member)
+            os.utime(descriptor, ns=(moment, moment))
+
+    def _make_other(self, member: tarfile.TarInfo, path: str) -> None:
+        if member.islnk():
+            self._link(member, path)
+            return
+        folder, name = self._place(path)
+        self._clear(folder, name)
+        if member.issym():
+            if not member.linkname:
+                raise _fault(f"{_shown(member)} is a link to nothing")
+            os.symlink(member.linkname, name, dir_fd=folder)
+        elif member.ischr() or member.isblk() or member.isfifo():
+            _check_device(member)
+            kind = (
+                stat.S_IFCHR if member.ischr() else stat.S_IFBLK if member.isblk() else stat.S_IFIFO
+            )
+            os.mknod(
+                name, kind | 0o600, os.makedev(member.devmajor, member.devminor), dir_fd=folder
+            )
+        else:
+            raise _fault(f"{_shown(member)} has the unknown type {member.type!r}")
+        # Owner first: changing it clears the set-user-id bit.
+        os.chown(name, member.uid, member.gid, dir_fd=folder, follow_symlinks=False)
+        for attribute, value in _attributes(member):
+            # There is no call with a directory's descriptor; the last element is not followed.
+            os.setxattr(f"/proc/self/fd/{folder}/{name}", attribute, value, follow_symlinks=False)
+        if not member.issym():
+            os.chmod(name, member.mode & 0o7777, dir_fd=folder)
+        moment = _moment(member)
+        os.utime(name, ns=(moment, moment), dir_fd=folder, follow_symlinks=False)
+
+    def _link(self, member: tarfile.TarInfo, path: str) -> None:
+        wanted = member_path(member.linkname)
+        if not wanted:
+            raise _fault(f"{_shown(member)} is a link to a directory")
+        folder, known = self._place(wanted)
+        # The descriptor of one folder may be closed when another is looked for.
+        source = os.dup(folder)
+        try:
+            target, name = self._place(path)
+            self._clear(target, name)
+            os.link(known, name, src_dir_fd=source, dst_dir_fd=target, follow_symlinks=False)
+        except FileNotFoundError as error:
+            raise _fault(
+                f"{_shown(member)} is a link to {member.linkname[:_SHOWN]!r},"
+                " which the layer does not have"
+            ) from error
+        except PermissionError as error:
+            raise _fault(f"{_shown(member)} is a link to a directory") from error
+        finally:
+            os.close(source)
+
+    def _dress(self, member: tarfile.TarInfo, descriptor: int) -> None:
+        """Owner first: changing it clears the set-user-id bit."""
+        os.chown(descriptor, member.uid, member.gid)
+        for name, value in _attributes(member):
+            os.setxattr(descriptor, name, value)
+        os.chmod(descriptor, member.mode & 0o7777)
+
+    def _place(self, path: str) -> tuple[int, str]:
+        """Where a member is: the descriptor of its folder, links followed, and its last element as
+        it is.
+        """
+        folder, _, name = path.rpartition("/")
+        return self._folder(folder), name
+
+    def _folder(self, path: str) -> int:
+        """The descriptor of a folder of the layer, made when it is not there, links followed inside
+        the layer.
+
+        It is open until a few others were asked for.
+        """
+        if not path:
+            return self._tree.descriptor
+        known = self._folders.get(path)
+        if known is None:
+            known = self._open(path)
+            if len(self._folders) >= _MOST_OPEN:
+                os.close(self._folders.pop(next(iter(self._folders))))
+            self._folders[path] = known
+        return known
+
+    def _open(self, path: str) -> int:
+        """From the nearest folder that is open, as long as there is no link on the way."""
+        above, _, rest = path.rpartition("/")
+        names = [rest]
+        while above and above not in self._folders:
+            above, _, name = above.rpartition("/")
+            names.append(name)
+        here = os.dup(self._folders[above] if above else self._tree.descriptor)
+        try:
+            while names:
+                below = self._enter(here, names.pop())
+                if below < 0:
+                    return self._resolve(path)
+                os.close(here)
+                here = below
+            return os.dup(here)
+        finally:
+            os.close(here)
+
+    def _enter(self, folder: int, name: str) -> int:
+        """A descriptor of a directory below another, made if need be; -1 where a link is in its
+        place.
+        """
+        for _ in range(2):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                return os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                if stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                    return -1
+                self._clear(folder, name)
+            except FileNotFoundError:
+                pass
+            os.mkdir(name, 0o755, dir_fd=folder)
+        raise _fault(f"{name[:_SHOWN]!r} cannot be made a directory")
+
+    def _resolve(self, path: str) -> int:
+        """As `_open`, with links, each followed as in a root directory that is the layer's."""
+        stack = [os.dup(self._tree.descriptor)]
+        rest, links = path.split("/")[::-1], 0
+        try:
+            while rest:
+                name = rest.pop()
+                if name == "..":
+                    _close(stack, 1 if len(stack) > 1 else 0)
+                if name in ("", ".", ".."):
+                    continue
+                below = self._enter(stack[-1], name)
+                if below >= 0:
+                    stack.append(below)
+                    if len(stack) > MOST_ELEMENTS:
+                        raise _fault(
+                            f"{path[:_SHOWN]!r} goes over links to directories that lie too deep"
+                        )
+                    continue
+                links += 1
+                if links > _MOST_LINKS:
+                    raise _fault(f"{path[:_SHOWN]} goes over too many links")
+                target = os.readlink(name, dir_fd=stack[-1])
+                if target.startswith("/"):
+                    _close(stack, len(stack) - 1)
+                rest += target.split("/")[::-1]
+            return stack.pop()
+        finally:
+            _close(stack, len(stack))
+
+    def _clear(self, folder: int, name: str) -> None:
+        """Make room: a later member replaces an earlier one."""
+        try:
+            os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except IsADirectoryError:
+            Tree(folder).remove(name)
+        # What was looked up through it is something else from now on; `folder` is in use.
+        self._forget(but=folder)
+
+    def _forget(self, *, but: int = -1) -> None:
+        for path, descriptor in list(self._folders.items()):
+            if descriptor != but:
+                os.close(descriptor)
+                del self._folders[path]
+
+
+def _close(stack: list[int], number: int) -> None:
+    """Close the last descriptors of a stack."""
+    for _ in range(number):
+        os.close(stack.pop())
+
+
+def _moment(member: tarfile.TarInfo) -> int:
+    return int(float(member.mtime) * 1_000_000_000)
+
+
+def _attributes(member: tarfile.TarInfo) -> Iterator[tuple[str, bytes]]:
+    """The extended attributes of a member. Raises ExecutionError for one that an image may not
+    set.
+    """
+    for header, value in member.pax_headers.items():
+        if not header.startswith(_XATTR):
+            continue
+        name = header.removeprefix(_XATTR)
+        if not name.startswith(_ATTRIBUTES):
+            raise _fault(
+                f"{_shown(member)} has the attribute {name[:_SHOWN]!r}, which no system knows"
+            )
+        if name.startswith(_OVERLAY):
+            raise _fault(f"{_shown(member)} has the attribute {name}, which only overlayfs may set")
+        yield name, value.encode("utf-8", "surrogateescape")
+
+
+def _shown(member: tarfile.TarInfo) -> str:
+    return repr(member.name if len(member.name) <= _SHOWN else f"{member.name[:_SHOWN]}...")
+
+
+def _check_device(member: tarfile.TarInfo) -> None:
+    known = member.ischr() and (member.devmajor, member.devminor) in _DEVICES
+    if not member.isfifo() and not known:
+        kind = "character" if member.ischr() else "block"
+        number = f"{member.devmajor}:{member.devminor}"
+        raise _fault(
+            f"{_shown(member)} is the {kind} device {number};"
+            " an image may hold null, zero and the like only"
+        )
+
+
+def _fault(text: str) -> ExecutionError:
+    return ExecutionError(f"a layer of the image is damaged: {text}", Failure.IMAGE)

@@ -1,0 +1,292 @@
+"""One control group for each container: limits, what was used, what is left to kill.
+
+The group is `/lading/<container uuid>` in each hierarchy that the machine has: version 1 (one
+hierarchy for each controller, a hybrid machine included) or version 2. A machine without cgroups,
+or without a controller, runs containers without that limit and says so; nothing fails for it.
+
+Version 1 groups are joined by writing to `tasks`, not `cgroup.procs`: a thread that moves itself
+need not wait for every other thread of the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+
+PARENT = "lading"
+PERIOD = 100_000
+LEAST_RAM = 16 << 20
+"""A smaller limit could not even hold the start of a process."""
+_CONTROLLERS = ("memory", "cpu", "cpuacct", "pids", "blkio", "io")
+_KILL_TIME = 10.0
+_BUFFER = 1 << 16
+_BARE = 2
+"""Links of a directory without subdirectories."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Where the cgroup controllers of this machine are: directory by controller. Version 2 has one
+    for all.
+    """
+
+    version: int
+    roots: Mapping[str, Path]
+
+
+@lru_cache(maxsize=4)
+def find_hierarchy(mounts: str, *, read: bool = True) -> Hierarchy:
+    """The controllers in the text of /proc/mounts; none at all when there are none that count.
+
+    A hybrid machine is version 1. `read`: look into version 2's list of controllers.
+    """
+    roots: dict[str, Path] = {}
+    unified: Path | None = None
+    for line in mounts.splitlines():
+        _, point, kind, options, *_ = line.split(" ")
+        if kind == "cgroup2":
+            unified = Path(point)
+        elif kind == "cgroup":
+            roots.update((name, Path(point)) for name in options.split(",") if name in _CONTROLLERS)
+    if roots:
+        return Hierarchy(1, MappingProxyType(roots))
+    if unified is None:
+        return Hierarchy(2, MappingProxyType({}))
+    names = read_text(unified / "cgroup.controllers").split() if read else list(_CONTROLLERS)
+    return Hierarchy(2, MappingProxyType({name: unified for name in names if name in _CONTROLLERS}))
+
+
+def memory_kills(folder: Path, *, version: int) -> int:
+    """How many processes the kernel has killed in this group because its memory was used up; 0 when
+    it is gone.
+    """
+    file = "memory.oom_control" if version == 1 else "memory.events"
+    return _table(read_text(folder / file)).get("oom_kill", 0)
+
+
+def refused_processes(folder: Path) -> int:
+    """How many new processes and threads the kernel refused this group because of its limit; 0 when
+    it is gone.
+    """
+    return _table(read_text(folder / "pids.events")).get("max", 0)
+
+
+class Cgroup:
+    """The control group of one container. Making the object makes nothing."""
+
+    def __init__(self, hierarchy: Hierarchy, name: str) -> None:
+        self._hierarchy = hierarchy
+        self._paths = {
+            controller: root / PARENT / name for controller, root in hierarchy.roots.items()
+        }
+        self._folders = list(dict.fromkeys(self._paths.values()))
+        self._parents = [folder.parent for folder in self._folders]
+        self._is_gone = False
+
+    @property
+    def join_files(self) -> list[str]:
+        """Files to which a process writes 0 to move itself in."""
+        name = "tasks" if self._hierarchy.version == 1 else "cgroup.procs"
+        return [str(folder / name) for folder in self._folders]
+
+    @property
+    def takes_threads(self) -> bool:
+        """Whether a thread can be in the group while the rest of its process is not."""
+        return self._hierarchy.version == 1
+
+    def join(self) -> None:
+        """Put the calling thread in, and what it starts from now on; where the group takes threads.
+        Raises OSError.
+        """
+        for file in self.join_files:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, b"0")
+            finally:
+                os.close(descriptor)
+
+    def make(self, *, ram: int = 0, vcpus: int = 0, processes: int = 0) -> list[str]:
+        """Make the group with these limits (bytes, number; 0 is none); sentences on what cannot be
+        enforced here.
+        """
+        self._is_gone = False
+        notes = []
+        for folder in list(self._folders):
+            try:
+                self._make_folder(folder)
+            except OSError as error:
+                self._drop(folder)
+                notes.append(f"cgroup {folder} cannot be made: {error.strerror}")
+        wanted = (
+            ("memory", ram, self._limit_ram),
+            ("cpu", vcpus, self._limit_cpu),
+            ("pids", processes, self._limit_pids),
+        )
+        for controller, amount, limit in wanted:
+            if amount and controller not in self._paths:
+                notes.append(
+                    f"no cgroup controller for {controller} here:"
+                    f" the limit of {amount} is not enforced"
+                )
+            elif amount:
+                try:
+                    limit(self._paths[controller], amount)
+                except OSError as error:
+                    notes.append(
+                        f"the {controller} limit of {amount} cannot be set: {error.strerror}"
+                    )
+        return notes
+
+    def out_of_memory_kills(self) -> int:
+        """How many processes the kernel has killed here because the group's memory was used up."""
+        folder = self._paths.get("memory")
+        return memory_kills(folder, version=self._hierarchy.version) if folder else 0
+
+    def refused_processes(self) -> int:
+        """How many new processes and threads the kernel has refused here because of the limit."""
+        folder = self._paths.get("pids")
+        return refused_processes(folder) if folder else 0
+
+    def processes(self) -> set[int]:
+        """The processes that are in the group. This one never is: at most a thread of it was there
+        a moment ago.
+        """
+        found = {
+            int(one)
+            for folder in self._folders
+            for one in read_text(folder / "cgroup.procs").split()
+        }
+        return found - {os.getpid()}
+
+    def remove_empty(self) -> bool:
+        """Remove the group if nothing is in it any more; whether it is gone. Takes no time.
+
+        The kernel removes no group that has a process in it, so nothing of the container runs when
+        this says True.
+        """
+        if self._is_gone:
+            return True
+        try:
+            for folder in self._folders:
+                with contextlib.suppress(FileNotFoundError):
+                    folder.rmdir()
+        except OSError:
+            return False
+        for parent in self._parents:
+            _remove_last(parent)
+        self._is_gone = True
+        return True
+
+    def remove(self) -> list[int]:
+        """Kill what is left and remove the group; blocks for some milliseconds, at most ten
+        seconds.
+
+        Returns the processes that would not die, in which case the group stays.
+        """
+        until = time.monotonic() + _KILL_TIME
+        while left := self.processes():
+            if time.monotonic() > until:
+                return sorted(left)
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
+        for folder in self._folders:
+            self._remove_folder(folder, until)
+        return []
+
+    def _remove_folder(self, folder: Path, until: float) -> None:
+        # A group stays busy for a moment after its last process has ended.
+        while folder.exists():
+            try:
+                folder.rmdir()
+            except OSError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.001)
+        _remove_last(folder.parent)
+
+    def _make_folder(self, folder: Path) -> None:
+        # Another supervisor that ends may take the common parent away in between.
+        for _ in range(100):
+            try:
+                self._enable(folder)
+                folder.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError:
+                continue
+            return
+        folder.mkdir()
+
+    def _enable(self, folder: Path) -> None:
+        if self._hierarchy.version == 1:
+            return
+        wanted = " ".join(f"+{name}" for name in sorted(self._paths) if name != "cpuacct")
+        for parent in (folder.parent.parent, folder.parent):
+            parent.mkdir(exist_ok=True)
+            (parent / "cgroup.subtree_control").write_text(wanted)
+
+    def _drop(self, folder: Path) -> None:
+        self._folders.remove(folder)
+        self._paths = {name: path for name, path in self._paths.items() if path != folder}
+
+    def _limit_ram(self, folder: Path, amount: int) -> None:
+        amount = max(amount, LEAST_RAM)
+        if self._hierarchy.version == 2:
+            (folder / "memory.max").write_text(str(amount))
+            if (folder / "memory.swap.max").exists():
+                (folder / "memory.swap.max").write_text("0")
+            return
+        (folder / "memory.limit_in_bytes").write_text(str(amount))
+        if (folder / "memory.memsw.limit_in_bytes").exists():
+            (folder / "memory.memsw.limit_in_bytes").write_text(str(amount))
+
+    def _limit_cpu(self, folder: Path, amount: int) -> None:
+        if self._hierarchy.version == 2:
+            (folder / "cpu.max").write_text(f"{amount * PERIOD} {PERIOD}")
+        else:
+            (folder / "cpu.cfs_quota_us").write_text(str(amount * PERIOD))
+
+    def _limit_pids(self, folder: Path, amount: int) -> None:
+        (folder / "pids.max").write_text(str(amount))
+
+
+def read_text(path: Path) -> str:
+    """A file of the kernel, "" when it cannot be read. `Path.read_text` makes twice as many system
+    calls.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    parts = []
+    try:
+        # The kernel gives a long file in parts, however large the buffer.
+        while part := os.read(descriptor, _BUFFER):
+            parts.append(part)
+    except OSError:
+        return ""
+    finally:
+        os.close(descriptor)
+    return b"".join(parts).decode(errors="replace")
+
+
+def _table(text: str) -> dict[str, int]:
+    """Lines of `name number`."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def _remove_last(parent: Path) -> None:
+    """Remove the common parent of groups when none is left in it; to try takes the lock of all
+    groups.
+    """
+    with contextlib.suppress(OSError):
+        if parent.stat().st_nlink <= _BARE:
+            parent.rmdir()

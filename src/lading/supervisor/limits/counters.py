@@ -1,0 +1,227 @@
+"""Reading what processes use: from control groups of version 1 or 2, and from /proc
+(docs/spec/containers, section Log).
+
+Every function gives numbers by the name that stands after them in the log; what cannot be read is
+left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lading.supervisor.limits.cgroup import Hierarchy, read_text
+
+PROC = Path("/proc")
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+Values = dict[str, float]
+
+
+@dataclass(slots=True)
+class Folders:
+    """Where the counters of one container are: a directory for each controller."""
+
+    version: int
+    paths: Mapping[str, Path]
+
+
+def find_folders(pid: int, hierarchy: Hierarchy, *, proc: Path = PROC) -> Folders | None:
+    """The cgroup directories of a process; None when it shares them with this process, or is
+    gone.
+    """
+    found, own = (
+        own_folders(str(pid), hierarchy, proc=proc),
+        own_folders("self", hierarchy, proc=proc),
+    )
+    if found is None or own is None:
+        return None
+    paths = {name: path for name, path in found.paths.items() if path != own.paths.get(name)}
+    return Folders(hierarchy.version, paths) if paths else None
+
+
+def own_folders(process: str, hierarchy: Hierarchy, *, proc: Path = PROC) -> Folders | None:
+    """The cgroup directories of a process, by its number or `self`, shared or not; None when there
+    are none.
+    """
+    listed = _listed(read_text(proc / process / "cgroup"))
+    keys = {name: (name if hierarchy.version == 1 else "") for name in hierarchy.roots}
+    paths = {
+        name: root / listed[keys[name]].lstrip("/")
+        for name, root in hierarchy.roots.items()
+        if keys[name] in listed
+    }
+    return Folders(hierarchy.version, paths) if paths else None
+
+
+def read_memory(folders: Folders) -> Values:
+    """Bytes and faults: cache, swap, pgmajfault, rss. Empty when there is no memory controller."""
+    folder = folders.paths.get("memory")
+    table = _table(folder / "memory.stat") if folder else {}
+    if not folder or not table:
+        return {}
+    if folders.version == 1:
+        return {
+            name: table.get(f"total_{name}", table.get(name, 0))
+            for name in ("cache", "swap", "pgmajfault", "rss")
+        }
+    swap, current = (_number(folder / file) for file in ("memory.swap.current", "memory.current"))
+    return {"swap": swap, "pgmajfault": table.get("pgmajfault", 0), "rss": current}
+
+
+def read_peak(folders: Folders) -> float:
+    """The most memory that was ever in use, page cache included; 0 when the kernel does not say."""
+    folder = folders.paths.get("memory")
+    return (
+        _number(folder / ("memory.max_usage_in_bytes" if folders.version == 1 else "memory.peak"))
+        if folder
+        else 0.0
+    )
+
+
+def read_cpu(folders: Folders) -> Values:
+    """Seconds of user and system time, and the number of CPUs that may be used."""
+    cpus = float(len(os.sched_getaffinity(0)))
+    if folders.version == 1 and "cpuacct" in folders.paths:
+        table = _table(folders.paths["cpuacct"] / "cpuacct.stat")
+        quota = _number(folders.paths["cpu"] / "cpu.cfs_quota_us") if "cpu" in folders.paths else 0
+        period = (
+            _number(folders.paths["cpu"] / "cpu.cfs_period_us") if quota > 0 else 0
+        ) or 100_000
+        used = {"user": table.get("user", 0) / _TICKS, "sys": table.get("system", 0) / _TICKS}
+    elif folders.version == 2 and "cpu" in folders.paths:
+        table = _table(folders.paths["cpu"] / "cpu.stat")
+        first, *more = read_text(folders.paths["cpu"] / "cpu.max").split() or ["max"]
+        quota = float(first) if first != "max" else 0
+        period = float(more[0]) if more else 100_000
+        used = {"user": table.get("user_usec", 0) / 1e6, "sys": table.get("system_usec", 0) / 1e6}
+    else:
+        return {}
+    return {**used, "cpus": min(cpus, quota / period) if quota > 0 else cpus}
+
+
+def read_disks(folders: Folders) -> dict[str, Values]:
+    """Bytes written and read, by device number."""
+    disks: dict[str, Values] = {}
+    folder = folders.paths.get("blkio") or folders.paths.get("io")
+    if folder is None:
+        return disks
+    if folders.version == 2:
+        for line in read_text(folder / "io.stat").splitlines():
+            device, *pairs = line.split()
+            counts = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+            disks[device] = {
+                "write": float(counts.get("wbytes", 0)),
+                "read": float(counts.get("rbytes", 0)),
+            }
+        return disks
+    for line in read_text(folder / "blkio.throttle.io_service_bytes").splitlines():
+        parts = line.split()
+        if len(parts) == 3 and parts[1] in ("Read", "Write"):
+            disks.setdefault(parts[0], {"write": 0.0, "read": 0.0})[parts[1].lower()] = float(
+                parts[2]
+            )
+    return disks
+
+
+def read_network(folders: Folders, *, proc: Path = PROC) -> dict[str, Values]:
+    """Bytes sent and received by interface, as a process of the container in another network than
+    ours sees them.
+    """
+    folder = next(iter(folders.paths.values()))
+    for pid in read_text(folder / "cgroup.procs").split():
+        with contextlib.suppress(OSError):
+            if (proc / pid / "ns/net").readlink() != (proc / "self/ns/net").readlink():
+                return read_interfaces(pid, proc=proc)
+    return {}
+
+
+def read_interfaces(process: str, *, proc: Path = PROC) -> dict[str, Values]:
+    """Bytes sent and received by interface but `lo`, in the network of a process. Raises OSError
+    when it is gone.
+    """
+    interfaces: dict[str, Values] = {}
+    for line in (proc / process / "net/dev").read_text().splitlines()[2:]:
+        name, _, numbers = line.partition(":")
+        counts = numbers.split()
+        if name.strip() != "lo":
+            interfaces[name.strip()] = {"tx": float(counts[8]), "rx": float(counts[0])}
+    return interfaces
+
+
+def read_space(path: Path) -> Values:
+    """Bytes of the file system that holds the container's scratch."""
+    found = os.statvfs(path)
+    total = found.f_blocks * found.f_frsize
+    available = found.f_bavail * found.f_frsize
+    return {"available": available, "used": total - found.f_bfree * found.f_frsize, "total": total}
+
+
+def read_processes(pids: Iterable[int], *, proc: Path = PROC) -> tuple[Values, Values]:
+    """Memory and CPU time of processes, for machines without control groups: as `read_memory` and
+    `read_cpu`.
+
+    What children that have ended used is counted once somebody has waited for them.
+    """
+    faults, rss, user, system = 0.0, 0.0, 0.0, 0.0
+    for pid in pids:
+        fields = _stat(pid, proc)
+        if fields:
+            faults += float(fields[9])
+            rss += float(fields[21]) * _PAGE
+            user += (float(fields[11]) + float(fields[13])) / _TICKS
+            system += (float(fields[12]) + float(fields[14])) / _TICKS
+    return {"pgmajfault": faults, "rss": rss}, {
+        "user": user,
+        "sys": system,
+        "cpus": float(len(os.sched_getaffinity(0))),
+    }
+
+
+def read_rss(pid: int, *, proc: Path = PROC) -> float:
+    """Bytes of memory that a process has; 0 when it is gone."""
+    fields = _stat(pid, proc)
+    return float(fields[21]) * _PAGE if fields else 0.0
+
+
+def descendants(pid: int, *, proc: Path = PROC) -> list[int]:
+    """A process and all that descend from it."""
+    found, waiting = [], [pid]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        waiting += map(int, read_text(proc / str(one) / "task" / str(one) / "children").split())
+    return found
+
+
+def processes(folders: Folders) -> list[int]:
+    """The processes of a container."""
+    folder = next(iter(folders.paths.values()))
+    return [int(one) for one in read_text(folder / "cgroup.procs").split()]
+
+
+def _stat(pid: int, proc: Path) -> list[str]:
+    """The fields of /proc/PID/stat after the name, the first being the state."""
+    return read_text(proc / str(pid) / "stat").rpartition(")")[2].split()
+
+
+def _listed(text: str) -> dict[str, str]:
+    """Path by controller in /proc/PID/cgroup; version 2 is listed under ""."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        _, names, path = line.split(":", 2)
+        found.update((name, path) for name in names.split(","))
+    return found
+
+
+def _number(path: Path) -> float:
+    text = read_text(path).strip()
+    return float(text) if text.lstrip("-").isdigit() else 0.0
+
+
+def _table(path: Path) -> dict[str, int]:
+    pairs = (line.split() for line in read_text(path).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}

@@ -1,0 +1,178 @@
+"""What a container has on the disks of this machine, and what supervisors of one machine tell each
+other of it.
+
+`measure` walks over files that a container may change meanwhile. What was removed and is still open
+has no name: it is found by the descriptors and mappings of the container's processes (`held`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from lading.client.disk_space import lacks_room
+from lading.confined import Stop, Tree, never
+from lading.core.containers.disk_space import Amount, Writer
+from lading.core.errors import ExecutionError, Failure
+from lading.core.resources import format_bytes
+
+NAME = "disk"
+"""In a run directory: what its container takes, for the supervisors beside it."""
+MAX_DEPTH = 400
+_UNIT = 512
+_LENGTH = 512
+"""Bytes of that file, always written whole: its room is there before the disk is full."""
+_FRESH = 30.0
+"""Seconds after which what another supervisor said does not count: it ends, or it is not at work
+any more.
+"""
+_PROC = Path("/proc")
+
+
+def check_room(directory: Path, wanted: Amount, *, need: int = 0, what: str = "") -> None:
+    """Raise ExecutionError when so many bytes do not find room on a disk beside the reserve that is
+    configured.
+    """
+    why = lacks_room(directory, wanted, need=need)
+    if why and need:
+        raise ExecutionError(f"no room for the {format_bytes(need)} of {what}: {why}", Failure.DISK)
+    if why:
+        raise ExecutionError(f"the container cannot begin: {why}", Failure.NODE)
+
+
+def measure(places: Iterable[Path], *, most: Amount, stop: Stop = never) -> dict[int, Amount]:
+    """What lies below the directories; hard links count once. It ends early with more than `most`
+    (0 is no limit).
+
+    A place that is not there counts for nothing. Raises OSError, ELOOP for directories that are too
+    deep.
+    """
+    uses: dict[int, Amount] = {}
+    seen: set[tuple[int, int]] = set()
+    for place in places:
+        with contextlib.suppress(FileNotFoundError), Tree.open(place) as tree:
+            device = tree.stat().st_dev
+            size, files = (lambda one: (one.size, one.files))(uses.get(device, Amount()))
+            for found in tree.survey(max_depth=MAX_DEPTH, stop=stop):
+                if found.st_dev != device:
+                    continue
+                if found.st_nlink > 1:
+                    if (device, found.st_ino) in seen:
+                        continue
+                    seen.add((device, found.st_ino))
+                size, files = size + found.st_blocks * _UNIT, files + 1
+                if 0 < most.size < size or 0 < most.files < files:
+                    break
+            uses[device] = Amount(size, files)
+    return uses
+
+
+def held(pids: Iterable[int], *, proc: Path = _PROC) -> dict[int, Amount]:
+    """Files without a name that the processes have open or mapped."""
+    uses: dict[int, Amount] = {}
+    seen: set[tuple[int, int]] = set()
+    for pid in pids:
+        for found in _open_files(proc / str(pid)):
+            key = (found.st_dev, found.st_ino)
+            if found.st_nlink == 0 and found.st_blocks and key not in seen:
+                seen.add(key)
+                uses[found.st_dev] = uses.get(found.st_dev, Amount()) + Amount(
+                    found.st_blocks * _UNIT, 1
+                )
+    return uses
+
+
+def _open_files(process: Path) -> Iterator[os.stat_result]:
+    for folder in ("fd", "map_files"):
+        with contextlib.suppress(OSError), os.scandir(process / folder) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    yield entry.stat()
+
+
+def layers(pids: Iterable[int], *, proc: Path = _PROC) -> tuple[Path, ...]:
+    """The directories to which the overlays write that are the root of these processes, where this
+    machine sees them.
+
+    So a daemon need not tell where it keeps what a container changes.
+    """
+    found: dict[Path, None] = {}
+    for pid in pids:
+        for line in _read(proc / str(pid) / "mountinfo").splitlines():
+            fields = line.split(" ")
+            if fields[4] == "/" and fields[fields.index("-", 6) + 1] == "overlay":
+                options = dict(one.partition("=")[::2] for one in fields[-1].split(","))
+                upper = Path(options.get("upperdir", ""))
+                if upper.is_absolute() and upper.is_dir() and not upper.is_relative_to(proc):
+                    found[upper] = None
+    return tuple(found)
+
+
+class Neighbours:
+    """The containers of one directory of run directories, and what each says that it takes."""
+
+    def __init__(self, run_directory: Path, clock: Callable[[], float]) -> None:
+        """`clock`: seconds since 1970."""
+        self._run = run_directory
+        self._clock = clock
+
+    def tell(self, uses: Mapping[int, Writer]) -> None:
+        """Say what this container takes of each file system. On a full disk the first time may be
+        impossible.
+        """
+        told = {str(device): _Told(one.taken, one.grown) for device, one in uses.items()}
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._run / NAME, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.pwrite(descriptor, msgspec.json.encode(told).ljust(_LENGTH), 0)
+            finally:
+                os.close(descriptor)
+
+    def are_unknown(self) -> bool:
+        """Whether another container is there that has not said yet what it takes, or cannot on a
+        full disk.
+        """
+        runs = (path.parent for path in self._run.parent.glob("*/journal"))
+        return any(run != self._run and not self._has_told(run / NAME) for run in runs)
+
+    def _has_told(self, path: Path) -> bool:
+        with contextlib.suppress(OSError):
+            return self._is_fresh(path) and path.read_bytes().strip() != b"{}"
+        return False
+
+    def _is_fresh(self, path: Path) -> bool:
+        try:
+            return self._clock() - path.stat().st_mtime < _FRESH
+        except OSError:
+            return False
+
+    def others(self, device: int) -> list[Writer]:
+        """What the others said a short time ago that they take of a file system."""
+        found = []
+        for path in self._run.parent.glob(f"*/{NAME}"):
+            if path.parent == self._run:
+                continue
+            with contextlib.suppress(OSError, msgspec.DecodeError):
+                if self._is_fresh(path):
+                    told = msgspec.json.decode(path.read_bytes(), type=dict[str, _Told])
+                    one = told.get(str(device), _Told(Amount(), Amount()))
+                    found.append(Writer(path.parent.name, one.taken, one.grown))
+        return found
+
+
+class _Told(msgspec.Struct, array_like=True):
+    """What a container takes of one file system."""
+
+    taken: Amount
+    grown: Amount
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="surrogateescape")
+    except OSError:
+        return ""

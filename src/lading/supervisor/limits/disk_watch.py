@@ -1,0 +1,208 @@
+"""Watches what a container writes to the disk, and says when it has to end
+(`core.containers.disk_space` has the rules).
+
+Free space is looked at more often the less there is. The container's files are measured only when
+so much has gone from the disk that it may have come near its limit, or when the disk is nearly
+full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.client.disk_space import read_disk
+from lading.confined import Stopped
+from lading.core.containers import disk_space
+from lading.core.containers.disk_space import Allowance, Amount, Disk, Writer
+from lading.core.resources import UNLIMITED
+from lading.supervisor.limits import disk_usage
+from lading.supervisor.limits.disk_usage import Neighbours
+
+PLACES = ("mounts", "bundle", "log")
+"""Of a run directory: what grows by what a container does."""
+_FIRST = 0.2
+"""Seconds after the start of the command: one that ends sooner costs nothing."""
+_LONGEST_WALK = 60.0
+"""Seconds; what was seen until then counts."""
+_LAYER_TRIES = 100
+"""Looks at a container's processes for the layer that a daemon has made: they may not have begun
+yet.
+"""
+_HEARING = 5.0
+"""Seconds for all containers of a full disk to say what they take, before one of them is ended on
+what is known.
+"""
+_CALM = 1.0
+"""Seconds between two measurements on a disk that is nearly full."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DiskWatch:
+    """The watch over one container. `kept` is the reserve as it is configured, `base` what it had
+    before it began.
+    """
+
+    run: Path
+    allowed: Allowance
+    kept: Amount
+    processes: Callable[[], Iterable[int]]
+    """The container's processes."""
+    has_daemon: bool = False
+    """The container's own files are where a daemon keeps them."""
+    base: Amount = Amount()
+    clock: Callable[[], float] = time.monotonic
+    _disks: dict[int, Path] = field(default_factory=dict)
+    _uses: dict[int, Amount] = field(default_factory=dict)
+    _calm: dict[int, Amount] = field(default_factory=dict)
+    """What the container took of each disk when there was last room enough."""
+    _free: dict[int, Amount] = field(default_factory=dict)
+    """What was free at the last measurement."""
+    _walked: float = 0.0
+    _took: float = 0.0
+    _measured: bool = False
+    _has_layers: bool = False
+    _urgent_since: float = math.inf
+
+    async def run_until_full(self) -> str:
+        """Watch; returns why the container has to end. Raises OSError when the disk cannot be
+        looked at.
+        """
+        neighbours = Neighbours(self.run, time.time)
+        self._add(self.run)
+        self._walked = self.clock()
+        self._note_free()
+        await asyncio.sleep(_FIRST)
+        # Once the disk is full there is no room for this any more.
+        neighbours.tell({})
+        tries = _LAYER_TRIES if self.has_daemon else 0
+        while True:
+            if tries:
+                tries = 0 if await asyncio.to_thread(self._find_layers) else tries - 1
+            disks = self._look()
+            self._urgent_since = min(self._urgent_since, self.clock())
+            urgent = any(disk_space.is_urgent(one, self._reserve(one)) for one in disks.values())
+            if not urgent:
+                self._urgent_since = math.inf
+            if self._is_due(disks, urgent=urgent):
+                why = await self._measure(neighbours) or (self._judge(neighbours) if urgent else "")
+                if why:
+                    return why
+                disks = self._look()
+            await asyncio.sleep(self._pause(disks))
+
+    def _is_due(self, disks: dict[int, Disk], *, urgent: bool) -> bool:
+        since = self.clock() - self._walked
+        if self._has_layers and not self._measured:
+            # What it wrote before its layer was known shows in no loss of free space.
+            return True
+        if urgent and (not self._measured or since >= max(_CALM, self._took * 2)):
+            return True
+        lost = [self._free.get(device, one.free) - one.free for device, one in disks.items()]
+        grown = Amount(max(one.size for one in lost), max(one.files for one in lost))
+        return disk_space.is_walk_due(grown, self._left(), since=since, took=self._took)
+
+    async def _measure(self, neighbours: Neighbours) -> str:
+        """Measure the container; why it has to end by what it has taken alone."""
+        began = self._walked = self.clock()
+        self._note_free()
+        try:
+            uses = await asyncio.to_thread(self._walk, began)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            return (
+                f"the container has made directories more than {disk_usage.MAX_DEPTH} deep,"
+                " so that what it takes of the disk cannot be measured; make fewer levels"
+            )
+        self._took, self._measured, self._uses = self.clock() - began, True, uses
+        for device, disk in self._look().items():
+            if not disk_space.is_short(disk, self._reserve(disk)):
+                self._calm[device] = uses.get(device, Amount())
+        neighbours.tell({device: self._writer(device) for device in uses})
+        return disk_space.excess(self._used(), self.allowed)
+
+    def _walk(self, began: float) -> dict[int, Amount]:
+        pids = list(self.processes())
+        further = disk_usage.layers(pids) if self.has_daemon else ()
+        most = Amount(
+            self.allowed.size + self.base.size if self.allowed.size else 0,
+            self.allowed.files + self.base.files if self.allowed.files else 0,
+        )
+        try:
+            places = [*(self.run / name for name in PLACES), *further]
+            uses = disk_usage.measure(
+                places, most=most, stop=lambda: self.clock() - began > _LONGEST_WALK
+            )
+        except Stopped:
+            uses = dict(self._uses)
+        for device, one in disk_usage.held(pids).items():
+            if device in self._disks:
+                uses[device] = uses.get(device, Amount()) + one
+        return uses
+
+    def _find_layers(self) -> bool:
+        """Look at the disks too to which a daemon has the container write; False while nothing is
+        known of them.
+        """
+        found = disk_usage.layers(self.processes())
+        for place in found:
+            self._add(place)
+        self._note_free()
+        self._has_layers = bool(found)
+        return self._has_layers
+
+    def _note_free(self) -> None:
+        self._free = {device: one.free for device, one in self._look().items()}
+
+    def _judge(self, neighbours: Neighbours) -> str:
+        """Why this container has to end, as it takes the most of a disk that is nearly full."""
+        if neighbours.are_unknown() and self.clock() - self._urgent_since < _HEARING:
+            return ""
+        for device, disk in self._look().items():
+            others = neighbours.others(device)
+            why = disk_space.must_end(disk, self._reserve(disk), self._writer(device), others)
+            if why:
+                return why
+        return ""
+
+    def _pause(self, disks: dict[int, Disk]) -> float:
+        rooms = [disk_space.room(one, self._reserve(one)).size for one in disks.values()]
+        return disk_space.pause(min([*rooms, self._left().size]))
+
+    def _writer(self, device: int) -> Writer:
+        taken = self._uses.get(device, Amount())
+        return Writer(self.run.name, taken, taken - self._calm.get(device, Amount()))
+
+    def _used(self) -> Amount:
+        return sum(self._uses.values(), Amount()) - self.base if self._measured else Amount()
+
+    def _left(self) -> Amount:
+        return (
+            disk_space.left_of(self._used(), self.allowed) if self.allowed != Allowance() else _ANY
+        )
+
+    def _reserve(self, disk: Disk) -> Amount:
+        return disk_space.reserve(disk.total, self.kept)
+
+    def _look(self) -> dict[int, Disk]:
+        return {device: read_disk(path) for device, path in self._disks.items()}
+
+    def _add(self, place: Path) -> None:
+        self._disks.setdefault(place.stat().st_dev, place)
+
+
+_ANY = Amount(UNLIMITED, UNLIMITED)
+
+
+def base(run: Path) -> Amount:
+    """What lies in a run directory before its container begins: what was copied there for it.
+    Raises OSError.
+    """
+    uses = disk_usage.measure([run / name for name in PLACES], most=Amount())
+    return sum(uses.values(), Amount())

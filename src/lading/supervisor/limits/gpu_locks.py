@@ -1,0 +1,149 @@
+"""The GPUs of one container: taken from those of the machine for as long as it runs, so that no two
+share one.
+
+Who has a GPU holds the lock of its file in a directory of the machine. The file names the run
+directory: while that is there without its supervisor (killed a moment ago, not cleaned up yet), the
+command may still be alive and use the GPU, so it is nobody else's. Everything goes with the
+processes and directories; nothing is to be cleared away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lading.core.errors import ExecutionError, Failure, Invalid
+from lading.core.scheduling import gpus
+from lading.core.scheduling.gpus import Card, Cards
+from lading.core.scheduling.instance_types import Gpu, gpu_wish
+from lading.supervisor.engines import Device
+from lading.supervisor.supervisor_config import Assignment
+
+_PATIENCE = 30.0
+_PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What a container gets: device files, and the numbers of its GPUs of NVIDIA."""
+
+    devices: tuple[Device, ...] = ()
+    cuda: tuple[int, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """For the log; "" when nothing was given."""
+        return (
+            f"given the devices {', '.join(device.target for device in self.devices)}"
+            if self.devices
+            else ""
+        )
+
+
+class CardLocks:
+    """The GPUs that this supervisor holds."""
+
+    def __init__(self, told: Assignment) -> None:
+        self._told = told
+        self._held: list[int] = []
+
+    async def take(
+        self, constraints: Mapping[str, object], *, patience: float = _PATIENCE
+    ) -> Given:
+        """As many as are asked for. Raises ExecutionError(NODE) when this machine has none of that
+        kind, or none free.
+
+        An earlier container may need a moment to let go of its own.
+        """
+        asked = gpu_wish(constraints)
+        if not asked.count:
+            return Given()
+        found = self._find(asked)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        while not (cards := await self._try(found, asked.count)):
+            if loop.time() > until:
+                raise ExecutionError(
+                    f"fewer than {asked.count} of the {len(found.cards)} GPUs"
+                    " of this machine are free",
+                    Failure.NODE,
+                )
+            await asyncio.sleep(_PAUSE)
+        return Given(devices=self._devices(found, cards), cuda=_numbers(found, cards))
+
+    def release(self) -> None:
+        """Let go of them. Idempotent."""
+        held, self._held = self._held, []
+        for descriptor in held:
+            os.ftruncate(descriptor, 0)
+            os.close(descriptor)
+
+    def _find(self, asked: Gpu) -> Cards:
+        devices = Path(self._told.device_root) / "dev"
+        names = [
+            str(path.relative_to(devices)) for path in (*devices.glob("*"), *devices.glob("dri/*"))
+        ]
+        try:
+            found = gpus.only(gpus.find_cards(names), self._told.visible_gpus)
+        except Invalid as error:
+            raise ExecutionError(error.message, Failure.NODE) from error
+        lack = gpus.unsuited(asked, Gpu(stack=found.stack, count=len(found.cards)))
+        if lack:
+            raise ExecutionError(f"this machine cannot run it: {lack}", Failure.NODE)
+        return found
+
+    async def _try(self, found: Cards, count: int) -> tuple[Card, ...]:
+        directory = self._told.device_directory
+        try:
+            return await asyncio.to_thread(self._lock, found, count)
+        except OSError as error:
+            fault = (
+                f"the GPUs cannot be shared out in {directory} ({error.strerror});"
+                " set Local.ShareDirectory"
+            )
+            raise ExecutionError(fault, Failure.NODE) from error
+
+    def _lock(self, found: Cards, count: int) -> tuple[Card, ...]:
+        """All of them or none."""
+        taken: list[Card] = []
+        for card in found.cards:
+            if len(taken) < count and self._hold(
+                Path(self._told.device_directory) / f"{found.stack}-{card.number}"
+            ):
+                taken.append(card)
+        if len(taken) < count:
+            self.release()
+            return ()
+        return tuple(taken)
+
+    def _hold(self, path: Path) -> bool:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        earlier = os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
+        if earlier not in ("", self._told.run_directory) and Path(earlier).exists():
+            os.close(descriptor)
+            return False
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, self._told.run_directory.encode(), 0)
+        self._held.append(descriptor)
+        return True
+
+    def _devices(self, found: Cards, cards: Sequence[Card]) -> tuple[Device, ...]:
+        root = Path(self._told.device_root) / "dev"
+        return tuple(
+            Device(str(root / name), f"/dev/{name}")
+            for name in (*found.shared, *(card.device for card in cards))
+        )
+
+
+def _numbers(found: Cards, cards: Sequence[Card]) -> tuple[int, ...]:
+    return tuple(card.number for card in cards) if found.stack == gpus.CUDA else ()

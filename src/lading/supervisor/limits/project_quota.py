@@ -1,0 +1,151 @@
+"""Project quotas of ext4 and xfs: the kernel itself stops a container at what it may write below
+some directories.
+
+A file system has them where it was made and mounted for it (ext4: `mkfs.ext4 -O project,quota` or
+`tune2fs`, mount option `prjquota`; xfs: mount option `prjquota`). Directories get the number of a
+project, which all that is made in them inherits; for the number there is a limit of bytes and of
+files. Needs root.
+
+A process with CAP_SYS_RESOURCE is not stopped, and one of the machine's own user namespace may give
+its files another project: containers have neither that capability nor, by their seccomp profile,
+the calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import hashlib
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lading.core.containers.disk_space import Amount
+
+GET_ATTRIBUTES: Final = 0x801C581F
+SET_ATTRIBUTES: Final = 0x401C5820
+"""FS_IOC_FSGETXATTR and FS_IOC_FSSETXATTR of linux/fs.h."""
+_INHERIT: Final = 0x200
+_ATTRIBUTES: Final = struct.Struct("IIIII8s")
+"""struct fsxattr: flags, hints, extents, project, and more."""
+_QUOTACTL_FD: Final = 443
+"""The number of the system call, the same on all machines."""
+_GET, _SET = 0x800007, 0x800008
+_PROJECTS: Final = 2
+_QUOTA: Final = struct.Struct("QQQQQQQQI4x")
+"""struct if_dqblk: limits and use of blocks, of files, times, what is valid."""
+_BLOCK: Final = 1024
+_VALID_LIMITS: Final = 1 | 4
+_FIRST: Final = 1 << 30
+"""Projects of containers have numbers from here on; those of an administrator are small."""
+_TRIES: Final = 16
+_NO_QUOTAS: Final = frozenset({errno.ESRCH, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
+"""Quotas are off, or the kernel or the file system does not know them."""
+_libc = ctypes.CDLL(None, use_errno=True)
+_without: set[int] = set()
+"""Devices whose file systems had no project quotas when this process asked: each container would
+ask again.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """The project of one container on the file system of `directory`."""
+
+    directory: Path
+    number: int
+
+    def limit(self, most: Amount) -> None:
+        """Set what it may have in all; 0 is no limit. Raises OSError."""
+        size, files = -(-most.size // _BLOCK), most.files
+        with _opened(self.directory) as descriptor:
+            _call(
+                descriptor,
+                _SET,
+                self.number,
+                _QUOTA.pack(size, 0, 0, files, 0, 0, 0, 0, _VALID_LIMITS),
+            )
+
+    def used(self) -> Amount:
+        """What it has. Raises OSError."""
+        with _opened(self.directory) as descriptor:
+            return _used(descriptor, self.number)
+
+
+def begin(directory: Path, places: Mapping[str, int]) -> Project | None:
+    """Give new directories of these names and modes below `directory` a project of their own.
+
+    None, and no directory, where the file system has no project quotas or this process may not use
+    them.
+    """
+    with contextlib.suppress(OSError), _opened(directory) as descriptor:
+        device = os.fstat(descriptor).st_dev
+        if device in _without:
+            return None
+        try:
+            number = _free_number(descriptor, str(directory))
+        except OSError as error:
+            if error.errno in _NO_QUOTAS:
+                _without.add(device)
+            raise
+        for place, mode in places.items():
+            (directory / place).mkdir(exist_ok=True)
+            (directory / place).chmod(mode)
+            with _opened(directory / place) as below:
+                _assign(below, number)
+        return Project(directory, number)
+    return None
+
+
+def _free_number(descriptor: int, name: str) -> int:
+    first = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % _FIRST
+    for number in range(_FIRST + first, _FIRST + first + _TRIES):
+        if _used(descriptor, number) == Amount():
+            return number
+    raise OSError("no project number is free")
+
+
+def _used(descriptor: int, number: int) -> Amount:
+    try:
+        _, _, size, _, _, files, *_ = _QUOTA.unpack(
+            _call(descriptor, _GET, number, bytes(_QUOTA.size))
+        )
+    except FileNotFoundError:
+        # xfs knows no project before it has files or limits.
+        return Amount()
+    return Amount(size, files)
+
+
+def _assign(descriptor: int, number: int) -> None:
+    flags, hint, extents, _, more, rest = _ATTRIBUTES.unpack(
+        fcntl.ioctl(descriptor, GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
+    )
+    fcntl.ioctl(
+        descriptor,
+        SET_ATTRIBUTES,
+        _ATTRIBUTES.pack(flags | _INHERIT, hint, extents, number, more, rest),
+    )
+
+
+def _call(descriptor: int, command: int, number: int, data: bytes) -> bytes:
+    buffer = ctypes.create_string_buffer(data, len(data))
+    code = ctypes.c_uint(command << 8 | _PROJECTS)
+    if _libc.syscall(
+        ctypes.c_long(_QUOTACTL_FD), ctypes.c_int(descriptor), code, ctypes.c_int(number), buffer
+    ):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return buffer.raw
+
+
+@contextlib.contextmanager
+def _opened(directory: Path) -> Iterator[int]:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

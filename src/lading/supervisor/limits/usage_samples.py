@@ -1,0 +1,262 @@
+"""What a container uses: lines for `crunchstat.txt` and `hoststat.txt`, maxima for its log
+(docs/spec/containers, section Log).
+
+Each kind is a line of `name`, then pairs of value and unit; from the second sample on with what was
+added since:
+
+    mem 1048576 cache 0 swap 0 pgmajfault 524288 rss
+    cpu 0.1500 user 0.0200 sys 2 cpus -- interval 10.0000 seconds 0.1500 user 0.0200 sys
+
+`crunchstat.txt` is about the container's control group; on a machine without one, about its
+processes. `hoststat.txt` is about the supervisor's own control group and the memory of the
+processes that serve the container; a container that ends within a second has none. Where memory has
+passed 90, 95 and 99 % of what was asked for is said in the log, as are the totals and maxima at the
+end, in the words of Arvados.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lading.supervisor.limits import counters
+from lading.supervisor.limits.cgroup import Hierarchy, find_hierarchy
+from lading.supervisor.limits.counters import Folders, Values
+from lading.supervisor.logs import HOST, USAGE, Log
+
+THIS_PROCESS = "lading-supervisor"
+_THRESHOLDS = (90, 95, 99)
+_SAMPLE = 1.0
+_FIRST = 0.2
+_LOOK = 0.05
+_LOOKS = 20
+_CUMULATIVE = frozenset({"cpu", "blkio", "net"})
+Samples = Mapping[str, Values]
+
+
+@dataclass(slots=True)
+class Lines:
+    """One file of samples."""
+
+    log: Log
+    name: str
+    last: Samples = field(default_factory=dict)
+    _last_time: float = 0.0
+
+    def write(self, samples: Samples, now: float) -> None:
+        """Add one line of each kind; `now` is monotonic, in seconds."""
+        lines = [self._line(name, values, now) for name, values in samples.items() if values]
+        self.log.stream(self.name).write("".join(lines).encode())
+        self.last, self._last_time = samples, now
+        self.log.grown.set()
+
+    def _line(self, name: str, values: Values, now: float) -> str:
+        text = f"{name} " + " ".join(f"{_show(value)} {key}" for key, value in values.items())
+        before = self.last.get(name)
+        if before and name.partition(":")[0] in _CUMULATIVE:
+            added = " ".join(
+                f"{_show(values[key] - before.get(key, 0))} {key}"
+                for key in values
+                if key != "cpus"
+            )
+            text += f" -- interval {now - self._last_time:.4f} seconds {added}"
+        return text + "\n"
+
+
+@dataclass(slots=True)
+class Usage:
+    """Samples one container until it is told that this was the last."""
+
+    log: Log
+    scratch: Path
+    ram: int
+    clock: Callable[[], float]
+    """Seconds, monotonic."""
+    folders: Folders | None = None
+    helpers: dict[str, int] = field(default_factory=dict)
+    """Processes that serve the container, beside this one: number by name."""
+    _pid: int = 0
+    _lines: Lines = field(init=False)
+    _host: Lines = field(init=False)
+    _most: dict[str, float] = field(default_factory=dict)
+    _most_of: dict[str, float] = field(default_factory=dict)
+    _fullest: Values = field(default_factory=dict)
+    _warned: int = 0
+
+    def __post_init__(self) -> None:
+        self._lines, self._host = Lines(self.log, USAGE), Lines(self.log, HOST)
+
+    async def run(
+        self, find_pid: Callable[[], int | None], *, interval: float, mounts: str
+    ) -> None:
+        """Sample until cancelled: memory each second, everything each `interval` seconds."""
+        hierarchy = find_hierarchy(mounts)
+        await self._find(find_pid, hierarchy)
+        host: Folders | None = None
+        # Of a container that ends sooner, the totals at its end say all.
+        await asyncio.sleep(_FIRST)
+        while True:
+            self.report()
+            until = self.clock() + interval
+            while self.clock() < until:
+                await asyncio.sleep(min(_SAMPLE, max(0.0, until - self.clock())))
+                self.watch_memory()
+                if host is None:
+                    host = counters.own_folders("self", hierarchy) or Folders(hierarchy.version, {})
+                    self.report_host(host)
+            if host is not None:
+                self.report_host(host)
+
+    def watch_memory(self) -> None:
+        """Note the memory's maximum, and warn once each time it passes 90, 95 and 99 % of what was
+        asked for.
+        """
+        self._note(self._memory())
+
+    def report(self) -> None:
+        """Write one line of each kind about the container."""
+        if self.folders is None and not self._pid:
+            return
+        samples = self._sample()
+        self._note(samples["mem"])
+        if samples["statfs"]["used"] >= self._fullest.get("used", 0):
+            self._fullest = samples["statfs"]
+        self._lines.write(samples, self.clock())
+
+    def report_host(self, folders: Folders) -> None:
+        """Write one line of each kind about what serves the container."""
+        memory = {
+            name: counters.read_rss(pid)
+            for name, pid in {THIS_PROCESS: os.getpid(), **self.helpers}.items()
+            if pid
+        }
+        for name, size in memory.items():
+            self._most_of[name] = max(self._most_of.get(name, 0), size)
+        samples: dict[str, Values] = {"mem": counters.read_memory(folders)}
+        # Here the number comes before the name, as everywhere, but there is one pair for each
+        # process.
+        samples["procmem"] = memory
+        samples["cpu"] = counters.read_cpu(folders)
+        samples |= {
+            f"blkio:{name}": values for name, values in counters.read_disks(folders).items()
+        }
+        with contextlib.suppress(OSError):
+            samples |= {
+                f"net:{name}": values for name, values in counters.read_interfaces("self").items()
+            }
+        samples["statfs"] = counters.read_space(self.scratch)
+        self._host.write(samples, self.clock())
+
+    def finish(self) -> None:
+        """A last report while the counters are still there, and totals and maxima to the
+        supervisor's log.
+        """
+        if self.folders is None and not self._pid:
+            return
+        with contextlib.suppress(OSError):
+            self.report()
+        self.log.say("\n".join(self._summary()))
+
+    async def _find(self, find_pid: Callable[[], int | None], hierarchy: Hierarchy) -> None:
+        """Wait until there is something to sample: the group, or the process where it has no group
+        of its own.
+        """
+        looks = 0
+        while self.folders is None:
+            pid = find_pid()
+            if pid:
+                self.folders = counters.find_folders(pid, hierarchy)
+                looks += 1
+                if looks > _LOOKS or not hierarchy.roots:
+                    self._pid = pid
+                    return
+            await asyncio.sleep(_LOOK)
+
+    def _sample(self) -> dict[str, Values]:
+        samples: dict[str, Values]
+        if self.folders is None:
+            memory, cpu = counters.read_processes(counters.descendants(self._pid))
+            samples = {"mem": memory, "cpu": cpu}
+        else:
+            samples = {
+                "mem": counters.read_memory(self.folders),
+                "cpu": counters.read_cpu(self.folders),
+            }
+            samples |= {
+                f"blkio:{name}": values
+                for name, values in counters.read_disks(self.folders).items()
+            }
+            samples |= {
+                f"net:{name}": values
+                for name, values in counters.read_network(self.folders).items()
+            }
+        samples["statfs"] = counters.read_space(self.scratch)
+        return samples
+
+    def _memory(self) -> Values:
+        if self.folders is not None:
+            return counters.read_memory(self.folders)
+        return counters.read_processes(counters.descendants(self._pid))[0] if self._pid else {}
+
+    def _note(self, memory: Values) -> None:
+        for name, value in memory.items():
+            self._most[name] = max(self._most.get(name, 0), value)
+        rss = memory.get("rss", 0)
+        percent = 100 * rss / self.ram if self.ram else 0
+        passed = [one for one in _THRESHOLDS if self._warned < one <= percent]
+        if passed:
+            self._warned = passed[-1]
+            self.log.say(
+                f"Container using over {passed[-1]}% of memory (rss {rss:.0f} of {self.ram} bytes)"
+            )
+
+    def _summary(self) -> list[str]:
+        last, said = self._lines.last, []
+        if cpu := last.get("cpu"):
+            said.append(
+                f"Total CPU usage was {cpu['user']:f} user and {cpu['sys']:f} sys"
+                f" on {cpu['cpus']:.2f} CPUs"
+            )
+        for name, values in last.items():
+            kind, _, device = name.partition(":")
+            if kind == "blkio":
+                said.append(
+                    f"Total disk I/O on {device} was {values['write']:.0f} bytes written and "
+                    f"{values['read']:.0f} bytes read"
+                )
+        if total := self._fullest.get("total"):
+            used = self._fullest["used"]
+            said.append(
+                f"Maximum disk usage was {100 * used / total:.0f}%, {used:.0f}/{total:.0f} bytes"
+            )
+        for name, value in self._most.items():
+            share = (
+                f"{100 * value / self.ram:.0f}%, {value:.0f}/{self.ram}"
+                if name == "rss" and self.ram
+                else ""
+            )
+            said.append(
+                f"Maximum container memory {name} usage was {share or f'{value:.0f}'} bytes"
+            )
+        if self.folders is not None and (peak := counters.read_peak(self.folders)):
+            said.append(f"Maximum container memory usage was {peak:.0f} bytes, page cache included")
+        for name, values in last.items():
+            kind, _, interface = name.partition(":")
+            if kind == "net":
+                said.append(
+                    f"Total network I/O on {interface} was {values['tx']:.0f} bytes written and "
+                    f"{values['rx']:.0f} bytes read"
+                )
+        said += [
+            f"Maximum {name} memory rss usage was {size:.0f} bytes"
+            for name, size in self._most_of.items()
+        ]
+        return said
+
+
+def _show(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.4f}".rstrip("0").rstrip(".")

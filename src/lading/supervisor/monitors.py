@@ -1,0 +1,177 @@
+"""What goes on beside the command: the live view, usage samples, saving the log, notices of
+preemption, the cost, the mount that its inputs come from, the disk.
+
+Of these only the end of the mount and a full disk end the command, and the end of the command ends
+all of it. The log is saved when somebody asks (USR1), when the machine is about to be taken away,
+and now and then: after half an hour, or when at least 32 MiB and as much as was saved before have
+been added (docs/spec/containers, section Log).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lading.core.errors import LadingError
+from lading.supervisor import preemption
+from lading.supervisor.capture import save_log
+from lading.supervisor.costing import Costing
+from lading.supervisor.engines import Engine
+from lading.supervisor.inputs.keep_mount import KeepMount
+from lading.supervisor.limits.disk_watch import DiskWatch
+from lading.supervisor.limits.usage_samples import Usage
+from lading.supervisor.live_log import LiveView
+from lading.supervisor.logs import LIVE, Log
+from lading.supervisor.machine import mount_table
+from lading.supervisor.preemption import Notice
+from lading.supervisor.session import Session
+from lading.supervisor.supervisor_config import Assignment
+
+SAVE_PERIOD = 1800.0
+SAVE_SIZE = 32 << 20
+_logger = logging.getLogger("lading.supervisor")
+
+
+@dataclass(slots=True, kw_only=True)
+class Companions:
+    """What accompanies the command of one container."""
+
+    assignment: Assignment
+    session: Session
+    log: Log
+    costing: Costing
+    ram: int
+    flush: asyncio.Event
+    """Set by whoever wants the log saved now."""
+    reprice: asyncio.Event
+    """Set by whoever has written new prices."""
+    on_lost: Callable[[], None]
+    keep: KeepMount | None = None
+    """The mount that its inputs come from."""
+    on_unmounted: Callable[[], None] | None = None
+    disk: DiskWatch | None = None
+    on_full: Callable[[str], Coroutine[Any, Any, None]] | None = None
+    """Called with the reason when the container has to end for what it takes of the disk."""
+    notice: Notice | None = None
+    """The last thing the cloud said."""
+    usage: Usage = field(init=False)
+    _saved: int = 0
+
+    def __post_init__(self) -> None:
+        self.usage = Usage(self.log, Path(self.assignment.run_directory), self.ram, time.monotonic)
+
+    @asynccontextmanager
+    async def beside(self, engine: Engine) -> AsyncGenerator[None]:
+        """Inside, all of it goes on; at the end totals and maxima are in the log."""
+        told = self.assignment
+        live = LiveView(self.session.once, told.container_uuid, self.log, on_lost=self.on_lost)
+        works = [
+            live.run(period=told.log_update_period, size=told.log_update_size),
+            self.usage.run(lambda: engine.pid, interval=told.usage_interval, mounts=mount_table()),
+            self._save_when_asked(),
+            self._reprice_when_told(),
+        ]
+        if self.keep is not None and self.keep.is_open and self.on_unmounted is not None:
+            works.append(_call_after(self.keep.ended(), self.on_unmounted))
+        if self.disk is not None and self.on_full is not None:
+            works.append(_call_with(self.disk.run_until_full(), self.on_full))
+        if told.preemption in preemption.SOURCES:
+            works.append(self._watch_for_preemption())
+        tasks = [asyncio.create_task(self._guarded(work)) for work in works]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.usage.finish()
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception:
+            _logger.exception(
+                "container=%s a companion task failed", self.assignment.container_uuid
+            )
+
+    async def _save_when_asked(self) -> None:
+        while True:
+            asked = await self._wait_for_saving()
+            size = self._size()
+            if not asked and size == self._saved:
+                continue
+            try:
+                manifest = await save_log(self.log, blocks=self.session.blocks)
+                await self.session.save_interim_log(manifest)
+                self._saved = size
+            except LadingError as error:
+                self.log.say(f"the log could not be saved: {error.message}")
+
+    async def _wait_for_saving(self) -> bool:
+        """Whether somebody asked for it."""
+        until = time.monotonic() + SAVE_PERIOD
+        while True:
+            try:
+                async with asyncio.timeout(self.assignment.log_save_interval):
+                    await self.flush.wait()
+            except TimeoutError:
+                if time.monotonic() >= until or self._size() - self._saved >= max(
+                    SAVE_SIZE, self._saved
+                ):
+                    return False
+                continue
+            self.flush.clear()
+            return True
+
+    def _size(self) -> int:
+        return sum(self.log.size(name) for name in LIVE)
+
+    async def _reprice_when_told(self) -> None:
+        while True:
+            await self.reprice.wait()
+            self.reprice.clear()
+            # Whoever lists supervisors signals each of them, new prices or not.
+            if not self.costing.look():
+                continue
+            amount = self.costing.amount(self.session.container.runtime_constraints)
+            try:
+                if amount is not None:
+                    await self.session.report_cost(amount)
+            except LadingError as error:
+                self.log.say(f"the cost could not be brought up to date: {error.message}")
+
+    async def _watch_for_preemption(self) -> None:
+        told = self.assignment
+        async with preemption.open_source(told.preemption, told.metadata_address) as source:
+            await preemption.watch(
+                source, self._take_notice, say=self.log.say, clock=time.monotonic
+            )
+
+    async def _take_notice(self, notice: Notice) -> None:
+        self.notice = notice
+        self.log.say(f"{notice.text}: {notice.detail}")
+        status = {"warning": notice.text, "warningDetail": notice.detail}
+        if notice.certain:
+            status["preemptionNotice"] = notice.text
+        self.flush.set()
+        try:
+            await self.session.add_status(status)
+        except LadingError as error:
+            self.log.say(f"the notice could not be passed on: {error.message}")
+
+
+async def _call_with(
+    work: Coroutine[Any, Any, str], call: Callable[[str], Coroutine[Any, Any, None]]
+) -> None:
+    await call(await work)
+
+
+async def _call_after(work: Coroutine[Any, Any, None], call: Callable[[], None]) -> None:
+    await work
+    call()

@@ -1,0 +1,122 @@
+"""The process of one supervisor: its surroundings, the signals that it hears, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from lading import removal
+from lading.client.transport import Transport
+from lading.supervisor import linux
+from lading.supervisor.engines import user_namespace
+from lading.supervisor.process import lockfile
+from lading.supervisor.process.turn import Turn
+from lading.supervisor.supervisor import EngineMaker, supervise
+from lading.supervisor.supervisor_config import Assignment
+
+_logger = logging.getLogger("lading.supervisor")
+
+
+def ignore_probes() -> None:
+    """Have USR1 and USR2 do nothing: their default is to kill, and whoever looks at supervisors
+    sends them.
+
+    Handlers, not SIG_IGN, which the container's command would inherit.
+    """
+    signal.signal(signal.SIGUSR1, _do_nothing)
+    signal.signal(signal.SIGUSR2, _do_nothing)
+
+
+class Signals:
+    """What this process was told to do with the container that it serves now. Make it in a running
+    event loop.
+    """
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.renew()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
+            loop.add_signal_handler(number, lambda: self.stop.set())
+        loop.add_signal_handler(signal.SIGUSR1, lambda: self.flush.set())
+        loop.add_signal_handler(signal.SIGUSR2, lambda: self.reprice.set())
+        loop.add_signal_handler(signal.SIGCONT, lambda: self.go.set())
+
+    def renew(self) -> None:
+        """Forget what was said about an earlier container."""
+        self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.go = asyncio.Event()
+
+
+def run_one(assignment: Assignment, lock: int, *, engines: EngineMaker) -> int:
+    """Supervise one container in this process, whose run directory is locked by the descriptor
+    `lock`.
+
+    Leaves the machine's mount namespace, removes the run directory at the end; the exit code of the
+    process.
+    """
+    ignore_probes()
+    lockfile.write_holder(lock, lockfile.Holder(UUID=assignment.container_uuid, PID=os.getpid()))
+    take_own_mounts(Path(assignment.run_directory))
+    return asyncio.run(_run(assignment, engines))
+
+
+def take_own_mounts(directory: Path) -> None:
+    """As root: leave the machine's mount namespace. `directory` is needed in the new one.
+
+    Call it before the process has a second thread. Raises OSError without the right to do so.
+    """
+    if os.geteuid() != 0:
+        return
+    linux.leave_mount_namespace(directory)
+    # Without it containers start some milliseconds later, and nothing else. It never lands in the
+    # machine's namespace.
+    if linux.has_own_mounts():
+        with contextlib.suppress(OSError):
+            user_namespace.hold_in_memory()
+
+
+async def _run(assignment: Assignment, engines: EngineMaker) -> int:
+    return await live(assignment, Signals(), engines=engines)
+
+
+async def live(
+    assignment: Assignment,
+    signals: Signals,
+    *,
+    engines: EngineMaker,
+    transport: Transport | None = None,
+    on_idle: Callable[[], None] | None = None,
+    turn: Turn | None = None,
+) -> int:
+    """One container from its assignment until its run directory is gone; the exit code for it.
+
+    What cannot be removed of the run directory is moved aside (`lading.removal`). A `transport`
+    that is given stays open; `on_idle` and `turn` are those of `run.supervise`.
+    """
+    try:
+        return await supervise(
+            assignment,
+            engines=engines,
+            transport=transport,
+            stop=signals.stop,
+            flush=signals.flush,
+            reprice=signals.reprice,
+            on_idle=on_idle,
+            turn=turn,
+        )
+    finally:
+        try:
+            # Nothing else happens in this process now, so this may block.
+            directory = Path(assignment.run_directory)
+            linux.discard_directory(directory, aside=removal.beside(directory), last=lockfile.NAME)
+        except OSError as error:
+            _logger.error("container=%s run directory stays: %s", assignment.container_uuid, error)
+
+
+def _do_nothing(number: int, frame: object) -> None:
+    del number, frame

@@ -1,0 +1,477 @@
+"""The warm parent: has everything imported and forks supervisors, which serve one container after
+the other.
+
+    python -m lading.supervisor.process.forkserver --fd N --run DIR/run [--engine NAME]
+
+N is one end of a socketpair of type SOCK_SEQPACKET; DIR/run holds one run directory for each
+container. NAME is the engine that most containers will have; any other works too, but each process
+imports it for itself. One message is one JSON object. Each request gets exactly one answer with the
+same `id` (any JSON value; null when it had none); answers may come in another order than the
+requests. Descriptors travel as SCM_RIGHTS with the answer that names them.
+
+    {"op":"start","id":1,"assignment":{...}}
+        {"op":"started","id":1,"uuid":U,"pid":P}                    and one pidfd
+        {"op":"refused","id":1,"uuid":U,"error":"one line"}         nothing was started
+        {"op":"preparing","uuid":U}                                 later: its image and inputs take
+        a while to be made
+                                                                    ready; it takes disk only until
+                                                                    it asks
+        {"op":"asking","uuid":U}                                    it is ready, and waits for the
+        signal CONT {"op":"idle","uuid":U}                                      its command has
+        ended, its results are saved;
+                                                                    it takes disk only. Not sent for
+                                                                    all containers
+        {"op":"ended","uuid":U}                                     its supervisor has ended it in
+        good order
+    {"op":"signal","id":2,"uuid":U,"signal":"TERM"}                 TERM INT QUIT USR1 USR2 CONT
+    KILL
+        {"op":"signalled","id":2,"uuid":U,"delivered":true}         false: nothing runs under this
+        uuid
+    {"op":"list","id":3}
+        {"op":"listed","id":3,"live":[{"uuid":U,"pid":P},...],"dead":[U,...],"more":false}
+            and one pidfd for each of `live`, in its order. When there are many there are several
+            answers, all but the last with "more":true. Supervisors that an earlier warm parent
+            started count. `dead` are run directories whose supervisor is gone: send `clean` for
+            each. The last one has "outposts":[{"uuid":U,"ranks":N},...] too, alive or not.
+    {"op":"clean","id":4,"uuid":U}
+        {"op":"cleaned","id":4,"uuid":U,"error":""}
+            sent when nothing of it is left: processes, cgroups, mounts, run directory. `error` is a
+            line that says what could not be undone, or that it is alive. What left nothing is clean
+            already. Its outpost is ended first.
+    {"op":"admit","id":5,"uuid":U,"ranks":N,"certificate":PEM,"key":PEM}
+        {"op":"admitted","id":5,"uuid":U,"address":A,"port":P}
+            a supervisor on another machine can have so many ranks of its gang here
+            (`supervisor.gang.rank_launcher`); A is "" when the machine does not know its address
+        {"op":"refused","id":5,"uuid":U,"error":"one line"}
+    anything else
+        {"op":"error","id":..,"error":"one line"}
+
+A supervisor has ended when `ended` was sent or when its pidfd is readable, whichever is first: the
+process may stay for the next container (`supervisor.process.worker`). Signals therefore go through
+the warm parent for as long as there is one. The record of the container then says how it ended
+(state final), or does not, in which case `clean` must be answered before the record is given back
+or cancelled. The warm parent ends when the other end of the socket closes; supervisors live on
+until their containers have ended, in sessions of their own.
+
+The run directory is locked (flock on `lock`) before the fork and for the supervisor's life, so a
+listing never takes a starting container for a dead one. USR1 and USR2 have handlers before that, so
+no probe can kill it: handlers and not SIG_IGN, which the container's command would inherit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import array
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lading import removal, telemetry
+from lading.client.allocation import spread_directories
+from lading.core import ids
+from lading.core.errors import Conflict, LadingError
+from lading.supervisor import journal, supervisor_config
+from lading.supervisor.engines import AUTOMATIC, find_engines
+from lading.supervisor.gang import rank_launcher
+from lading.supervisor.process import lockfile
+from lading.supervisor.process.crash_cleanup import clean, describe
+from lading.supervisor.process.deferred_removal import Tidier
+from lading.supervisor.process.environment import ignore_probes
+from lading.supervisor.process.warmup import rehearse
+from lading.supervisor.process.worker import MESSAGE_SIZE, work
+from lading.supervisor.process.worker_pool import Crew
+from lading.supervisor.supervisor import EngineMaker
+
+_MOST_DESCRIPTORS = 200
+_START_TIME = 1.0
+_SIGNALS = {
+    name: signal.Signals[f"SIG{name}"]
+    for name in ("TERM", "INT", "QUIT", "USR1", "USR2", "CONT", "KILL")
+}
+_logger = logging.getLogger("lading.zygote")
+Message = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Cleaner:
+    """A process that cleans up. `request` is what it answers, `reader` is where it says what it
+    could not do.
+    """
+
+    pid: int
+    pidfd: int
+    request: Message
+    reader: int
+
+
+@dataclass(slots=True)
+class Zygote:
+    """The warm parent."""
+
+    connection: socket.socket
+    run_root: Path
+    engines: EngineMaker
+    _cleaners: dict[int, _Cleaner] = field(default_factory=dict)
+    _outposts: dict[int, int] = field(default_factory=dict)
+    _poll: select.poll = field(default_factory=select.poll)
+    _crew: Crew = field(init=False)
+    _tidier: Tidier = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._crew = Crew(
+            hire=self._hire,
+            tell=lambda word, uuid: self._send({"op": word, "uuid": uuid}),
+            poll=self._poll,
+            clock=time.monotonic,
+            most_idle=2 * (os.cpu_count() or 1),
+        )
+        places = removal.places(self.run_root.parent)
+        self._tidier = Tidier(places, fork=self._fork, poll=self._poll, clock=time.monotonic)
+
+    def serve(self) -> None:
+        """Answer requests until the other end closes."""
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE_SIZE)
+        self._poll.register(self.connection, select.POLLIN)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            while True:
+                self._tidier.look()
+                retiring, wait = self._crew.timeout(), self._tidier.timeout()
+                wait = wait if retiring is None else min(wait, retiring)
+                for descriptor, _ in self._poll.poll(wait * 1000 + 1):
+                    if descriptor != self.connection.fileno():
+                        self._heed(descriptor)
+                        continue
+                    data = self.connection.recv(MESSAGE_SIZE)
+                    if not data:
+                        return
+                    self._answer(data)
+                self._crew.retire()
+
+    def _heed(self, descriptor: int) -> None:
+        """A child has ended, or a worker has something to say."""
+        uuid = self._crew.take(descriptor)
+        if uuid is None:
+            # A worker may have had two descriptors to look at; with the first it was forgotten.
+            if self._tidier.take(descriptor):
+                return
+            if descriptor in self._cleaners:
+                self._reap(descriptor)
+            elif descriptor in self._outposts:
+                self._poll.unregister(descriptor)
+                os.close(descriptor)
+                os.waitpid(self._outposts.pop(descriptor), 0)
+        elif uuid:
+            self._send({"op": "ended", "uuid": uuid})
+
+    def _answer(self, data: bytes) -> None:
+        request: Message = {}
+        try:
+            request = msgspec.json.decode(data, type=dict[str, Any])
+            handlers = {
+                "start": self._start, "signal": self._signal, "list": self._list,
+                "clean": self._clean, "admit": self._admit,
+            }  # fmt: skip
+            handlers[request["op"]](request)
+        except (msgspec.DecodeError, KeyError, LadingError, OSError) as error:
+            text = (
+                error.message
+                if isinstance(error, LadingError)
+                else f"{type(error).__name__}: {error}"
+            )
+            self._send({"op": "error", "id": request.get("id"), "error": " ".join(text.split())})
+
+    def _send(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
+        rights = (
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+            if descriptors
+            else []
+        )
+        self.connection.sendmsg([msgspec.json.encode(message)], rights)
+
+    # Requests.
+
+    def _start(self, request: Message) -> None:
+        given = request.get("assignment")
+        uuid = str(given.get("container_uuid", "")) if isinstance(given, dict) else ""
+        try:
+            told = supervisor_config.convert(given)
+            run_directory = Path(told.run_directory)
+            if run_directory.parent != self.run_root or run_directory.name != uuid:
+                raise LadingError(f"run_directory must be {self.run_root / uuid}")
+            lock = _acquire_fresh(run_directory)
+        except (LadingError, OSError) as error:
+            text = error.message if isinstance(error, LadingError) else str(error)
+            self._send(
+                {
+                    "op": "refused",
+                    "id": request.get("id"),
+                    "uuid": uuid,
+                    "error": " ".join(text.split()),
+                }
+            )
+            return
+        try:
+            worker = self._crew.assign(uuid, msgspec.json.encode(told), lock)
+        finally:
+            # The worker holds the lock through its own copy of the descriptor.
+            lockfile.release(lock)
+        self._send(
+            {"op": "started", "id": request.get("id"), "uuid": uuid, "pid": worker.pid},
+            (worker.pidfd,),
+        )
+
+    def _signal(self, request: Message) -> None:
+        number, directory = _SIGNALS[request["signal"]], self._directory(request)
+        holder = _holder(directory)
+        delivered = False
+        if holder is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder.PID, number)
+                delivered = True
+        self._send(
+            {
+                "op": "signalled",
+                "id": request.get("id"),
+                "uuid": request["uuid"],
+                "delivered": delivered,
+            }
+        )
+
+    def _list(self, request: Message) -> None:
+        live: list[tuple[str, int, int]] = []
+        dead: list[str] = []
+        names = (
+            sorted(one.name for one in self.run_root.iterdir()) if self.run_root.is_dir() else []
+        )
+        for uuid in names:
+            if not ids.is_uuid(uuid, ids.Infix.CONTAINER):
+                continue
+            holder = _holder(self.run_root / uuid)
+            pidfd = _open_process(holder.PID) if holder is not None else -1
+            if holder is None or pidfd < 0:
+                dead.append(uuid)
+            else:
+                live.append((uuid, holder.PID, pidfd))
+        try:
+            for part, last in _parts(live):
+                answer: Message = {"op": "listed", "id": request.get("id"), "more": not last}
+                answer["live"] = [{"uuid": uuid, "pid": pid} for uuid, pid, _ in part]
+                answer["dead"] = dead if last else []
+                answer["outposts"] = rank_launcher.look(self.run_root) if last else []
+                self._send(answer, tuple(pidfd for _, _, pidfd in part))
+        finally:
+            for _, _, pidfd in live:
+                os.close(pidfd)
+
+    def _clean(self, request: Message) -> None:
+        directory = self._directory(request)
+        if (
+            not directory.exists()
+            and not rank_launcher.place(self.run_root, directory.name).exists()
+        ):
+            self._send_cleaned(request, "")
+            return
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            pid = self._fork(lambda: _clean_one(directory, writing, engines=self.engines))
+        finally:
+            os.close(writing)
+        cleaner = _Cleaner(pid, os.pidfd_open(pid), request, reading)
+        self._cleaners[cleaner.pidfd] = cleaner
+        self._poll.register(cleaner.pidfd, select.POLLIN)
+
+    def _admit(self, request: Message) -> None:
+        uuid = self._directory(request).name
+        order = rank_launcher.Order(
+            uuid, int(request["ranks"]), str(request["certificate"]), str(request["key"])
+        )
+        directory = rank_launcher.place(self.run_root, uuid)
+        try:
+            lock = lockfile.acquire(directory)
+        except (LadingError, OSError) as error:
+            text = error.message if isinstance(error, LadingError) else str(error)
+            self._send(
+                {
+                    "op": "refused",
+                    "id": request.get("id"),
+                    "uuid": uuid,
+                    "error": " ".join(text.split()),
+                }
+            )
+            return
+        try:
+            rank_launcher.write_down(directory, order)
+            with rank_launcher.listen() as listener:
+                pid = self._fork(lambda: rank_launcher.hold(order, listener, directory))
+                port = listener.getsockname()[1]
+            lockfile.write_holder(lock, lockfile.Holder(UUID=uuid, PID=pid))
+        finally:
+            # The outpost holds the lock through its own copy of the descriptor.
+            lockfile.release(lock)
+        pidfd = os.pidfd_open(pid)
+        self._outposts[pidfd] = pid
+        self._poll.register(pidfd, select.POLLIN)
+        address = rank_launcher.reachable_address()
+        self._send(
+            {
+                "op": "admitted",
+                "id": request.get("id"),
+                "uuid": uuid,
+                "address": address,
+                "port": port,
+            }
+        )
+
+    def _send_cleaned(self, request: Message, error: str) -> None:
+        self._send(
+            {"op": "cleaned", "id": request.get("id"), "uuid": request["uuid"], "error": error}
+        )
+
+    def _directory(self, request: Message) -> Path:
+        uuid = str(request["uuid"])
+        if not ids.is_uuid(uuid, ids.Infix.CONTAINER):
+            raise LadingError(f"{uuid!r} is not the uuid of a container")
+        return self.run_root / uuid
+
+    # Children.
+
+    def _hire(self, connection: socket.socket) -> int:
+        return self._fork(lambda: work(connection, self.run_root, engines=self.engines))
+
+    def _fork(self, do: Callable[[], int]) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 70
+        try:
+            os.setsid()
+            self.connection.close()
+            self._crew.leave()
+            self._tidier.leave()
+            for cleaner in self._cleaners.values():
+                os.close(cleaner.pidfd)
+                os.close(cleaner.reader)
+            for pidfd in self._outposts:
+                os.close(pidfd)
+            code = do()
+        except Exception:
+            _logger.exception("a forked process failed")
+        finally:
+            logging.shutdown()
+            os._exit(code)
+
+    def _reap(self, pidfd: int) -> None:
+        cleaner = self._cleaners.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(cleaner.pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        with os.fdopen(cleaner.reader, "rb") as reader:
+            said = reader.read().decode(errors="replace")
+        self._send_cleaned(
+            cleaner.request, said or (f"the cleaning process ended with {code}" if code else "")
+        )
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve on the descriptor given on the command line."""
+    parser = argparse.ArgumentParser(prog="lading.supervisor.process.forkserver")
+    parser.add_argument("--fd", type=int, required=True)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--engine", default=AUTOMATIC)
+    given = parser.parse_args(arguments)
+    telemetry.configure()
+    ignore_probes()
+    os.set_inheritable(given.fd, False)
+    given.run.mkdir(mode=0o700, parents=True, exist_ok=True)
+    spread_directories(given.run)
+    engines = find_engines()
+    engines.preload(given.engine)
+    try:
+        asyncio.run(rehearse(given.run))
+    except OSError as error:
+        # Where the disk is full, others are still to be stopped and cleaned up after.
+        _logger.warning("not rehearsed, so containers start more slowly: %s", error)
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=given.fd) as connection:
+        Zygote(connection, given.run.absolute(), engines.make).serve()
+    return 0
+
+
+def _clean_one(directory: Path, writing: int, *, engines: EngineMaker) -> int:
+    try:
+        asyncio.run(_clean_all(directory, engines=engines))
+    except (LadingError, OSError) as error:
+        os.write(writing, describe(error).encode())
+        return 1
+    return 0
+
+
+async def _clean_all(directory: Path, *, engines: EngineMaker) -> None:
+    await clean(directory, engines=engines)
+    await rank_launcher.clear(directory.parent, directory.name, engines=engines)
+
+
+def _acquire_fresh(run_directory: Path) -> int:
+    """Lock a run directory in which no supervisor ever began: what its container left must not be
+    used again.
+
+    Raises Conflict, OSError.
+    """
+    lock = lockfile.acquire(run_directory)
+    if (run_directory / journal.NAME).exists():
+        lockfile.release(lock)
+        raise Conflict(
+            f"{run_directory.name}: an earlier supervisor left something; clean it first"
+        )
+    return lock
+
+
+def _holder(directory: Path) -> lockfile.Holder | None:
+    """The live supervisor of a run directory; None when there is none.
+
+    One that was forked a moment ago may not have written its number yet.
+    """
+    until = time.monotonic() + _START_TIME
+    while lockfile.is_held(directory):
+        holder = lockfile.read_holder(directory)
+        if holder is not None:
+            return holder
+        if time.monotonic() > until:
+            break
+        time.sleep(0.001)
+    return None
+
+
+def _open_process(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
+
+
+def _parts(live: list[tuple[str, int, int]]) -> Iterator[tuple[list[tuple[str, int, int]], bool]]:
+    """The list in pieces that fit one message each, and whether it is the last."""
+    for start in range(0, max(len(live), 1), _MOST_DESCRIPTORS):
+        yield live[start : start + _MOST_DESCRIPTORS], start + _MOST_DESCRIPTORS >= len(live)
+
+
+if __name__ == "__main__":
+    # Programs in containers that are not root must be able to read the trees that are made for
+    # them.
+    os.umask(0o022)
+    sys.exit(main())

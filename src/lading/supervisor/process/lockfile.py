@@ -1,0 +1,79 @@
+"""The lock of a run directory: whoever holds it is the one supervisor of that container.
+
+`<run directory>/lock` holds `{"UUID": ..., "PID": ...}` and is held with flock for the supervisor's
+life. The descriptor is closed on exec, so no child can keep a dead supervisor's lock. Signal
+handlers are in place before the file is written, so whoever finds a pid there may send a signal to
+it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lading.core.errors import Conflict
+
+NAME = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The content of a lock file."""
+
+    UUID: str
+    PID: int
+
+
+def acquire(run_directory: Path) -> int:
+    """Make the run directory (0700) if it is not there and hold its lock; the descriptor that holds
+    it.
+
+    Raises Conflict when another process does.
+    """
+    run_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(run_directory / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise Conflict(f"{run_directory.name}: a supervisor is running already") from error
+    os.ftruncate(descriptor, 0)
+    return descriptor
+
+
+def write_holder(descriptor: int, holder: Holder) -> None:
+    """Say in the lock file who holds it."""
+    os.pwrite(descriptor, msgspec.json.encode(holder), 0)
+
+
+def is_held(run_directory: Path) -> bool:
+    """Whether a live supervisor holds the lock of this run directory."""
+    try:
+        descriptor = os.open(run_directory / NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def read_holder(run_directory: Path) -> Holder | None:
+    """Who holds the lock; None while that has not been written."""
+    try:
+        return msgspec.json.decode((run_directory / NAME).read_bytes(), type=Holder)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def release(descriptor: int) -> None:
+    """Let the lock go."""
+    os.close(descriptor)

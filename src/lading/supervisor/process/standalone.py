@@ -1,0 +1,127 @@
+"""A supervisor that nobody keeps warm: started for one container by ssh, by a batch system or by
+hand.
+
+It runs in the foreground, or detached: then a copy of this process goes on in a session of its own
+and this one ends, having said which process that is. Either way the container's lock in the
+register of the machine is held from before the first write until the run directory is gone. At its
+end it clears away what others left here that were killed with everything that could have cleared up
+after them, as a batch system does with a job that it does not know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from lading import removal, telemetry
+from lading.core.errors import Invalid, LadingError
+from lading.supervisor import supervisor_config
+from lading.supervisor.engines import find_engines
+from lading.supervisor.process import crash_cleanup, lockfile
+from lading.supervisor.process.environment import ignore_probes, run_one
+from lading.supervisor.process.register import Entry, Register
+from lading.supervisor.supervisor_config import Assignment
+
+LOG = "supervisor.log"
+_TIDY_TIME = 10.0
+"""Seconds for another try at what could not be removed here."""
+
+
+def run(text: bytes, *, uuid: str, register: Path, detach: bool, log: str, gpus: str = "") -> int:
+    """Supervise the container of an assignment; the exit code of this process.
+
+    `uuid`: the container that it must be for, "" for any. `log`: where a detached supervisor's
+    messages go, "" is `supervisor.log` in its run directory. `gpus`: numbers of the GPUs that it
+    may use, "" for those of the assignment. Raises Invalid for an assignment that cannot be carried
+    out, Conflict when the container is supervised here already, what `crash_cleanup.clean` raises
+    when an earlier supervisor left something.
+    """
+    told = replace(supervisor_config.parse(text), lock_directory=str(register))
+    if uuid and told.container_uuid != uuid:
+        raise Invalid(f"assignment: it is for {told.container_uuid}, not for {uuid}")
+    if gpus:
+        told = replace(told, visible_gpus=gpus)
+    ignore_probes()
+    locks = _Locks(told, Register(register))
+    if not detach:
+        return locks.run()
+    pid = os.fork()
+    if pid:
+        # The copy writes the same into the lock file, but whoever reads this may look there at
+        # once.
+        sys.stdout.buffer.write(msgspec.json.encode(locks.write(pid)) + b"\n")
+        sys.stdout.buffer.flush()
+        return 0
+    code = 1
+    try:
+        _leave(log or str(Path(told.run_directory) / LOG))
+        code = locks.run()
+    finally:
+        os._exit(code)
+
+
+def clean(entry: Entry) -> None:
+    """Undo what a dead supervisor left. Raises what `crash_cleanup.clean` does."""
+    if entry.RunDirectory:
+        asyncio.run(crash_cleanup.clean(Path(entry.RunDirectory), engines=find_engines().make))
+
+
+class _Locks:
+    """The two locks of a supervisor: in the register, and of its run directory."""
+
+    def __init__(self, told: Assignment, register: Register) -> None:
+        self._told = told
+        self._register = register
+        self._entry, earlier = register.acquire(told.container_uuid)
+        try:
+            for directory in {earlier.RunDirectory if earlier else "", told.run_directory} - {""}:
+                clean(Entry(told.container_uuid, 0, directory))
+            self._run = lockfile.acquire(Path(told.run_directory))
+        except BaseException:
+            if earlier is not None:
+                register.write(self._entry, earlier)
+            os.close(self._entry)
+            raise
+
+    def write(self, pid: int) -> Entry:
+        """Say who holds them."""
+        entry = Entry(self._told.container_uuid, pid, self._told.run_directory)
+        self._register.write(self._entry, entry)
+        return entry
+
+    def run(self) -> int:
+        """Supervise, and let go of both."""
+        self.write(os.getpid())
+        try:
+            return run_one(self._told, self._run, engines=find_engines().make)
+        finally:
+            lockfile.release(self._run)
+            if not Path(self._told.run_directory).exists():
+                self._register.release(self._told.container_uuid, self._entry)
+            # What cannot be cleared away is left to the next.
+            with contextlib.suppress(LadingError, OSError):
+                self._register.sweep(clean)
+            until = time.monotonic() + _TIDY_TIME
+            for place in removal.places(Path(self._told.run_directory).parent.parent):
+                removal.retry(place, stop=lambda: time.monotonic() > until)
+
+
+def _leave(log: str) -> None:
+    """Have nothing more to do with those who started this process."""
+    os.setsid()
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.close(null)
+    os.close(out)
+    telemetry.configure()

@@ -1,0 +1,195 @@
+"""A container's life gone through with nothing in it, so that the warm parent's children find
+everything warm.
+
+Python adapts code to what it sees and fills its caches (specialised instructions, compiled
+patterns, decoders of types) as code runs. A supervisor runs everything once, in a process forked a
+moment ago: what it adapts is thrown away with it, and each page that it writes is copied first. So
+the warm parent goes through a few lives before it forks any: the real steps, the real HTTP client
+over a Unix socket, an engine that starts nothing, a server that always agrees.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from lading import confined
+from lading.core.data import locator as locators
+from lading.core.errors import ExecutionError
+from lading.core.images.image_layout import Account, Process
+from lading.supervisor import linux
+from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
+from lading.supervisor.engines.bundle import Bundle, make_config
+from lading.supervisor.supervisor import supervise
+from lading.supervisor.supervisor_config import Assignment
+
+_TIMES = 12
+"""Python 3.11 adapts a function by its eighth call."""
+_NAME = "rehearsal-"
+_UUID = "zzzzz-dz642-000000000000000"
+_PDH = "d41d8cd98f00b204e9800998ecf8427e+0"
+_RECORD = {
+    "uuid": _UUID,
+    "state": "Locked",
+    "command": ["true"],
+    "container_image": _PDH,
+    "cwd": ".",
+    "environment": {},
+    "mounts": {"/out": {"kind": "tmp", "capacity": 1 << 20}},
+    "output_path": "/out",
+    "output_glob": [],
+    "runtime_constraints": {"API": False, "ram": 64 << 20, "vcpus": 1},
+    "scheduling_parameters": {"max_run_time": 0},
+    "secret_mounts_md5": "99914b932bd37a50b983c5e7c90ae93b",
+    "runtime_status": {},
+    "output": None,
+    "priority": 1,
+    "gateway_auth_secret": "none",
+}
+
+
+@contextmanager
+def _stage(run: Path) -> Iterator[tuple[Path, str]]:
+    """A directory for this process in `run`, and a short path of it. What killed ones left there
+    goes too.
+    """
+    for left in run.glob(f"{_NAME}*"):
+        pid = left.name.removeprefix(_NAME)
+        if not (pid.isdecimal() and linux.is_running(int(pid))):
+            confined.remove(left)
+    place = run / f"{_NAME}{os.getpid()}"
+    place.mkdir()
+    try:
+        descriptor = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        try:
+            # The address of a socket has 107 bytes at most.
+            yield place, f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    finally:
+        confined.remove(place)
+
+
+async def rehearse(run: Path) -> None:
+    """Go through the lives, in a directory in `run` that is gone afterwards. Raises OSError where
+    none can be made.
+    """
+    with _stage(run) as (place, short):
+        socket = f"{short}/api.sock"
+        serving: list[asyncio.Task[None]] = []
+
+        def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            serving.append(asyncio.create_task(_serve(reader, writer)))
+
+        server = await asyncio.start_unix_server(serve, socket)
+        try:
+            for number in range(_TIMES):
+                directory = place / "run" / str(number)
+                directory.mkdir(parents=True)
+                told = Assignment(
+                    container_uuid=_UUID,
+                    supervisor_token="v2/zzzzz-gj3su-000000000000000/none",
+                    run_directory=str(directory),
+                    cache_directory=str(place / "cache"),
+                    api_socket=socket,
+                    engine="rehearsal",
+                    api_host="localhost",
+                )
+                await supervise(told, engines=lambda _, settings: _Rehearsal(settings))
+        finally:
+            server.close()
+            await asyncio.gather(*serving)
+            await server.wait_closed()
+
+
+class _Rehearsal:
+    """Implements lading.supervisor.engines.Engine; starts nothing."""
+
+    sees_private_mounts = True
+
+    def __init__(self, settings: EngineSettings) -> None:
+        self.notes: list[str] = []
+        self._run = Path(settings.run_directory)
+
+    @property
+    def pid(self) -> int | None:
+        return None
+
+    async def check(self) -> str:
+        return "rehearsal"
+
+    async def prepare(self, image: ImageSource) -> None:
+        """Nothing is needed."""
+
+    async def create(self, spec: Spec) -> None:
+        bundle = Bundle(
+            rootfs="/",
+            process=Process(
+                arguments=spec.command, environment=(("PATH", "/bin"),), cwd="/", user=""
+            ),
+            account=Account(0, 0),
+            binds=spec.binds,
+            gate="",
+            machine="x86_64",
+        )
+        (self._run / "config.json").write_bytes(msgspec.json.encode(make_config(bundle)))
+
+    async def run(self, *, stop: asyncio.Event, stop_grace: float) -> Exit:
+        """It has ended at once; nobody needs to stop it."""
+        del stop, stop_grace
+        return Exit(code=0)
+
+    async def abort(self) -> None:
+        """It has ended already."""
+
+    @property
+    def first(self) -> int | None:
+        return None
+
+    async def execute(self, order: Exec) -> Execution:
+        raise ExecutionError(f"nothing can be run in a rehearsal: {order.command[0]}")
+
+    async def hold(self) -> None:
+        """Nothing is kept."""
+
+    async def kill(self) -> None:
+        """Nothing is left."""
+
+    async def remove(self) -> None:
+        """Nothing is there."""
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while True:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+            length = int(headers.get("content-length", "0"))
+            await reader.readexactly(length)
+            body = _answer(head[0], length)
+            writer.write(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+                % len(body)
+            )
+            writer.write(body)
+    except asyncio.IncompleteReadError:
+        writer.close()
+        await writer.wait_closed()
+
+
+def _answer(line: str, length: int) -> bytes:
+    if "/auth" in line:
+        return b'{"uuid":"zzzzz-gj3su-000000000000000","api_token":"none"}'
+    if "/containers" in line:
+        return msgspec.json.encode(_RECORD)
+    if "/collections" in line:
+        return msgspec.json.encode(
+            {"uuid": "zzzzz-4zz18-000000000000000", "portable_data_hash": _PDH}
+        )
+    digest = line.split()[1][1:33] or locators.EMPTY_HASH
+    return f"{digest}+{length}+A{'0' * 40}@ffffffff\n".encode()

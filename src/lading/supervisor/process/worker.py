@@ -1,0 +1,174 @@
+"""A supervisor that the warm parent keeps: it serves one container after the other, each from a
+clean start.
+
+A process that was forked a moment ago copies every page that it writes to, and learns anew what its
+parent's code had not been through; that costs more than all that a supervisor does for a short
+container. So one that has ended a container in good order waits for the next.
+
+Good order: nothing was raised, the run directory is gone (with it every mount and every file of
+that container), no task is left over, and the process has not grown. Otherwise it ends, and whoever
+watches it sees that at once.
+
+Protocol, on a socketpair of type SOCK_SEQPACKET: the parent sends an assignment as JSON, with the
+locked descriptor of its run directory. The worker says `preparing` and `asking`
+(`supervisor.process.turn`), `free` when the command has ended and only its results are still to be
+saved, and `done` when it has ended in good order and let the lock go. When the parent's end closes,
+the worker ends as soon as it serves no container.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import socket
+from pathlib import Path
+
+from lading.client.transport import Transport
+from lading.core.errors import LadingError
+from lading.supervisor import supervisor_config
+from lading.supervisor.process import lockfile
+from lading.supervisor.process.environment import Signals, ignore_probes, live, take_own_mounts
+from lading.supervisor.process.turn import Turn
+from lading.supervisor.session import open_transport
+from lading.supervisor.supervisor import EngineMaker
+from lading.supervisor.supervisor_config import Assignment
+
+FREE = b"free"
+DONE = b"done"
+MESSAGE_SIZE = 1 << 18
+_LIVES = 1000
+"""Containers that one process serves, at most."""
+_LARGE = 96 << 20
+"""Bytes in memory above which a process is not used again."""
+_ROUNDS = 3
+"""Turns of the loop in which tasks that were cancelled may end."""
+_PAGE = resource.getpagesize()
+_logger = logging.getLogger("lading.supervisor")
+
+
+def work(connection: socket.socket, run_root: Path, *, engines: EngineMaker) -> int:
+    """Serve containers, with run directories below `run_root`, until there is a reason to end; the
+    exit code.
+    """
+    ignore_probes()
+    take_own_mounts(run_root)
+    return asyncio.run(serve(connection, engines))
+
+
+async def serve(connection: socket.socket, engines: EngineMaker) -> int:
+    """As `work`, in a process whose surroundings are in order."""
+    signals, way = Signals(), _Way()
+    connection.setblocking(False)
+    try:
+        for _ in range(_LIVES):
+            order = await _receive(connection)
+            if order is None:
+                return 0
+            told, lock = order
+            signals.renew()
+            lockfile.write_holder(lock, lockfile.Holder(UUID=told.container_uuid, PID=os.getpid()))
+            code = await live(
+                told,
+                signals,
+                engines=engines,
+                transport=await way.to(told),
+                on_idle=lambda: _say(connection, FREE),
+                turn=_turn(connection, signals.go),
+            )
+            if not await _in_good_order(told):
+                return code
+            lockfile.release(lock)
+            await asyncio.get_running_loop().sock_sendall(connection, DONE)
+    except (LadingError, BrokenPipeError, ConnectionResetError) as error:
+        _logger.error("a supervisor ends: %s", error)
+        return 1
+    finally:
+        await way.close()
+    return 0
+
+
+def _say(connection: socket.socket, word: bytes) -> None:
+    # The parent may be gone; and what it does not hear costs only time.
+    with contextlib.suppress(OSError):
+        connection.send(word)
+
+
+def _turn(connection: socket.socket, go: asyncio.Event) -> Turn:
+    """The turn of the container that is served now."""
+
+    def say(word: bytes) -> bool:
+        try:
+            connection.send(word)
+        except OSError:
+            return False
+        return True
+
+    async def wait() -> None:
+        loop = asyncio.get_running_loop()
+        # The parent sends nothing now; its end closes when it is gone, and then nobody says `go`
+        # any more.
+        loop.add_reader(connection.fileno(), go.set)
+        try:
+            await go.wait()
+        finally:
+            loop.remove_reader(connection.fileno())
+
+    return Turn(say, wait)
+
+
+class _Way:
+    """The connection to the server, kept from one container to the next while they agree on where
+    it is.
+    """
+
+    def __init__(self) -> None:
+        self._open: Transport | None = None
+        self._address: tuple[object, ...] = ()
+
+    async def to(self, told: Assignment) -> Transport:
+        """The way that an assignment names."""
+        address = (told.api_socket, told.api_url, told.api_ca_file, told.api_insecure)
+        if self._open is None or address != self._address:
+            await self.close()
+            self._open, self._address = open_transport(told), address
+        return self._open
+
+    async def close(self) -> None:
+        """Drop it."""
+        way, self._open = self._open, None
+        if way is not None:
+            await way.close()
+
+
+async def _receive(connection: socket.socket) -> tuple[Assignment, int] | None:
+    """The next assignment and the lock of its run directory; None when there will be none."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(connection.fileno(), readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(connection.fileno())
+    data, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_SIZE, 1, socket.MSG_CMSG_CLOEXEC)
+    return (supervisor_config.parse(data), descriptors[0]) if data else None
+
+
+async def _in_good_order(told: Assignment) -> bool:
+    """Whether nothing of the container that was served is left in this process."""
+    for _ in range(_ROUNDS):
+        await asyncio.sleep(0)
+    return (
+        len(asyncio.all_tasks()) == 1 and not _exists(told.run_directory) and _resident() < _LARGE
+    )
+
+
+def _exists(directory: str) -> bool:
+    return os.path.lexists(directory)
+
+
+def _resident() -> int:
+    """The bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE

@@ -1,0 +1,151 @@
+"""The workers of a warm parent: who serves which container, who waits for one, who is let go.
+
+Only the warm parent gives a worker its next container. So a signal that it sends to the worker of a
+container can meet that container, or nobody, but never the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from lading.supervisor.process.turn import ASKING, PREPARING
+from lading.supervisor.process.worker import DONE, FREE
+
+IDLE = 10.0
+"""Seconds after which a worker that waits is let go."""
+_WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking"})
+_LONGEST = 64
+"""Bytes of a word."""
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """A process that was forked. `uuid` is the container that it serves, "" while it waits."""
+
+    pid: int
+    pidfd: int
+    connection: socket.socket
+    uuid: str = ""
+    since: float = 0.0
+    """When it began to wait; seconds, monotonic."""
+
+
+@dataclass(slots=True)
+class Crew:
+    """The workers that are alive. `hire` makes another one, given its end of a new connection; the
+    pid.
+
+    `tell` is told what the worker of a container says of it: "preparing", "asking"
+    (`supervisor.process.turn`), or "idle" when the command has ended and its results are still
+    being saved.
+    """
+
+    hire: Callable[[socket.socket], int]
+    tell: Callable[[str, str], None]
+    poll: select.poll
+    clock: Callable[[], float]
+    most_idle: int
+    _by_descriptor: dict[int, Worker] = field(default_factory=dict)
+    _idle: list[Worker] = field(default_factory=list)
+    _new: socket.socket | None = None
+
+    def assign(self, uuid: str, told: bytes, lock: int) -> Worker:
+        """Have a worker serve a container, whose run directory `lock` holds. Raises OSError when
+        none can be made.
+        """
+        while self._idle:
+            worker = self._idle.pop()
+            try:
+                self._send(worker, uuid, told, lock)
+            except OSError:
+                # It ended a moment ago; its pidfd will say so.
+                continue
+            return worker
+        worker = self._hire()
+        self._send(worker, uuid, told, lock)
+        return worker
+
+    def take(self, descriptor: int) -> str | None:
+        """A descriptor of some worker has something to say: the container that was ended in good
+        order, if any.
+
+        None when the descriptor is no worker's.
+        """
+        worker = self._by_descriptor.get(descriptor)
+        if worker is None:
+            return None
+        if descriptor == worker.pidfd:
+            self._bury(worker)
+            return ""
+        try:
+            said = worker.connection.recv(_LONGEST)
+        except OSError:
+            said = b""
+        if said in _WORDS:
+            self.tell(_WORDS[said], worker.uuid)
+            return ""
+        if said != DONE:
+            self._part(worker)
+            return ""
+        uuid, worker.uuid, worker.since = worker.uuid, "", self.clock()
+        self._idle.append(worker)
+        if len(self._idle) > self.most_idle:
+            self._part(self._idle[0])
+        return uuid
+
+    def timeout(self) -> float | None:
+        """Seconds until `retire` has something to do; None for never."""
+        return max(0.0, self._idle[0].since + IDLE - self.clock()) if self._idle else None
+
+    def retire(self) -> None:
+        """Let go of those that have waited long enough."""
+        while self._idle and self.clock() - self._idle[0].since >= IDLE:
+            self._part(self._idle[0])
+
+    def leave(self) -> None:
+        """Close what a forked process must not hold: with a copy of these, no worker would see its
+        parent's end.
+        """
+        for worker in set(self._by_descriptor.values()):
+            os.close(worker.pidfd)
+            worker.connection.close()
+        if self._new is not None:
+            self._new.close()
+
+    def _hire(self) -> Worker:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._new = ours
+        with theirs:
+            pid = self.hire(theirs)
+        self._new = None
+        worker = Worker(pid, os.pidfd_open(pid), ours)
+        for descriptor in (worker.pidfd, ours.fileno()):
+            self._by_descriptor[descriptor] = worker
+            self.poll.register(descriptor, select.POLLIN)
+        return worker
+
+    def _send(self, worker: Worker, uuid: str, told: bytes, lock: int) -> None:
+        socket.send_fds(worker.connection, [told], [lock])
+        worker.uuid = uuid
+
+    def _part(self, worker: Worker) -> None:
+        """Close the connection; the worker ends by itself."""
+        if worker in self._idle:
+            self._idle.remove(worker)
+        descriptor = worker.connection.fileno()
+        if descriptor >= 0:
+            self.poll.unregister(descriptor)
+            del self._by_descriptor[descriptor]
+            worker.connection.close()
+
+    def _bury(self, worker: Worker) -> None:
+        self._part(worker)
+        self.poll.unregister(worker.pidfd)
+        del self._by_descriptor[worker.pidfd]
+        os.close(worker.pidfd)
+        os.waitpid(worker.pid, 0)

@@ -1,0 +1,594 @@
+"""One container from Locked to its end: an ordered list of named steps, each idempotent and
+undoable.
+
+    record     read the container and its token        nothing to undo
+    inputs     make mounts, have the image ready        let the cached collections and layers go,
+    unmount container  make it, all but started; be Running     remove it: processes, cgroup, mounts
+    command    let it run to its end, kill the rest     nothing to undo
+
+and then, whatever happened, save the output and the log and report the end. Each step is
+journalled, so that after a crash another process can undo what was begun
+(`supervisor.process.crash_cleanup`).
+
+The order of writes makes a container run at most once: the record is Running before any code of the
+user starts, and when that write is refused (somebody cancelled or took the container) nothing
+starts and nothing more is written.
+
+What is final (docs/spec/containers, section Run): Complete when the command ran and its output was
+saved, whatever its exit code; Cancelled when it could not be started, was stopped or ran out of
+time, or its output could not be saved; Queued when told to stop before it was Running.
+`runtime_status.failure` names the class of a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from lading import __version__
+from lading.client.transport import Transport
+from lading.client.tree_cache import TreeCache
+from lading.core.containers import mount_plan
+from lading.core.containers.constraints import KEEP_ON_FAILURE
+from lading.core.containers.container import State
+from lading.core.containers.disk_space import Allowance, Amount, ScratchLimits, allowance, spent
+from lading.core.containers.mounts import slower
+from lading.core.errors import ExecutionError, Failure, LadingError
+from lading.core.hpc.gang import read_gang
+from lading.supervisor.activity import Activity
+from lading.supervisor.container_gateway.gateway_listener import Door
+from lading.supervisor.container_spec import amount, specify
+from lading.supervisor.costing import Costing
+from lading.supervisor.end_report import LAST_CALL, Report, free
+from lading.supervisor.ending import (
+    Circumstances,
+    Ending,
+    failed,
+    judge,
+    signal_name,
+)
+from lading.supervisor.engines import Engine, EngineSettings, Exit, Spec
+from lading.supervisor.gang.remote_rank_client import Annexes
+from lading.supervisor.gather_or_cancel import Interrupted, together, unless
+from lading.supervisor.inputs.image import CollectionImage
+from lading.supervisor.inputs.keep_mount import KeepMount, lost
+from lading.supervisor.inputs.scratch_device import device_type
+from lading.supervisor.inputs.staging import Inputs, Stage, full_places
+from lading.supervisor.journal import CONTAINER_STEP, Journal, Mark, Opening, Step, nothing
+from lading.supervisor.limits import disk_watch, project_quota
+from lading.supervisor.limits.counters import descendants, processes
+from lading.supervisor.limits.disk_usage import check_room
+from lading.supervisor.limits.disk_watch import DiskWatch
+from lading.supervisor.limits.gpu_locks import CardLocks, Given
+from lading.supervisor.limits.project_quota import Project
+from lading.supervisor.logs import INSTANCE, NODE, RANKS, RECORD, STDERR, STDOUT, Clock, Log, Pump
+from lading.supervisor.machine import describe_machine
+from lading.supervisor.monitors import Companions
+from lading.supervisor.node_health import can_tell, is_broken, tell
+from lading.supervisor.process.turn import Turn
+from lading.supervisor.results import Results
+from lading.supervisor.session import Lost, Session, open_transport
+from lading.supervisor.supervisor_config import Assignment
+
+_DRAIN = 5.0
+_SCRATCH = "mounts"
+"""Of the run directory: what the command can write."""
+_logger = logging.getLogger("lading.supervisor")
+EngineMaker = Callable[[str, EngineSettings], Engine]
+_Answer = TypeVar("_Answer")
+
+
+async def supervise(
+    assignment: Assignment,
+    *,
+    clock: Clock = lambda: datetime.now(UTC),
+    transport: Transport | None = None,
+    engines: EngineMaker,
+    stop: asyncio.Event | None = None,
+    flush: asyncio.Event | None = None,
+    reprice: asyncio.Event | None = None,
+    on_idle: Callable[[], None] | None = None,
+    turn: Turn | None = None,
+) -> int:
+    """Carry out the assignment; 0 when its life cycle was completed, 1 when it was not
+    (docs/spec/containers).
+
+    The caller holds the lock of the run directory, in which is nothing of an earlier one. `stop` is
+    set to cancel the container, `flush` to have its log saved now, `reprice` when there may be new
+    prices. A `transport` that is given stays open. `on_idle` is called when the command has ended
+    and nothing of it takes processors, RAM or GPUs any more; for some containers never. `turn`
+    waits for room after a long preparation.
+    """
+    way = transport or open_transport(assignment)
+    supervisor = Supervisor(assignment, Session(assignment, way), clock=clock, engines=engines)
+    supervisor.stop = stop or supervisor.stop
+    supervisor.flush = flush or supervisor.flush
+    supervisor.reprice = reprice or supervisor.reprice
+    supervisor.on_idle, supervisor.turn = on_idle, turn
+    try:
+        return await supervisor.run()
+    finally:
+        if transport is None:
+            await way.close()
+
+
+class Supervisor:
+    """The life of one container."""
+
+    def __init__(
+        self, assignment: Assignment, session: Session, *, clock: Clock, engines: EngineMaker
+    ) -> None:
+        self.stop, self.flush, self.reprice = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.on_idle: Callable[[], None] | None = None
+        self.turn: Turn | None = None
+        self._assignment = assignment
+        self._session = session
+        self._directory = Path(assignment.run_directory)
+        self._settings = EngineSettings(
+            container_uuid=assignment.container_uuid,
+            run_directory=assignment.run_directory,
+            cache_directory=assignment.cache_directory,
+            docker_socket=assignment.docker_socket,
+            podman_socket=assignment.podman_socket,
+            cache_size=assignment.cache_size,
+            disk_reserve=assignment.disk_reserve,
+            disk_reserve_files=assignment.disk_reserve_files,
+            user_namespaces=assignment.user_namespaces,
+        )
+        self._journal = Journal(self._directory)
+        self._journal.open(Opening(engine=assignment.engine, settings=self._settings))
+        self._log = Log(
+            self._directory / "log", clock, limit=assignment.log_limit, kept=self._reserve
+        )
+        self._cards = CardLocks(assignment)
+        self._annexes = Annexes(assignment)
+        self._engine = engines(assignment.engine, self._settings)
+        self._door = Door(assignment, session, self._engine, self._log.say)
+        self._activity = Activity(session.report_activity)
+        self._inputs: Inputs | None = None
+        self._stage: Stage | None = None
+        self._keep: KeepMount | None = None
+        self._pumps: list[Pump] = []
+        self._companions: Companions | None = None
+        self._costing = Costing(assignment, clock)
+        self._clock = clock
+        self._engine_fault: ExecutionError | None = None
+        self._exit: Exit | None = None
+        self._untold: Ending | None = None
+        self._base = Amount()
+        self._overfull = ""
+        self._project: Project | None = None
+        self._quota = Amount()
+        self._running = self._timed_out = self._stopped = False
+        self._lost = self._unmounted = self._kept = self._is_dead = False
+
+    async def run(self) -> int:
+        """Go through all steps, report, undo; see `supervise`."""
+        steps = (
+            Step("record", self._read_record, nothing),
+            Step("inputs", self._make_inputs, self._drop_inputs),
+            Step(CONTAINER_STEP, self._make_container, self._remove_container),
+            Step("command", self._run_command, nothing),
+        )
+        begun: list[Step] = []
+        try:
+            try:
+                ending = await self._go_through(steps, begun)
+                if self._overfull:
+                    # What it wrote is given back before anything is saved.
+                    self._untold = ending
+                reported = self._untold is None and await self._report(ending)
+            finally:
+                for step in reversed(begun):
+                    await self._undo(step)
+            if self._untold is not None:
+                reported = await self._report_late(self._untold)
+            return 0 if reported else 1
+        finally:
+            self._log.close()
+
+    async def _go_through(self, steps: tuple[Step, ...], begun: list[Step]) -> Ending:
+        try:
+            for step in steps:
+                begun.append(step)
+                self._journal.write(step.name, Mark.BEGUN)
+                await step.do()
+                self._journal.write(step.name, Mark.DONE)
+        except Lost as error:
+            self._log.say(f"this container is not ours to run: {error.message}")
+            return Ending(state=None)
+        except Interrupted:
+            self._log.say("told to stop before anything was run")
+            return Ending(state=State.CANCELLED if self._running else State.QUEUED)
+        except ExecutionError as error:
+            if self._overfull:
+                return failed(ExecutionError(self._overfull, Failure.DISK))
+            if self.stop.is_set() and self._running:
+                return Ending(state=State.CANCELLED)
+            return await self._blame(error)
+        except (LadingError, OSError) as error:
+            if not self._session.token:
+                # Nothing is known of the container: whoever locked it gives it back.
+                _logger.error(
+                    "container=%s record not read: %s", self._assignment.container_uuid, error
+                )
+                return Ending(state=None)
+            return failed(ExecutionError(str(error)))
+        if self._lost or self._exit is None:
+            return Ending(state=None)
+        if self._unmounted:
+            return failed(lost(), exit_code=self._exit.code)
+        return judge(
+            self._exit,
+            self._session.container,
+            Circumstances(
+                stopped=self._stopped,
+                timed_out=self._timed_out,
+                preempted=self._preempted(),
+                overfull=self._overfull,
+                full=self._full() if self._exit.code else "",
+                wanted=self._stopped and not self._timed_out and await self._session.is_wanted(),
+            ),
+        )
+
+    async def _blame(self, error: ExecutionError) -> Ending:
+        """The end for an error; where it is the machine's, another one gets the container."""
+        told = self._assignment
+        if error is self._engine_fault and is_broken(error.message) and can_tell(told):
+            self._log.say(error.message)
+            self._log.say(await tell(told, error.message))
+            if not self._running:
+                return Ending(state=State.QUEUED)
+        return failed(error)
+
+    async def _by_engine(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except ExecutionError as error:
+            self._engine_fault = error
+            raise
+
+    def _preempted(self) -> str:
+        notice = self._companions.notice if self._companions else None
+        return notice.text if notice is not None and notice.certain else ""
+
+    async def _undo(self, step: Step) -> None:
+        try:
+            await step.undo()
+            self._journal.write(step.name, Mark.UNDONE)
+        except (LadingError, OSError, TimeoutError) as error:
+            # The run directory stays, so that whoever cleans up after us tries again.
+            _logger.error(
+                "container=%s step=%s not undone: %s",
+                self._assignment.container_uuid,
+                step.name,
+                error,
+            )
+
+    # The steps.
+
+    async def _read_record(self) -> None:
+        self._log.say(f"lading {__version__} supervising {self._assignment.container_uuid}")
+        await self._unless_stopped(self._session.open())
+        self._log.put(
+            RECORD, msgspec.json.format(msgspec.json.encode(self._session.record), indent=4)
+        )
+
+    async def _make_inputs(self) -> None:
+        session, container = self._session, self._session.container
+        check_room(self._directory, self._reserve)
+        self._project = project_quota.begin(self._directory, {_SCRATCH: 0o2777, "bundle": 0o755})
+        plan = mount_plan.plan(
+            container.mounts,
+            secret_mounts=await self._unless_stopped(session.secrets()),
+            output_path=container.output_path,
+            scratch=str(self._directory / _SCRATCH),
+        )
+        cache = TreeCache(
+            Path(self._assignment.cache_directory) / "trees", self._assignment.cache_size
+        )
+        large = self._assignment.large_input
+        self._inputs = Inputs(
+            session.data, session.blocks, cache, session.fetch_git_tree, large, self._reserve
+        )
+        private = self._engine.sees_private_mounts
+        self._keep = KeepMount(self._assignment, self._log, token=session.token, private=private)
+        self._stage = Stage(plan)
+        image = CollectionImage(session.data, session.blocks, container.container_image)
+        self._log.say(
+            f"image {container.container_image}; {len(plan.collections)} input collections"
+        )
+        scratch = functools.partial(device_type, self._directory)
+        for note in slower(container.mounts, scratch, output_path=container.output_path):
+            self._log.say(note)
+        set_stage = self._stage.set(self._inputs, memory=private, keep=self._keep)
+        work = together(
+            self._activity.doing("fetching its inputs", set_stage),
+            self._activity.doing(
+                "unpacking its image", self._by_engine(self._engine.prepare(image))
+            ),
+        )
+        async with self._activity.shown():
+            await self._unless_stopped(self.turn.prepare(work) if self.turn is not None else work)
+        self._base = (
+            await asyncio.to_thread(disk_watch.base, self._directory) if plan.copies else Amount()
+        )
+        self._limit_disk()
+
+    async def _drop_inputs(self) -> None:
+        if self._stage is not None:
+            await self._stage.close()
+        if self._keep is not None:
+            await self._keep.close()
+        if self._project is not None:
+            self._project.limit(Amount())
+
+    async def _make_container(self) -> None:
+        stage = self._stage
+        if stage is None:
+            raise ExecutionError("the mounts were not made")
+        if self.stop.is_set():
+            raise Interrupted("told to stop")
+        given = await self._unless_stopped(
+            self._cards.take(self._session.container.runtime_constraints)
+        )
+        if given.devices:
+            self._log.say(given.sentence)
+        try:
+            spec = self._spec(stage, given)
+            # The engine stops short of the command, so both may go on at the same time.
+            both = together(self._by_engine(self._engine.create(spec)), self._become_running())
+            await self._unless_stopped(both, grace=LAST_CALL)
+        finally:
+            self._annexes.hand_over()
+            stage.close_streams()
+            for pump in self._pumps:
+                pump.handed_over()
+
+    async def _become_running(self) -> None:
+        told, gateway = bool(self._activity.told), self._door.open()
+        refused = await self._session.report_running(clear_status=told, gateway=gateway)
+        if refused:
+            await self._door.close()
+            self._log.say(f"nobody can enter this container: {refused}")
+        self._running = True
+
+    async def _remove_container(self) -> None:
+        await self._door.close()
+        await self._engine.remove()
+        await asyncio.to_thread(self._annexes.close)
+        self._cards.release()
+        for pump in self._pumps:
+            await pump.finish(0)
+
+    async def _run_command(self) -> None:
+        if self.stop.is_set():
+            raise Interrupted("told to stop")
+        for note in self._engine.notes:
+            self._log.say(note)
+        self._log.say("starting the command")
+        limit = self._session.container.scheduling_parameters.get("max_run_time")
+        seconds = limit if isinstance(limit, int) and limit > 0 else None
+        companions = self._companions = self._accompany()
+        async with companions.beside(self._engine):
+            running = asyncio.ensure_future(
+                self._engine.run(stop=self.stop, stop_grace=self._assignment.stop_grace_period)
+            )
+            self._describe_machine()
+            await asyncio.wait((running,), timeout=seconds)
+            if not running.done():
+                self._timed_out = True
+                self._log.say(
+                    f"the container has run for {seconds} s, its max_run_time; stopping it"
+                )
+                self.stop.set()
+            try:
+                self._exit = await running
+            except ExecutionError as error:
+                self._engine_fault = error
+                raise
+            for note in self._exit.notes:
+                self._log.say(note)
+            self._stopped = self.stop.is_set()
+            await self._keep_failure(self._exit)
+        await self._door.close()
+        # Before anything is read that they could change meanwhile.
+        await self._by_engine(self._engine.kill())
+        self._is_dead = True
+        self._costing.end()
+        for pump in self._pumps:
+            if not await pump.finish(_DRAIN):
+                self._log.say(
+                    "the command has ended but something still holds its output open;"
+                    " the rest is not read"
+                )
+        self._log.say(
+            f"the command ended with exit code {self._exit.code}{signal_name(self._exit.code)}"
+        )
+        self._become_idle()
+
+    def _become_idle(self) -> None:
+        """Let another container have the room, unless something of this one still takes it.
+
+        Files in memory, and the mount's cache, stay until its results are saved. The other ranks of
+        a gang may end later than this one, and what entered a container that was kept may still be
+        there.
+        """
+        uses_memory = (
+            self._stage is None
+            or self._stage.is_in_memory
+            or (self._keep is not None and self._keep.is_open)
+        )
+        if self.on_idle is not None and not (uses_memory or self._kept or self._nodes > 1):
+            self._cards.release()
+            self.on_idle()
+
+    async def _keep_failure(self, ended: Exit) -> None:
+        """Keep the container of a command that has failed for as long as its request wants, to be
+        looked into.
+        """
+        seconds = amount(self._session.container.scheduling_parameters, KEEP_ON_FAILURE)
+        if ended.code == 0 or not seconds or self.stop.is_set():
+            return
+        try:
+            self._kept = True
+            await self._unless_stopped(self._engine.hold())
+            until = (self._clock() + timedelta(seconds=seconds)).strftime("%H:%M:%SZ")
+            text = (
+                f"the command failed with exit code {ended.code};"
+                f" its container is kept until {until}: lading shell"
+            )
+            self._log.say(text)
+            await self._unless_stopped(self._session.add_status({"activity": text}))
+        except Interrupted:
+            return
+        except LadingError as error:
+            self._log.say(f"the container of the failed command is not kept: {error.message}")
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wait(), seconds)
+
+    # What they need.
+
+    def _accompany(self) -> Companions:
+        return Companions(
+            assignment=self._assignment,
+            session=self._session,
+            log=self._log,
+            costing=self._costing,
+            ram=amount(self._session.container.runtime_constraints, "ram"),
+            flush=self.flush,
+            reprice=self.reprice,
+            on_lost=self._on_lost,
+            keep=self._keep,
+            on_unmounted=self._on_unmounted,
+            disk=self._watch_disk(),
+            on_full=self._on_full,
+        )
+
+    def _watch_disk(self) -> DiskWatch:
+        return DiskWatch(
+            run=self._directory,
+            allowed=self._allowance,
+            kept=self._reserve,
+            processes=self._processes,
+            has_daemon=not self._engine.sees_private_mounts,
+            base=self._base,
+        )
+
+    def _limit_disk(self) -> None:
+        """Have the kernel stop the container at what it may write, where the file system can do
+        that.
+        """
+        allowed = self._allowance
+        if self._project is not None and allowed != Allowance():
+            used = self._project.used()
+            size, files = (
+                allowed.size and used.size + allowed.size,
+                allowed.files and used.files + allowed.files,
+            )
+            self._quota = Amount(size, files)
+            self._project.limit(self._quota)
+
+    def _full(self) -> str:
+        """What the container had no room for, as half a sentence."""
+        why = spent(self._project.used(), self._quota) if self._project is not None else ""
+        return why or full_places(self._directory, self._stage)
+
+    def _processes(self) -> list[int]:
+        """Those of the container."""
+        folders = self._companions.usage.folders if self._companions else None
+        pid = self._engine.pid
+        return processes(folders) if folders else (descendants(pid) if pid else [])
+
+    @property
+    def _allowance(self) -> Allowance:
+        told, container = self._assignment, self._session.container
+        limits = ScratchLimits(
+            mount=told.tmp_capacity, beside=told.scratch_beside, files=told.scratch_files
+        )
+        here = self._nodes if not (told.annex_command or told.outposts) else 1
+        return allowance(container.mounts, limits, output_path=container.output_path, ranks=here)
+
+    @property
+    def _reserve(self) -> Amount:
+        return Amount(self._assignment.disk_reserve, self._assignment.disk_reserve_files)
+
+    def _spec(self, stage: Stage, given: Given) -> Spec:
+        return specify(
+            self._session.container,
+            stage,
+            self._assignment,
+            token=self._session.token,
+            given=given,
+            stdout=stage.stdout if stage.stdout >= 0 else self._pump(STDOUT),
+            stderr=stage.stderr if stage.stderr >= 0 else self._pump(STDERR),
+            notices=self._pump(RANKS) if self._nodes > 1 else -1,
+            spread=self._annexes.open(self._nodes),
+        )
+
+    @property
+    def _nodes(self) -> int:
+        return read_gang(self._session.container.scheduling_parameters).nodes
+
+    def _describe_machine(self) -> None:
+        self._log.put(NODE, describe_machine(self._directory))
+        if self._assignment.instance_type:
+            self._log.put(
+                INSTANCE,
+                msgspec.json.format(msgspec.json.encode(self._assignment.instance_type), indent=4),
+            )
+
+    def _pump(self, name: str) -> int:
+        pump = Pump(self._log, name)
+        self._pumps.append(pump)
+        return pump.writing
+
+    def _on_unmounted(self) -> None:
+        self._unmounted = True
+        self._log.say("the mount of its collections has ended; stopping the command")
+        self.stop.set()
+
+    async def _on_full(self, why: str) -> None:
+        self._overfull = why
+        self._log.say(f"{why}; ending the container")
+        self.stop.set()
+        await self._engine.abort()
+
+    def _on_lost(self) -> None:
+        self._lost = True
+        self.stop.set()
+
+    async def _unless_stopped(
+        self, work: Coroutine[Any, Any, _Answer], *, grace: float = 0.0
+    ) -> _Answer:
+        return await unless(self.stop.wait(), work, grace=grace)
+
+    # The end.
+
+    async def _report(self, ending: Ending, *, is_last: bool = False) -> bool:
+        """Save what there is and write the end; False when there was nothing to write or the server
+        did not take it.
+        """
+        limit = self._assignment.output_limit
+        results = Results(self._session, self._log, self._costing, self._stage, self._inputs, limit)
+        report = Report(results, self.stop, kept=self._kept, started=self._is_dead)
+        is_told = await report.tell(ending, is_last=is_last)
+        self._untold = report.untold or self._untold
+        return is_told
+
+    async def _report_late(self, ending: Ending) -> bool:
+        """Say the end to a server whose disk may have been full of what this container wrote, which
+        goes first.
+        """
+        self._stage = self._inputs = None
+        await free(self._directory / _SCRATCH)
+        return await self._report(ending, is_last=True)

@@ -1,0 +1,5 @@
+"""Files of collections over HTTP and WebDAV. This server is a client of the API and of the block
+store.
+
+Start with `app`, the ASGI application; `serving` has the reads and `writing` the changes.
+"""

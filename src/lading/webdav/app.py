@@ -1,0 +1,251 @@
+"""Files of collections over HTTP, as one ASGI application (docs/spec/api, section Files over HTTP).
+
+    GET, HEAD                               files, directories, archives (`serving`)
+    PROPFIND, PROPPATCH                     properties; Depth 0, 1 or infinity (default)
+    PUT, DELETE, MKCOL, COPY, MOVE          changes (`writing`)
+    LOCK, UNLOCK                            locks (`locks`)
+    OPTIONS                                 allowed methods, also for other origins (CORS)
+
+The API decides on permissions: it is called with the token of the request, or with the anonymous
+user's token. Errors are one line of text with a documented status. Addresses can hold tokens and
+are never logged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as Incoming
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lading.client.transport import Transport
+from lading.core.data import filetree
+from lading.core.data.filetree import Tree
+from lading.core.errors import Forbidden, LadingError, Malformed, MethodNotAllowed, from_status
+from lading.core.pools import Pace
+from lading.net.peer import note_known
+from lading.webdav import addresses, credentials, davxml, responses
+from lading.webdav.addresses import Address
+from lading.webdav.collection_cache import Library, Shelf, tag_of
+from lading.webdav.davxml import Resource
+from lading.webdav.file_reader import Reader
+from lading.webdav.file_request import Parts, Request
+from lading.webdav.locks import Locks
+from lading.webdav.responses import Answer
+from lading.webdav.serving import serve
+from lading.webdav.uploads import Intake
+from lading.webdav.writing import Writer, read_small
+
+_METHODS: Final = (
+    "OPTIONS, GET, HEAD, PROPFIND, PROPPATCH, PUT, DELETE, MKCOL, COPY, MOVE, LOCK, UNLOCK"
+)
+_COMMON: Final = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Expose-Headers": "Content-Range, Content-Length, ETag, DAV",
+}
+_OFFERED: Final = {
+    "Allow": _METHODS,
+    "DAV": "1, 2",
+    "MS-Author-Via": "DAV",
+    "Access-Control-Allow-Methods": _METHODS,
+    "Access-Control-Allow-Headers": "Authorization, Content-Type, Depth, Destination, If, "
+    "If-Match, If-None-Match, Lock-Token, Overwrite, Range, Timeout, Cache-Control",
+    "Access-Control-Max-Age": "86400",
+}
+_DEPTHS: Final = {"0": 0, "1": 1, "infinity": math.inf}
+"""Levels below a resource for each value of Depth."""
+WINDOW: Final = 30.0
+"""Seconds below the least rate after which a slow body is refused."""
+_logger = logging.getLogger("lading.webdav")
+
+
+def make_app(
+    transport: Transport, *, cache: Path, cache_bytes: int, anonymous: str = "", min_rate: int = 0
+) -> ASGIApp:
+    """The application; it owns `addresses.PREFIXES`.
+
+    `transport` leads to the API and the block store; `cache` is a directory for blocks, of at most
+    `cache_bytes`; `anonymous` is the token for requests without one, "" to refuse these; `min_rate`
+    is the least rate of a body in bytes a second.
+    """
+    locks = Locks(clock=time.monotonic, new_token=lambda: f"urn:uuid:{uuid.uuid4()}")
+    parts = Parts(
+        library=Library(transport, anonymous=anonymous),
+        reader=Reader(transport, cache, cache_bytes),
+        intake=Intake(),
+        locks=locks,
+    )
+    return _Gateway(parts, anonymous, min_rate)
+
+
+class _Gateway:
+    def __init__(self, parts: Parts, anonymous: str, rate: int) -> None:
+        self._rate = rate
+        self._parts = parts
+        self._anonymous = anonymous
+        writer = Writer(parts)
+        self._handlers: dict[str, Callable[[Request], Awaitable[Answer]]] = {
+            "GET": self._serve,
+            "HEAD": self._serve,
+            "PROPFIND": self._find_properties,
+            "PROPPATCH": self._patch_properties,
+            "PUT": writer.put,
+            "DELETE": writer.delete,
+            "MKCOL": writer.make_directory,
+            "COPY": writer.copy,
+            "MOVE": writer.move,
+            "LOCK": writer.lock,
+            "UNLOCK": writer.unlock,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        method: str = scope["method"]
+        try:
+            answer = await self._answer(scope, receive)
+        except ClientDisconnect:
+            return
+        except LadingError as error:
+            answer = _refusal(error)
+        except (
+            Exception
+        ):  # the boundary of a request: a fault of the server must not end the connection
+            _logger.exception("request failed method=%s", method)
+            answer = _refusal(LadingError("internal error: see the server's log"))
+        await responses.send(answer, method, receive, send, common=_COMMON)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        method: str = scope["method"]
+        if method == "OPTIONS":
+            return Answer(headers=dict(_OFFERED))
+        address = addresses.parse(_raw_path(scope))
+        incoming = Incoming(scope, receive)
+        headers = {name: ", ".join(incoming.headers.getlist(name)) for name in incoming.headers}
+        query = scope["query_string"].decode("latin-1")
+        if headers.get("service-worker"):
+            raise Forbidden(
+                "Forbidden: a file of a collection is no service worker"
+                " for the pages of this origin"
+            )
+        found = credentials.find(
+            method, address, headers, query, scheme=str(scope.get("scheme", "https"))
+        )
+        if found.onward:
+            go = {"Location": found.onward, "Set-Cookie": credentials.cookie(found.token)}
+            return Answer(status=303, headers={**go, "Referrer-Policy": "no-referrer"})
+        handler = self._handlers.get(method)
+        if handler is None:
+            raise MethodNotAllowed(f"{method[:20]}: is not offered here; these are: {_METHODS}")
+        token = self._parts.library.token(found.token)
+        body = _body(incoming, self._rate)
+        request = Request(
+            method=method, address=address, token=token, headers=headers, query=query, body=body
+        )
+        if method != "PUT" and ("transfer-encoding" in headers or request.length):
+            # The body is read only after the API has shown the collection to the caller.
+            await self._parts.library.open(address.collection, token)
+        answer = await handler(request)
+        if token != self._anonymous and answer.status < 400:
+            # The API accepted the token.
+            note_known(scope)
+        return answer
+
+    async def _serve(self, request: Request) -> Answer:
+        return await serve(self._parts, request)
+
+    async def _find_properties(self, request: Request) -> Answer:
+        question = davxml.read_question(await read_small(request))
+        depth = request.headers.get("depth", "infinity").strip().lower()
+        if depth not in _DEPTHS:
+            raise Malformed(f"Depth: must be {', '.join(_DEPTHS)}")
+        address = request.address
+        shelf = await self._parts.library.open(address.collection, request.token)
+        filetree.get(shelf.tree, address.path)
+        found = davxml.multistatus(self._resources(shelf, address, levels=_DEPTHS[depth]), question)
+        return Answer(
+            status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, stream=_encoded(found)
+        )
+
+    async def _patch_properties(self, request: Request) -> Answer:
+        names = davxml.read_update(await read_small(request))
+        address = request.address
+        shelf = await self._parts.library.open(address.collection, request.token)
+        filetree.get(shelf.tree, address.path)
+        body = davxml.refused_update(address.url(address.path), names).encode()
+        return Answer(status=207, headers={"Content-Type": davxml.CONTENT_TYPE}, body=body)
+
+    def _resources(self, shelf: Shelf, address: Address, *, levels: float) -> Iterator[Resource]:
+        """The resource at an address and the resources below it, down to a depth; a directory
+        before its members.
+        """
+        waiting: list[tuple[str, filetree.Node, float]] = [
+            (address.path, filetree.get(shelf.tree, address.path), levels)
+        ]
+        while waiting:
+            path, node, left = waiting.pop()
+            yield self._resource(shelf, address, path, node)
+            if left > 0 and isinstance(node, Tree):
+                above = f"{path}/" if path else ""
+                waiting += [
+                    (above + name, node.entries[name], left - 1)
+                    for name in sorted(node.entries, reverse=True)
+                ]
+
+    def _resource(self, shelf: Shelf, address: Address, path: str, node: filetree.Node) -> Resource:
+        return Resource(
+            href=address.url(path, folder=isinstance(node, Tree)),
+            name=path.rpartition("/")[2] or shelf.name,
+            node=node,
+            tag=tag_of(node),
+            modified=shelf.modified,
+            locks=tuple(self._parts.locks.covering(address.collection, path)),
+        )
+
+
+def _raw_path(scope: Scope) -> str:
+    raw: bytes = scope.get("raw_path") or b""
+    try:
+        return raw.partition(b"?")[0].decode("ascii")
+    except UnicodeDecodeError:
+        raise Malformed("the path is not percent-encoded") from None
+
+
+async def _body(incoming: Incoming, rate: int) -> AsyncGenerator[bytes]:
+    """The body in pieces, at `rate` bytes a second or more; 0 disables the limit."""
+    stream, pace = incoming.stream(), Pace(rate, WINDOW)
+    now = asyncio.get_running_loop().time
+    while True:
+        began = now()
+        try:
+            async with asyncio.timeout(pace.left):
+                piece = await anext(stream, None)
+        except TimeoutError:
+            raise from_status(
+                408, f"request body: fewer than {rate} bytes a second came for {WINDOW:g} s"
+            ) from None
+        if piece is None:
+            return
+        pace.note(len(piece), now() - began)
+        yield piece
+
+
+def _refusal(error: LadingError) -> Answer:
+    headers = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = 'Basic realm="collections"'
+    if error.status == 405:
+        headers["Allow"] = _METHODS
+    text = " ".join(error.message.split())
+    return Answer(status=error.status, headers=headers, body=f"{text}\n".encode())
+
+
+async def _encoded(pieces: Iterator[str]) -> AsyncGenerator[bytes]:
+    for piece in pieces:
+        yield piece.encode()

@@ -1,0 +1,151 @@
+"""Cache of collections: the record as the caller sees it now, and the tree of its files.
+
+The record is fetched for each request, so that permissions, trash and changes take effect at once.
+The tree is cached by token and content: a large one takes time to parse, and its signatures belong
+to the token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from lading.client.api import ApiClient, Record
+from lading.client.retry import RetryPolicy
+from lading.client.transport import Transport
+from lading.core import ids
+from lading.core.data import filetree
+from lading.core.data.filetree import Node, Tree
+from lading.core.errors import NotFound, Unauthenticated
+from lading.core.timestamps import parse_time
+
+RETRY: Final = RetryPolicy(attempts=4, cap=1.0, give_up_after=20.0)
+_FACTS: Final = ("uuid", "portable_data_hash", "modified_at", "current_version_uuid", "name")
+_LIFE: Final = 300.0
+_KEPT_TEXT: Final = 64 << 20
+_LARGE: Final = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shelf:
+    """State of one collection; `modified` is None for a content, which never changes."""
+
+    uuid: str
+    pdh: str
+    etag: str
+    name: str
+    tree: Tree
+    modified: datetime | None = None
+    editable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    tree: Tree
+    size: int
+    until: float
+
+
+class Library:
+    """Opens collections through the API; `anonymous` is the token for requests without one, "" to
+    refuse these.
+    """
+
+    def __init__(
+        self, transport: Transport, *, anonymous: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.transport = transport
+        self._anonymous = anonymous
+        self._clock = clock
+        self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
+        self._size = 0
+
+    def token(self, token: str) -> str:
+        """The given token or the anonymous one. Raises Unauthenticated without either."""
+        found = token or self._anonymous
+        if not found:
+            raise Unauthenticated(
+                "Not logged in: send a token, as a password of any user or 'Authorization: Bearer'"
+            )
+        return found
+
+    def api(self, token: str) -> ApiClient:
+        """A client of the API with a token."""
+        return ApiClient(self.transport, token, retry=RETRY)
+
+    async def open(self, collection: str, token: str) -> Shelf:
+        """The present state of a collection. Raises NotFound, Unauthenticated, Forbidden,
+        Unavailable.
+        """
+        record = await self._record(collection, token, _FACTS)
+        key = (hashlib.sha256(token.encode()).digest(), record["portable_data_hash"])
+        tree = self._find(key)
+        if tree is None:
+            record = await self._record(collection, token, (*_FACTS, "manifest_text"))
+            text = record.pop("manifest_text")
+            tree = await _parse(text)
+            self._keep((key[0], record["portable_data_hash"]), tree, len(text))
+        present = record.get("current_version_uuid") == record["uuid"]
+        return Shelf(
+            uuid=record["uuid"],
+            pdh=record["portable_data_hash"],
+            etag=record.get("etag", ""),
+            name=record.get("name") or record["uuid"],
+            tree=tree,
+            modified=parse_time(record["modified_at"]) if record.get("modified_at") else None,
+            editable=ids.is_uuid(collection) and present,
+        )
+
+    def note(self, token: str, pdh: str, tree: Tree, *, like: Shelf) -> None:
+        """Cache the tree after a change, as computed here.
+
+        `like` is the changed collection: trees of small collections are not cached.
+        """
+        key = hashlib.sha256(token.encode()).digest()
+        kept = self._kept.get((key, like.pdh))
+        if kept is not None and kept.size > _LARGE:
+            self._keep((key, pdh), tree, kept.size)
+
+    async def _record(self, collection: str, token: str, select: tuple[str, ...]) -> Record:
+        found = await self.api(token).get("collections", collection, select=select)
+        if not isinstance(found.get("portable_data_hash"), str):
+            raise NotFound(f"Path not found: {collection}")
+        return found
+
+    def _find(self, key: tuple[bytes, str]) -> Tree | None:
+        kept = self._kept.get(key)
+        if kept is None or kept.until <= self._clock():
+            return None
+        self._kept.move_to_end(key)
+        return kept.tree
+
+    def _keep(self, key: tuple[bytes, str], tree: Tree, size: int) -> None:
+        old = self._kept.pop(key, None)
+        self._size += size - (old.size if old else 0)
+        self._kept[key] = _Kept(tree, size, self._clock() + _LIFE)
+        while self._size > _KEPT_TEXT and len(self._kept) > 1:
+            self._size -= self._kept.popitem(last=False)[1].size
+
+
+async def _parse(text: str) -> Tree:
+    if len(text) > _LARGE:
+        return await asyncio.to_thread(filetree.from_manifest, text)
+    return filetree.from_manifest(text)
+
+
+def tag_of(node: Node) -> str:
+    """The entity tag of a file, without quotes: the same for the same blocks. "" for a
+    directory.
+    """
+    if isinstance(node, Tree):
+        return ""
+    digest = hashlib.md5(usedforsecurity=False)
+    for locator, offset, length in node.segments:
+        digest.update(f"{filetree.bare(locator)} {offset} {length}\n".encode())
+    return digest.hexdigest()

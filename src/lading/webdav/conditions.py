@@ -1,0 +1,96 @@
+"""Conditional requests: the If- headers (RFC 9110, 13).
+
+If-Match and If-Unmodified-Since refuse with 412. If-None-Match and If-Modified-Since answer a
+reader with 304 and a writer with 412. If-Match and If-Range use the strong comparison of entity
+tags, If-None-Match the weak one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from enum import Enum
+from typing import Final
+
+_TAG: Final = re.compile(r'(W/)?"([^"]*)"')
+
+
+class Verdict(Enum):
+    """Result of the conditions of a request."""
+
+    GO_ON = 200
+    NOT_MODIFIED = 304
+    REFUSED = 412
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Present state: entity tag without quotes, "" for no file; time of the last change, if
+    known.
+    """
+
+    tag: str = ""
+    modified: datetime | None = None
+
+
+def judge(headers: Mapping[str, str], state: State, *, reads: bool) -> Verdict:
+    """Evaluate the conditions of a request."""
+    wanted, unwanted = headers.get("if-match"), headers.get("if-none-match")
+    if wanted is not None:
+        if not _names(wanted, state, weak=False):
+            return Verdict.REFUSED
+    elif _changed_since(headers.get("if-unmodified-since"), state):
+        return Verdict.REFUSED
+    if unwanted is not None:
+        if _names(unwanted, state, weak=True):
+            return Verdict.NOT_MODIFIED if reads else Verdict.REFUSED
+    elif reads and _changed_since(headers.get("if-modified-since"), state) is False:
+        return Verdict.NOT_MODIFIED
+    return Verdict.GO_ON
+
+
+def range_holds(headers: Mapping[str, str], state: State) -> bool:
+    """Whether If-Range permits a range of the present state."""
+    given = headers.get("if-range")
+    if given is None:
+        return True
+    match = _TAG.fullmatch(given.strip())
+    if match is not None:
+        return not match[1] and match[2] == state.tag
+    moment = _moment(given)
+    return (
+        moment is not None
+        and state.modified is not None
+        and moment == state.modified.replace(microsecond=0)
+    )
+
+
+def http_date(moment: datetime) -> str:
+    """A time in the format of HTTP headers."""
+    return format_datetime(moment.astimezone(UTC).replace(microsecond=0), usegmt=True)
+
+
+def _names(header: str, state: State, *, weak: bool) -> bool:
+    if header.strip() == "*":
+        return bool(state.tag)
+    return any(
+        match[2] == state.tag and (weak or not match[1]) for match in _TAG.finditer(header)
+    ) and bool(state.tag)
+
+
+def _changed_since(header: str | None, state: State) -> bool | None:
+    moment = _moment(header) if header else None
+    if moment is None or state.modified is None:
+        return None
+    return state.modified.replace(microsecond=0) > moment
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

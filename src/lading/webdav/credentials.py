@@ -1,0 +1,90 @@
+"""Token of a request for a file (docs/spec/api, section Files over HTTP).
+
+Sources in this order: in the address, in the Authorization header (Bearer, OAuth2, or the password
+of Basic with any user name), as the parameter `api_token`, in the cookie `arvados_api_token`. Other
+sites can make a browser send the cookie, so it permits reads only, and only for pages of this
+origin and plain links (`core.protocols.origins`). A browser with a token in the address is
+redirected to the address without it and gets the token as a cookie.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from lading.core.protocols import origins
+from lading.webdav.addresses import Address
+
+COOKIE: Final = "arvados_api_token"
+_PARAMETER: Final = "api_token"
+_READS: Final = ("GET", "HEAD", "PROPFIND", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credential:
+    """A token, "" for none; `onward` is the redirect target without the token, or ""."""
+
+    token: str
+    onward: str = ""
+
+
+def find(
+    method: str, address: Address, headers: Mapping[str, str], query: str, *, scheme: str = "https"
+) -> Credential:
+    """The credential of a request. Raises Forbidden for Basic credentials sent by a page of another
+    site.
+    """
+    if address.token is not None:
+        return Credential(token=address.token)
+    origins.check_call(method, headers, scheme=scheme)
+    token = _authorization(headers.get("authorization", ""))
+    if token:
+        return Credential(token=token)
+    pairs = parse_qsl(query, keep_blank_values=True)
+    token = next((value for name, value in pairs if name == _PARAMETER and value), "")
+    if token:
+        rest = urlencode([(name, value) for name, value in pairs if name != _PARAMETER])
+        onward = address.url(address.path, folder=address.folder) + (f"?{rest}" if rest else "")
+        browser = method == "GET" and "text/html" in headers.get("accept", "")
+        return Credential(token=token, onward=onward if browser else "")
+    if method not in _READS or origins.is_foreign(method, headers, scheme=scheme):
+        return Credential(token="")
+    return Credential(token=_cookie(headers.get("cookie", "")))
+
+
+def cookie(token: str) -> str:
+    """The Set-Cookie header of a session cookie with a token."""
+    value = base64.urlsafe_b64encode(token.encode()).decode()
+    return f"{COOKIE}={value}; Path=/; HttpOnly; Secure; SameSite=Lax"
+
+
+def _authorization(header: str) -> str:
+    scheme, _, rest = header.partition(" ")
+    match scheme.lower():
+        case "bearer" | "oauth2":
+            return rest.strip()
+        case "basic":
+            return _decoded(rest).partition(":")[2]
+    return ""
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return _decoded(found.value) if found else ""
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(
+            text.strip().replace("-", "+").replace("_", "/"), validate=True
+        ).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ""

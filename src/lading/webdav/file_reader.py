@@ -1,0 +1,115 @@
+"""Reads of files through a cache of blocks on disk.
+
+A read uses one piece of memory and one file descriptor: a block is streamed into the cache,
+verified there and read in pieces, while the next block is fetched. Blocks are fetched with the
+token of the reader. A cached block is given to every reader with a signed locator from the API.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Final
+
+from lading.client.block_cache import BlockFiles
+from lading.client.blocks import BlockClient
+from lading.client.transport import Transport
+from lading.core.data.filetree import File, Segment, bare
+from lading.core.data.locator import EMPTY_HASH
+from lading.core.errors import Corrupt, LadingError
+from lading.webdav.byte_ranges import Span
+from lading.webdav.collection_cache import RETRY
+
+_PIECE: Final = 1 << 18
+_SMALL: Final = 1 << 16
+
+
+class Reader:
+    """Reads through one cache below `directory`, of at most `limit_bytes`."""
+
+    def __init__(self, transport: Transport, directory: Path, limit_bytes: int) -> None:
+        self._transport = transport
+        self._token: ContextVar[str] = ContextVar("token of the reader")
+        self._files = BlockFiles(directory, limit_bytes, fetch=self._fetch)
+
+    @asynccontextmanager
+    async def reading(self, token: str) -> AsyncGenerator[Reading]:
+        """A session for reading files with a token; consecutive reads of one block share its open
+        file.
+        """
+        self._token.set(token)
+        found = Reading(self._files)
+        try:
+            yield found
+        finally:
+            await found.close()
+
+    async def _fetch(self, locator: str, descriptor: int) -> None:
+        await BlockClient(self._transport, self._token.get(), retry=RETRY).save(locator, descriptor)
+
+
+class Reading:
+    """One session: the open block and the block fetched ahead."""
+
+    def __init__(self, files: BlockFiles) -> None:
+        self._files = files
+        self._opens: OrderedDict[str, asyncio.Task[int]] = OrderedDict()
+
+    async def read(self, file: File, span: Span) -> AsyncGenerator[bytes]:
+        """The bytes of a range of a file, in pieces. Raises NotFound, Corrupt, Unavailable."""
+        parts = _parts(file, span)
+        for number, part in enumerate(parts):
+            descriptor = await self._open(part.locator)
+            if number + 1 < len(parts):
+                self._start(parts[number + 1].locator)
+            at, end = part.offset, part.offset + part.length
+            while at < end:
+                piece = await _read(descriptor, min(_PIECE, end - at), at)
+                if not piece:
+                    raise Corrupt(f"{part.locator[:32]}: the file reaches beyond this block")
+                yield piece
+                at += len(piece)
+
+    async def close(self) -> None:
+        """Close the open block and cancel the fetch."""
+        while self._opens:
+            await _discard(self._opens.popitem()[1])
+
+    async def _open(self, locator: str) -> int:
+        task = self._start(locator)
+        while next(iter(self._opens)) != bare(locator):
+            await _discard(self._opens.popitem(last=False)[1])
+        return await asyncio.shield(task)
+
+    def _start(self, locator: str) -> asyncio.Task[int]:
+        name = bare(locator)
+        if name not in self._opens:
+            self._opens[name] = asyncio.create_task(self._files.open(locator), name=f"block {name}")
+        return self._opens[name]
+
+
+async def _discard(task: asyncio.Task[int]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError, LadingError, OSError):
+        os.close(await task)
+
+
+async def _read(descriptor: int, size: int, at: int) -> bytes:
+    if size <= _SMALL:
+        return os.pread(descriptor, size, at)
+    return await asyncio.to_thread(os.pread, descriptor, size, at)
+
+
+def _parts(file: File, span: Span) -> Sequence[Segment]:
+    found, at = [], 0
+    for segment in file.segments:
+        start, end = max(span.start, at), min(span.end, at + segment.length)
+        if start < end and not segment.locator.startswith(EMPTY_HASH):
+            found.append(Segment(segment.locator, segment.offset + start - at, end - start))
+        at += segment.length
+    return found

@@ -1,0 +1,221 @@
+"""WebDAV locks (RFC 4918, 6 and 7): exclusive, with a time limit, in the memory of this server.
+
+Locks coordinate clients that use them. Data is safe without locks: other writers, through another
+server or the API, change files atomically.
+
+A lock on a directory covers everything below it, or with depth 0 its list of members. A writer must
+send the token of each lock that covers its path (If header). An If header without a true list is
+refused with 412.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lading.core.errors import Conflict, LadingError, Malformed, Unavailable, from_status
+
+_MOST: Final = 10_000
+_LONGEST: Final = 3600.0
+_USUAL: Final = 600.0
+_SECONDS: Final = re.compile(r"Second-([0-9]{1,10})", re.IGNORECASE)
+_PARTS: Final = re.compile(r'\s*(?:<([^<>]*)>|(\()|(\))|\[((?:W/)?"[^"]*")\]|(Not))', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """One lock: `token` is `urn:uuid:...`, `owner` is the text of the client, `holder` identifies
+    its token.
+    """
+
+    token: str
+    collection: str
+    path: str
+    deep: bool
+    owner: str
+    holder: str
+    seconds: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One term of an If header: a lock token or an entity tag that holds, or with `negated` does
+    not.
+    """
+
+    token: str = ""
+    tag: str = ""
+    negated: bool = False
+
+
+class Locks:
+    """All locks; `clock` returns monotonic seconds, `new_token` makes a lock token."""
+
+    def __init__(self, *, clock: Callable[[], float], new_token: Callable[[], str]) -> None:
+        self._clock = clock
+        self._new_token = new_token
+        self._locks: dict[str, Lock] = {}
+
+    def take(
+        self, collection: str, path: str, *, deep: bool, owner: str, holder: str, seconds: float
+    ) -> Lock:
+        """Take a lock. Raises 423 for a conflicting lock, Unavailable when there are too many
+        locks.
+        """
+        self._expire()
+        for one in (
+            *self.covering(collection, path),
+            *(self._below(collection, path) if deep else ()),
+        ):
+            raise _locked(one)
+        if len(self._locks) >= _MOST:
+            raise Unavailable(f"there are {_MOST} locks; try again later")
+        lock = Lock(
+            token=self._new_token(),
+            collection=collection,
+            path=path,
+            deep=deep,
+            owner=owner,
+            holder=holder,
+            seconds=seconds,
+            until=self._clock() + seconds,
+        )
+        self._locks[lock.token] = lock
+        return lock
+
+    def refresh(self, collection: str, path: str, *, tokens: set[str], seconds: float) -> Lock:
+        """Extend the lock on a path whose token is among these. Raises 412 without one."""
+        for one in self.covering(collection, path):
+            if one.token in tokens:
+                self._locks[one.token] = replace(
+                    one, seconds=seconds, until=self._clock() + seconds
+                )
+                return self._locks[one.token]
+        raise from_status(412, f"/{path}: no such lock; it may have ended")
+
+    def release(self, collection: str, path: str, token: str, *, holder: str) -> None:
+        """Release a lock. Raises Conflict when no such lock covers the path, 403 for another
+        holder's lock.
+        """
+        for one in self.covering(collection, path):
+            if one.token == token:
+                if one.holder != holder:
+                    raise from_status(403, f"/{path}: the lock is another user's")
+                del self._locks[token]
+                return
+        raise Conflict(f"/{path}: no such lock; it may have ended")
+
+    def forget(self, collection: str, path: str) -> None:
+        """Remove the locks on a deleted path."""
+        for one in (*self._below(collection, path), *self._at(collection, path)):
+            self._locks.pop(one.token, None)
+
+    def covering(self, collection: str, path: str) -> list[Lock]:
+        """The locks that cover a path: its own, and deep ones above it."""
+        self._expire()
+        return [
+            one
+            for one in self._locks.values()
+            if one.collection == collection
+            and (one.path == path or (one.deep and _inside(path, one.path)))
+        ]
+
+    def check(
+        self,
+        collection: str,
+        path: str,
+        *,
+        tokens: set[str],
+        holder: str,
+        below: bool = False,
+        member: bool = False,
+    ) -> None:
+        """Check that a request with these tokens may write a path. Raises 423.
+
+        `below`: the write includes everything below the path; `member`: it adds or removes the path
+        in its directory.
+        """
+        found = self.covering(collection, path)
+        if below:
+            found += self._below(collection, path)
+        if member and path:
+            found += self._at(collection, path.rpartition("/")[0])
+        for one in found:
+            if one.token not in tokens or one.holder != holder:
+                raise _locked(one)
+
+    def _at(self, collection: str, path: str) -> list[Lock]:
+        self._expire()
+        return [
+            one for one in self._locks.values() if (one.collection, one.path) == (collection, path)
+        ]
+
+    def _below(self, collection: str, path: str) -> list[Lock]:
+        return [
+            one
+            for one in self._locks.values()
+            if one.collection == collection and _inside(one.path, path)
+        ]
+
+    def _expire(self) -> None:
+        now = self._clock()
+        for token in [one.token for one in self._locks.values() if one.until <= now]:
+            del self._locks[token]
+
+
+def read_timeout(header: str) -> float:
+    """Seconds requested by a Timeout header, at most an hour."""
+    match = _SECONDS.search(header)
+    return (
+        min(float(match[1]), _LONGEST)
+        if match
+        else (_LONGEST if "infinite" in header.lower() else _USUAL)
+    )
+
+
+def read_conditions(header: str) -> list[tuple[str, list[Condition]]]:
+    """The lists of an If header, each with its address, "" for the address of the request.
+
+    Raises Malformed.
+    """
+    found: list[tuple[str, list[Condition]]] = []
+    about, inside, negated, at = "", False, False, 0
+    while at < len(header.rstrip()):
+        match = _PARTS.match(header, at)
+        if match is None:
+            raise Malformed('If: cannot be read; expected (<lock token> ["entity tag"]) ...')
+        at = match.end()
+        uri, opens, closes, tag, no = match.groups()
+        if opens:
+            found.append((about, []))
+        inside = bool(opens) or (inside and not closes)
+        if inside and (uri is not None or tag):
+            tag = (tag or "").removeprefix("W/").strip('"')
+            found[-1][1].append(Condition(uri or "", tag, negated))
+        elif uri is not None:
+            about = uri
+        negated = bool(no)
+    return found
+
+
+def tokens_of(header: str) -> set[str]:
+    """The lock tokens in an If header. Raises Malformed."""
+    return {
+        one.token
+        for _, terms in read_conditions(header)
+        for one in terms
+        if one.token and not one.negated
+    }
+
+
+def _inside(path: str, directory: str) -> bool:
+    return path != directory and (not directory or path.startswith(f"{directory}/"))
+
+
+def _locked(lock: Lock) -> LadingError:
+    return from_status(
+        423, f"/{lock.path}: is locked; wait until it is unlocked, at most {lock.seconds:.0f} s"
+    )

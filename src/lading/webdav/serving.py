@@ -1,0 +1,204 @@
+"""GET and HEAD: files in whole or in ranges, directories as a page, as JSON, or as an archive.
+
+The address of a directory ends in `/`; without it the reader is redirected. The parameter `format`
+(zip, tar, json, html), else the Accept header, chooses the form of a directory.
+`disposition=attachment` makes a file a download.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from typing import Final
+
+import msgspec
+
+from lading.core.data import filetree
+from lading.core.data.filetree import File, Tree
+from lading.core.errors import Malformed, NotFound, from_status
+from lading.webdav import archives, byte_ranges, conditions, listings, media_types
+from lading.webdav.archives import Format
+from lading.webdav.byte_ranges import Span
+from lading.webdav.collection_cache import Shelf, tag_of
+from lading.webdav.conditions import State, Verdict, http_date
+from lading.webdav.file_request import Parts, Request
+from lading.webdav.responses import Answer, begin
+
+_JSON: Final = "json"
+_PAGE: Final = "html"
+_FORMATS: Final = {
+    "application/json": _JSON,
+    **{media_types: str(one) for one, media_types in archives.MEDIA.items()},
+}
+_FRESH: Final = {"Cache-Control": "private, no-cache"}
+
+
+async def serve(parts: Parts, request: Request) -> Answer:
+    """The response to a GET or HEAD. Raises NotFound and errors of opening and reading."""
+    shelf = await parts.library.open(request.address.collection, request.token)
+    node = filetree.find(shelf.tree, request.address.path)
+    if node is None or (isinstance(node, File) and request.address.folder):
+        raise NotFound(f"Path not found: {request.address.path[:200]!r} is not in the collection")
+    if isinstance(node, File):
+        return await _file(parts, request, shelf, node)
+    return await _directory(parts, request, shelf, node)
+
+
+async def _file(parts: Parts, request: Request, shelf: Shelf, file: File) -> Answer:
+    tag = tag_of(file)
+    state = State(tag, shelf.modified)
+    name = request.address.path.rpartition("/")[2]
+    headers = {
+        **media_types.headers_of(name, attachment=request.parameter("disposition") == "attachment")
+    }
+    headers |= {**_FRESH, "ETag": f'"{tag}"', "Accept-Ranges": "bytes"}
+    if shelf.modified:
+        headers["Last-Modified"] = http_date(shelf.modified)
+    match conditions.judge(request.headers, state, reads=True):
+        case Verdict.NOT_MODIFIED:
+            return Answer(status=304, headers=headers)
+        case Verdict.REFUSED:
+            raise from_status(412, f"{name}: is not what the conditions of the request name")
+    wanted = byte_ranges.parse(request.headers.get("range"), file.size)
+    if request.method == "HEAD" or not conditions.range_holds(request.headers, state):
+        wanted = None
+    if wanted == ():
+        headers = {
+            "Content-Range": f"bytes */{file.size}",
+            "Content-Type": "text/plain; charset=utf-8",
+        }
+        return Answer(
+            status=416, headers=headers, body=f"Range: the file has {file.size} bytes\n".encode()
+        )
+    return await _content(parts, request, file, wanted, headers)
+
+
+async def _content(
+    parts: Parts,
+    request: Request,
+    file: File,
+    wanted: tuple[Span, ...] | None,
+    headers: dict[str, str],
+) -> Answer:
+    if wanted is not None and len(wanted) > 1:
+        return await _several(parts, request, file, wanted, headers)
+    span = wanted[0] if wanted else Span(0, file.size)
+    headers["Content-Length"] = str(len(span))
+    if wanted:
+        headers["Content-Range"] = span.header(file.size)
+    status = 206 if wanted else 200
+    if request.method == "HEAD" or not len(span):
+        return Answer(status=status, headers=headers)
+    return Answer(
+        status=status, headers=headers, stream=await begin(_bytes(parts, request, file, span))
+    )
+
+
+async def _several(
+    parts: Parts, request: Request, file: File, wanted: tuple[Span, ...], headers: dict[str, str]
+) -> Answer:
+    boundary = os.urandom(16).hex()
+    heads = [
+        f"\r\n--{boundary}\r\nContent-Type: {headers['Content-Type']}\r\n"
+        f"Content-Range: {span.header(file.size)}\r\n\r\n".encode()
+        for span in wanted
+    ]
+    end = f"\r\n--{boundary}--\r\n".encode()
+
+    async def stream() -> AsyncGenerator[bytes]:
+        for head, span in zip(heads, wanted, strict=True):
+            yield head
+            async with aclosing(_bytes(parts, request, file, span)) as pieces:
+                async for piece in pieces:
+                    yield piece
+        yield end
+
+    length = sum(map(len, heads)) + sum(map(len, wanted)) + len(end)
+    headers |= {
+        "Content-Type": f"multipart/byteranges; boundary={boundary}",
+        "Content-Length": str(length),
+    }
+    return Answer(status=206, headers=headers, stream=await begin(stream()))
+
+
+async def _bytes(parts: Parts, request: Request, file: File, span: Span) -> AsyncGenerator[bytes]:
+    async with (
+        parts.reader.reading(request.token) as reading,
+        aclosing(reading.read(file, span)) as pieces,
+    ):
+        async for piece in pieces:
+            yield piece
+
+
+async def _directory(parts: Parts, request: Request, shelf: Shelf, tree: Tree) -> Answer:
+    address = request.address
+    form = _form(request)
+    if form in (Format.ZIP, Format.TAR):
+        return await _archive(parts, request, shelf, Format(form))
+    if form == _JSON:
+        body = msgspec.json.encode(listings.document(shelf, address, tree))
+        return Answer(
+            headers={"Content-Type": "application/json", **_FRESH, **media_types.SAFE}, body=body
+        )
+    if not address.folder:
+        query = f"?{request.query}" if request.query else ""
+        return Answer(
+            status=302, headers={"Location": address.url(address.path, folder=True) + query}
+        )
+    return Answer(
+        headers={**listings.HEADERS, **_FRESH}, stream=_encoded(listings.page(shelf, address, tree))
+    )
+
+
+def _form(request: Request) -> str:
+    """The requested form of a directory. Raises Malformed."""
+    wanted = request.parameter("format")
+    if wanted:
+        if wanted not in (*Format, _JSON, _PAGE):
+            raise Malformed(f"format: must be zip, tar, json or html, not {wanted[:40]!r}")
+        return wanted
+    accepted = request.parameter("accept") or request.headers.get("accept", "")
+    for one in accepted.split(","):
+        kind = one.partition(";")[0].strip().lower()
+        if kind in ("text/html", "*/*"):
+            return _PAGE
+        if kind in _FORMATS:
+            return _FORMATS[kind]
+    return _PAGE
+
+
+async def _archive(parts: Parts, request: Request, shelf: Shelf, form: Format) -> Answer:
+    path = request.address.path
+    name = f"{path.rpartition('/')[2] or shelf.name}.{form}"
+    headers = {
+        "Content-Type": archives.MEDIA[form],
+        "Content-Disposition": media_types.disposition("attachment", name.replace("/", "_")),
+        **_FRESH,
+        **media_types.SAFE,
+    }
+    stream = _packed(parts, request, shelf, form)
+    return Answer(
+        headers=headers, stream=await begin(stream) if request.method == "GET" else stream
+    )
+
+
+async def _packed(
+    parts: Parts, request: Request, shelf: Shelf, form: Format
+) -> AsyncGenerator[bytes]:
+    tree = listings.subtree(shelf.tree, request.address.path)
+    async with parts.reader.reading(request.token) as reading:
+
+        def read(file: File) -> AsyncGenerator[bytes]:
+            return reading.read(file, Span(0, file.size))
+
+        async with aclosing(
+            archives.stream(form, tree, read=read, modified=shelf.modified)
+        ) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+async def _encoded(pieces: Iterator[str]) -> AsyncGenerator[bytes]:
+    for piece in pieces:
+        yield piece.encode()

@@ -1,0 +1,91 @@
+"""Uploads of any size: one block is filled while the previous one is stored.
+
+The number of large uploads at a time is limited to bound memory; others wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterable
+from contextlib import AsyncExitStack, suppress
+from typing import Final
+from weakref import WeakValueDictionary
+
+from lading.client.blocks import BlockClient
+from lading.core.data.filetree import File, Segment
+from lading.core.data.locator import MAX_BLOCK
+from lading.core.errors import LadingError, Unavailable
+
+_LARGE: Final = 1 << 20
+_AT_ONCE: Final = 4
+_OF_ONE: Final = 2
+"""Most large uploads at a time with one token."""
+_TURN: Final = 120.0
+
+
+class Intake:
+    """Stores request bodies as blocks."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._shares: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    async def store(
+        self, blocks: BlockClient, body: AsyncIterable[bytes], *, length: int | None, holder: str
+    ) -> File:
+        """Store a body; return its file, whose blocks are durable.
+
+        `length` is None if unknown; `holder` identifies the token.
+
+        Raises Full, Unavailable, and the errors of an aborted body, whose blocks remain as garbage.
+        """
+        if length is not None and length <= _LARGE:
+            return await _store(blocks, body)
+        share = self._shares.setdefault(holder, asyncio.Semaphore(_OF_ONE))
+        async with AsyncExitStack() as turns:
+            try:
+                async with asyncio.timeout(_TURN):
+                    await turns.enter_async_context(share)
+                    await turns.enter_async_context(self._turns)
+            except TimeoutError as error:
+                raise Unavailable("too many large files are coming in; try again later") from error
+            return await _store(blocks, body)
+
+
+async def _store(blocks: BlockClient, body: AsyncIterable[bytes]) -> File:
+    segments: list[Segment] = []
+    flight: asyncio.Task[str] | None = None
+    buffer = bytearray()
+    sizes: list[int] = []
+
+    async def launch() -> None:
+        nonlocal flight, buffer
+        await land()
+        sizes.append(len(buffer))
+        flight = asyncio.create_task(blocks.put(buffer), name="put block")
+        buffer = bytearray()
+
+    async def land() -> None:
+        nonlocal flight
+        if flight is not None:
+            segments.append(Segment(await flight, 0, sizes[-1]))
+            flight = None
+
+    try:
+        async for piece in body:
+            view = memoryview(piece)
+            while len(buffer) + len(view) >= MAX_BLOCK:
+                taken = MAX_BLOCK - len(buffer)
+                buffer += view[:taken]
+                view = view[taken:]
+                await launch()
+            buffer += view
+        if buffer:
+            await launch()
+        await land()
+    finally:
+        if flight is not None:
+            flight.cancel()
+            with suppress(asyncio.CancelledError, LadingError):
+                await flight
+    return File(tuple(segments))

@@ -1,0 +1,364 @@
+"""PUT, DELETE, MKCOL, COPY, MOVE, LOCK and UNLOCK: changes to the files of a collection (RFC 4918).
+
+A change is computed from the present collection and sent with its etag. If another writer was
+faster, it is computed again, so concurrent writers never lose each other's files. Writers to one
+collection run one after another in this server, which avoids most repetitions. Data is durable
+before the collection names it, and the collection before the response.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from weakref import WeakValueDictionary
+
+from lading.client.blocks import BlockClient
+from lading.core.data import filetree, splice
+from lading.core.data.filetree import File, Tree
+from lading.core.errors import (
+    Conflict,
+    Forbidden,
+    LadingError,
+    Malformed,
+    NotFound,
+    TooLarge,
+    from_status,
+)
+from lading.webdav import addresses, conditions, davxml, edits, locks
+from lading.webdav.addresses import Address
+from lading.webdav.collection_cache import RETRY, Shelf, tag_of
+from lading.webdav.conditions import State, Verdict
+from lading.webdav.edits import Edit, Transfer
+from lading.webdav.file_request import Parts, Request
+from lading.webdav.locks import Condition
+from lading.webdav.responses import Answer
+
+_ATTEMPTS: Final = 30
+_CHANGED: Final = 412
+Plan = Callable[[Shelf], Edit]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A collection and a path in it."""
+
+    collection: str
+    path: str
+
+
+class Writer:
+    """Executes writes."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._lines: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def put(self, request: Request) -> Answer:
+        """Store the body as a file."""
+        address = request.address
+        if "content-range" in request.headers:
+            raise Malformed("Content-Range: a file is put whole")
+        if address.folder:
+            raise from_status(405, f"/{address.path}: ends in a slash; make a directory with MKCOL")
+        # Refuse an invalid write before the body is read.
+        shelf = await self._open(address, request)
+        self._check_conditions(request, shelf)
+        edits.put(shelf.tree, address.path)
+        self._check_locks(request, _Place(address.collection, address.path))
+        blocks = BlockClient(self._parts.library.transport, request.token, retry=RETRY)
+        file = await self._parts.intake.store(
+            blocks, request.body, length=request.length, holder=request.holder
+        )
+        uploaded = filetree.to_manifest(Tree({edits.UPLOADED: file}))
+
+        def plan(shelf: Shelf) -> Edit:
+            self._check_conditions(request, shelf)
+            return edits.put(shelf.tree, address.path)
+
+        self._check_locks(request, _Place(address.collection, address.path))
+        edit = await self._change(request, address, plan, uploaded=uploaded)
+        return Answer(status=edit.status, headers={"ETag": f'"{tag_of(file)}"'})
+
+    async def delete(self, request: Request) -> Answer:
+        """Delete a file or directory."""
+        place = _Place(request.address.collection, request.address.path)
+
+        def plan(shelf: Shelf) -> Edit:
+            self._check_conditions(request, shelf)
+            self._check_locks(request, place, below=True)
+            return edits.delete(shelf.tree, place.path)
+
+        edit = await self._change(request, request.address, plan)
+        self._parts.locks.forget(place.collection, place.path)
+        return Answer(status=edit.status)
+
+    async def make_directory(self, request: Request) -> Answer:
+        """MKCOL."""
+        if await read_small(request):
+            raise from_status(415, "MKCOL: no body is taken")
+        place = _Place(request.address.collection, request.address.path)
+
+        def plan(shelf: Shelf) -> Edit:
+            self._check_conditions(request, shelf)
+            self._check_locks(request, place)
+            return edits.make_directory(shelf.tree, place.path)
+
+        return Answer(status=(await self._change(request, request.address, plan)).status)
+
+    async def copy(self, request: Request) -> Answer:
+        """COPY."""
+        return await self._transfer(request, away=False)
+
+    async def move(self, request: Request) -> Answer:
+        """MOVE; from one collection to another it is a COPY, then a DELETE."""
+        return await self._transfer(request, away=True)
+
+    async def lock(self, request: Request) -> Answer:
+        """LOCK: a new lock, or with an If header and no body the extension of an existing one."""
+        address, body = request.address, await read_small(request)
+        seconds = locks.read_timeout(request.headers.get("timeout", ""))
+        href = address.url(address.path)
+        if not body:
+            tokens = locks.tokens_of(request.headers.get("if", ""))
+            await self._open(address, request)
+            found = self._parts.locks.refresh(
+                address.collection, address.path, tokens=tokens, seconds=seconds
+            )
+            return _locked(200, found.token, davxml.lock_answer(found, href))
+        owner, deep = (
+            davxml.read_lock(body),
+            request.headers.get("depth", "infinity").lower() != "0",
+        )
+        shelf = await self._open(address, request)
+        self._check_conditions(request, shelf)
+        missing = filetree.find(shelf.tree, address.path) is None
+        lock = self._parts.locks.take(
+            address.collection,
+            address.path,
+            deep=deep,
+            owner=owner,
+            holder=request.holder,
+            seconds=seconds,
+        )
+        try:
+            if missing:
+                # A lock on a missing path creates an empty file (RFC 4918, 7.3).
+                uploaded = filetree.to_manifest(Tree({edits.UPLOADED: File()}))
+                await self._change(
+                    request, address, lambda now: _reserve(now, address), uploaded=uploaded
+                )
+        except BaseException:
+            self._parts.locks.release(
+                address.collection, address.path, lock.token, holder=request.holder
+            )
+            raise
+        return _locked(201 if missing else 200, lock.token, davxml.lock_answer(lock, href))
+
+    async def unlock(self, request: Request) -> Answer:
+        """UNLOCK."""
+        address = request.address
+        token = request.headers.get("lock-token", "").strip().removeprefix("<").removesuffix(">")
+        if not token:
+            raise Malformed("Lock-Token: send the token of the lock, in angle brackets")
+        await self._open(address, request)
+        self._parts.locks.release(address.collection, address.path, token, holder=request.holder)
+        return Answer(status=204)
+
+    async def _transfer(self, request: Request, *, away: bool) -> Answer:
+        source = request.address
+        target = addresses.parse_destination(
+            request.headers.get("destination", ""), host=request.headers.get("host", "")
+        )
+        wish = Transfer(
+            source=source.path,
+            target=target.path,
+            overwrite=request.headers.get("overwrite", "T").strip().upper() != "F",
+            shallow=request.headers.get("depth", "infinity").strip() == "0" and not away,
+            away=away,
+        )
+        places = (_Place(source.collection, source.path), _Place(target.collection, target.path))
+        if source.collection == target.collection:
+
+            def plan(shelf: Shelf) -> Edit:
+                self._check_transfer(request, shelf, places, away=away)
+                return edits.transfer(shelf.tree, wish)
+
+            edit = await self._change(request, source, plan)
+        else:
+            edit = await self._across(request, target, wish, places)
+        if away:
+            self._parts.locks.forget(source.collection, source.path)
+        return Answer(
+            status=edit.status,
+            headers={"Location": target.url(target.path)} if edit.status == 201 else {},
+        )
+
+    async def _across(
+        self, request: Request, target: Address, wish: Transfer, places: tuple[_Place, _Place]
+    ) -> Edit:
+        shelf = await self._parts.library.open(request.address.collection, request.token)
+        if wish.away and not shelf.editable:
+            raise _fixed(request.address)
+        self._check_transfer(request, shelf, places, away=wish.away)
+        node = filetree.get(shelf.tree, wish.source)
+        if wish.away and not wish.source:
+            raise Forbidden("Forbidden: /: a collection itself is not moved; move what is in it")
+
+        edit = await self._change(
+            request, target, lambda now: edits.receive(now.tree, wish, node=node, origin=shelf.pdh)
+        )
+        if wish.away:
+            await self._change(
+                request, request.address, lambda now: _take_away(now, wish.source, node)
+            )
+        return edit
+
+    async def _change(
+        self, request: Request, address: Address, plan: Plan, *, uploaded: str = ""
+    ) -> Edit:
+        """Apply the edit that `plan` computes from the present collection."""
+        line = self._lines.setdefault(address.collection, asyncio.Lock())
+        api = self._parts.library.api(request.token)
+        async with line:
+            for _ in range(_ATTEMPTS):
+                shelf = await self._open(address, request)
+                edit = plan(shelf)
+                body = {
+                    "collection": {"manifest_text": uploaded} if uploaded else {},
+                    "replace_files": edit.files,
+                    "select": ["portable_data_hash"],
+                }
+                if not edit.files:
+                    return edit
+                try:
+                    path, etag = f"collections/{shelf.uuid}", {"If-Match": f'"{shelf.etag}"'}
+                    changed = await api.request("PUT", path, body=body, headers=etag)
+                except LadingError as error:
+                    if error.status == _CHANGED:
+                        continue
+                    raise
+                self._note(request, shelf, edit, uploaded, changed["portable_data_hash"])
+                return edit
+        raise Conflict(f"{address.collection}: too many concurrent changes; try again")
+
+    def _note(self, request: Request, shelf: Shelf, edit: Edit, uploaded: str, pdh: str) -> None:
+        """Cache the tree after the change, so that the next writer need not parse it."""
+        sources = splice.read_files(dict(edit.files), supplied=bool(uploaded))
+        if not splice.contents_of(sources):
+            supplied = filetree.from_manifest(uploaded)
+            tree = splice.replace_files(shelf.tree, sources, supplied=supplied, contents={})
+            self._parts.library.note(request.token, pdh, tree, like=shelf)
+
+    async def _open(self, address: Address, request: Request) -> Shelf:
+        if not address.editable:
+            raise _fixed(address)
+        shelf = await self._parts.library.open(address.collection, request.token)
+        if not shelf.editable:
+            raise Forbidden(
+                f"Forbidden: {address.collection} is a past version, which never changes"
+            )
+        return shelf
+
+    def _check_conditions(self, request: Request, shelf: Shelf) -> None:
+        path = request.address.path
+        node = filetree.find(shelf.tree, path)
+        there = State(tag_of(node) or shelf.pdh, shelf.modified) if node is not None else State()
+        if conditions.judge(request.headers, there, reads=False) is not Verdict.GO_ON:
+            raise from_status(412, f"/{path}: is not what the conditions of the request name")
+        header = request.headers.get("if", "")
+        if header and not any(
+            self._holds(request, shelf, about, terms) for about, terms in _lists(header)
+        ):
+            raise from_status(
+                412, f"/{path}: If: none of the conditions holds; a lock may have ended"
+            )
+
+    def _holds(self, request: Request, shelf: Shelf, about: str, terms: list[Condition]) -> bool:
+        address = request.address
+        if about:
+            address = addresses.parse_destination(about, host=request.headers.get("host", ""))
+        held = {one.token for one in self._parts.locks.covering(address.collection, address.path)}
+        node = (
+            filetree.find(shelf.tree, address.path)
+            if address.collection == request.address.collection
+            else None
+        )
+        tag = tag_of(node) if node is not None else ""
+        return all(
+            (one.token in held if one.token else bool(tag) and one.tag == tag) is not one.negated
+            for one in terms
+        )
+
+    def _check_locks(self, request: Request, place: _Place, *, below: bool = False) -> None:
+        tokens = locks.tokens_of(request.headers.get("if", ""))
+        self._parts.locks.check(
+            place.collection,
+            place.path,
+            tokens=tokens,
+            holder=request.holder,
+            below=below,
+            member=True,
+        )
+
+    def _check_transfer(
+        self, request: Request, shelf: Shelf, places: tuple[_Place, _Place], *, away: bool
+    ) -> None:
+        self._check_conditions(request, shelf)
+        self._check_locks(request, places[1], below=True)
+        if away:
+            self._check_locks(request, places[0], below=True)
+
+
+def _reserve(shelf: Shelf, address: Address) -> Edit:
+    there = filetree.find(shelf.tree, address.path) is not None
+    return Edit({}, edits.REPLACED) if there else edits.put(shelf.tree, address.path)
+
+
+def _take_away(shelf: Shelf, path: str, node: filetree.Node) -> Edit:
+    """Delete the source of a move, unless it is gone or was changed."""
+    try:
+        same = not filetree.diff(_alone(filetree.get(shelf.tree, path)), _alone(node))
+    except NotFound:
+        return Edit({}, edits.REPLACED)
+    if not same:
+        raise Conflict(
+            f"/{path}: was changed while it was moved; it was copied, and is still there"
+        )
+    return edits.delete(shelf.tree, path)
+
+
+def _alone(node: filetree.Node) -> Tree:
+    return Tree({edits.UPLOADED: node})
+
+
+def _lists(header: str) -> list[tuple[str, list[Condition]]]:
+    found = locks.read_conditions(header)
+    if not found:
+        raise Malformed("If: names no conditions")
+    return found
+
+
+def _fixed(address: Address) -> Forbidden:
+    return Forbidden(
+        f"Forbidden: {address.collection} is a content, which never changes;"
+        " name a collection by its uuid"
+    )
+
+
+def _locked(status: int, token: str, body: str) -> Answer:
+    headers = {"Content-Type": davxml.CONTENT_TYPE, "Lock-Token": f"<{token}>"}
+    return Answer(status=status, headers=headers, body=body.encode())
+
+
+async def read_small(request: Request) -> bytes:
+    """Read a small body. Raises TooLarge."""
+    data = bytearray()
+    async for piece in request.body:
+        data += piece
+        if len(data) > davxml.MAX_DOCUMENT:
+            raise TooLarge(
+                f"request body: at most {davxml.MAX_DOCUMENT} bytes are taken with {request.method}"
+            )
+    return bytes(data)

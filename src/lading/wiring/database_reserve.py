@@ -1,0 +1,65 @@
+"""Preallocated disk space for the files of the SQLite database.
+
+A container or another program may fill the disk. The end of that container must still be recorded,
+so disk blocks are preallocated after the end of the database and of its log, where the file system
+supports this (ext4, xfs, btrfs, tmpfs). No other program gets these blocks, the size of the files
+does not change, and SQLite grows into them.
+
+A process that does not use the database must do this: closing a file releases all locks of the
+process on the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+from pathlib import Path
+from typing import Final
+
+from lading.client.disk_space import read_disk
+from lading.core.containers import disk_space
+from lading.core.containers.disk_space import Amount
+
+_SUFFIXES: Final = ("", "-wal", "-shm")
+_PERIOD: Final = 1.0
+_PART: Final = 16
+_LEAST, _MOST = 8 << 20, 64 << 20
+"""The log of the database grows by about a megabyte in a second of steady writing."""
+_KEEP_SIZE: Final = 1
+"""FALLOC_FL_KEEP_SIZE of linux/falloc.h."""
+_BLOCK: Final = 512
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
+
+
+async def keep_room(database: Path, wanted: Amount) -> None:
+    """Preallocate space periodically, as the database grows. `wanted` is the configured reserve."""
+    while True:
+        await asyncio.to_thread(set_aside, database, wanted)
+        await asyncio.sleep(_PERIOD)
+
+
+def set_aside(database: Path, wanted: Amount) -> None:
+    """Preallocate a sixteenth of the reserve, 8 MiB to 64 MiB, for each existing file of the
+    database.
+
+    Does nothing where the file system does not support it or is full.
+    """
+    for suffix in _SUFFIXES:
+        with contextlib.suppress(OSError):
+            kept = disk_space.reserve(read_disk(database.parent).total, wanted)
+            _extend(Path(f"{database}{suffix}"), min(_MOST, max(_LEAST, kept.size // _PART)))
+
+
+def _extend(path: Path, size: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if found.st_blocks * _BLOCK >= found.st_size + size // 2:
+            return
+        if _libc.fallocate(descriptor, _KEEP_SIZE, found.st_size, size):
+            raise OSError(ctypes.get_errno(), "no room can be set aside", str(path))
+    finally:
+        os.close(descriptor)

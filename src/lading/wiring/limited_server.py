@@ -1,0 +1,82 @@
+"""uvicorn's server with the limits of the configuration: connections come through the acceptor."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import resource
+import socket
+from collections.abc import Iterator
+from typing import Any, cast
+
+import uvicorn
+
+from lading.config import Config
+from lading.core.protocols.connection_limits import Connection, ConnectionTable, HttpLimits
+from lading.net.acceptor import Acceptor
+from lading.net.peer import Peer
+
+_OF_FILES = 2
+"""Connections per session or request to a port of a container; only one of the two is counted."""
+
+
+def make_limits(config: Config) -> HttpLimits:
+    """The limits from the configuration and from the number of files that this process may open."""
+    api = config.API
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = (
+        api.MaxConnections
+        if files == resource.RLIM_INFINITY
+        else min(api.MaxConnections, files // _OF_FILES)
+    )
+    return HttpLimits(
+        head_bytes=api.MaxRequestHeadSize,
+        head_seconds=api.RequestHeadTimeout,
+        idle_seconds=api.IdleConnectionTimeout,
+        connections=most,
+        connections_per_address=api.MaxConnectionsPerAddress,
+        trusted=(*api.TrustedAddresses, *api.TrustedProxies),
+        stranger_body_bytes=api.MaxUnauthenticatedBody,
+        stranger_bodies_bytes=api.MaxUnauthenticatedBodies,
+    )
+
+
+class LimitedServer(uvicorn.Server):
+    """A uvicorn server without signal handlers, since the caller stops two servers, and with a
+    signal of readiness.
+
+    Its `http` protocol must be a `ReceivingProtocol`. `table` may be shared with other servers.
+    """
+
+    def __init__(self, config: uvicorn.Config, table: ConnectionTable) -> None:
+        super().__init__(config)
+        self._table = table
+        self.serving = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at the sockets."""
+        await self.lifespan.startup()
+        acceptor = Acceptor(self._table, self._make, context=self.config.ssl)
+        self._acceptor = acceptor
+        acceptor.listen(sockets or [])
+        self.servers = cast("list[asyncio.base_events.Server]", [acceptor])
+        self.started = True
+        self.serving.set()
+
+    def _make(self, connection: Connection) -> asyncio.Protocol:
+        kind = cast(Any, self.config.http_protocol_class)
+        made = kind(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        acceptor = self._acceptor
+        leave, abort = (
+            functools.partial(one, connection) for one in (acceptor.release, acceptor.drop)
+        )
+        made.admitted_as(Peer(self._table, connection, leave, abort))
+        return cast(asyncio.Protocol, made)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install no signal handlers."""
+        yield

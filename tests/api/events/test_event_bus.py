@@ -1,0 +1,35 @@
+"""Events to listeners."""
+
+from __future__ import annotations
+
+from lading.api.events import event_bus
+from lading.api.events.event_bus import Bus, Event
+
+
+def event(number: int) -> Event:
+    return Event(
+        id=number,
+        uuid="l",
+        object_uuid="o",
+        object_owner_uuid="u",
+        object_kind=None,
+        event_type="update",
+        event_at="now",
+        properties={},
+    )
+
+
+async def test_listeners_hear_what_is_published_meanwhile() -> None:
+    made = Bus()
+    made.publish(event(1))
+    with made.listen() as one, made.listen() as other:
+        made.publish(event(2))
+        assert (await one.get()).id == (await other.get()).id == 2
+
+
+async def test_a_listener_that_does_not_keep_up_is_lost() -> None:
+    made = Bus()
+    with made.listen() as listener:
+        for number in range(event_bus.QUEUE + 1):
+            made.publish(event(number))
+    assert listener.lost

@@ -1,0 +1,75 @@
+"""Events of a shared database: what other processes commit is heard here, once and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from lading.api.events import relay
+from lading.api.events.event_bus import Listener
+from lading.core.errors import Unavailable
+from lading.testing.world import World, world
+from tests.postgres import PostgresServer, emptied
+
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'lading'"
+
+
+@pytest.fixture
+async def pair(tmp_path: Path, postgres: PostgresServer) -> AsyncIterator[tuple[World, World]]:
+    """Two servers on one database."""
+    where = await emptied(postgres)
+    async with (
+        world(tmp_path / "a", postgresql=where) as one,
+        world(tmp_path / "b", postgresql=where, seed=8) as other,
+    ):
+        yield one, other
+
+
+async def heard(listener: Listener, count: int) -> list[str]:
+    async with asyncio.timeout(180):
+        return [(await listener.get()).object_uuid for _ in range(count)]
+
+
+async def test_what_another_process_commits_is_heard_in_order(pair: tuple[World, World]) -> None:
+    one, other = pair
+    with one.app.services.bus.listen() as mine, other.app.services.bus.listen() as theirs:
+        made = [
+            (await pair[number % 2].ok("POST", "collections", {}))["uuid"] for number in range(6)
+        ]
+        assert await heard(mine, 6) == await heard(theirs, 6) == made
+
+
+async def test_nothing_is_missed_while_the_connection_is_away(
+    pair: tuple[World, World], postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "_PAGE", 2)
+    one, other = pair
+    with one.app.services.bus.listen() as mine:
+        made = []
+        for _ in range(5):
+            await postgres.sql(CUT)
+            made.append((await other.ok("POST", "collections", {}))["uuid"])
+        assert await heard(mine, 5) == made
+
+
+async def test_a_database_that_cannot_answer_is_asked_again(
+    pair: tuple[World, World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    monkeypatch.setattr(relay, "_PAUSE", 0)
+    failed = asyncio.Event()
+    real = one.app.relay._catch_up
+
+    async def fail() -> None:
+        monkeypatch.setattr(one.app.relay, "_catch_up", real)
+        failed.set()
+        raise Unavailable
+
+    monkeypatch.setattr(one.app.relay, "_catch_up", fail)
+    with one.app.services.bus.listen() as mine:
+        made = (await other.ok("POST", "collections", {}))["uuid"]
+        await failed.wait()
+        assert await heard(mine, 1) == [made]

@@ -1,0 +1,235 @@
+"""Moments: a request expires, a request may start, a container is found."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lading.api.events import timers
+from lading.core.containers.git_trees import Found
+from lading.core.errors import Invalid, Unavailable
+from lading.core.records.schema import Record
+from lading.core.timestamps import format_time
+from lading.testing.world import World, world
+
+GIT = {
+    "/out": {"kind": "tmp"},
+    "/src": {"kind": "git_tree", "repository_name": "tools", "commit": "main"},
+}
+TREE = (Found("c" * 40, "tree", "a" * 40),)
+
+
+def moment(it: World, seconds: float) -> str:
+    return format_time(it.clock.moment + timedelta(seconds=seconds))
+
+
+async def container(it: World, request: Record) -> Record:
+    found: Record = await it.ok("GET", f"containers/{request['container_uuid']}")
+    return found
+
+
+async def test_after_its_end_the_priority_of_a_request_counts_as_nothing(it: World) -> None:
+    request = await it.submit(expires_at=moment(it, 60))
+    supervisor = await it.lock(request["container_uuid"])
+    await it.ok(
+        "PUT", f"containers/{request['container_uuid']}", {"state": "Running"}, token=supervisor
+    )
+    upcoming = await timers.act(it.app.services)
+    assert upcoming == request["expires_at"]
+    assert (await container(it, request))["priority"] > 0
+    it.clock.advance(60)
+    assert await timers.act(it.app.services) is None
+    # The dispatcher stops it for that; the request then ends with its container.
+    assert (await container(it, request))["priority"] == 0
+    await it.ok(
+        "PUT", f"containers/{request['container_uuid']}", {"state": "Cancelled"}, token=supervisor
+    )
+    assert (await it.ok("GET", f"container_requests/{request['uuid']}"))["state"] == "Final"
+
+
+async def test_another_request_keeps_the_container_and_a_later_end_revives_it(it: World) -> None:
+    request = await it.submit(expires_at=moment(it, 60), priority=9)
+    other = await it.submit(priority=1)
+    it.clock.advance(60)
+    await timers.act(it.app.services)
+    assert 0 < (await container(it, other))["priority"] < 1 << 50
+    await it.ok("PUT", f"container_requests/{request['uuid']}", {"expires_at": moment(it, 60)})
+    assert (await container(it, other))["priority"] > 8 << 50
+    await it.ok("PUT", f"container_requests/{request['uuid']}", {"expires_at": moment(it, -1)})
+    assert (await container(it, other))["priority"] < 1 << 50
+
+
+async def test_nothing_is_run_before_its_time(it: World) -> None:
+    request = await it.submit(start_after=moment(it, 60))
+    assert (await container(it, request))["priority"] == 0
+    status = await it.ok("GET", f"container_requests/{request['uuid']}/container_status")
+    assert status["scheduling_status"] == f"It is to start after {request['start_after']}."
+    assert await timers.act(it.app.services) == request["start_after"]
+    it.clock.advance(60)
+    await timers.act(it.app.services)
+    assert (await container(it, request))["priority"] > 0
+
+
+async def tended(it: World, condition: Callable[[], Awaitable[bool]]) -> None:
+    task = asyncio.create_task(it.app.tend())
+    try:
+        async with asyncio.timeout(180):
+            while not await condition():
+                await asyncio.sleep(0)
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_the_server_acts_by_itself(it: World) -> None:
+    request = await it.submit(start_after=moment(it, 0.5))
+
+    async def started() -> bool:
+        return bool((await container(it, request))["priority"] > 0)
+
+    await tended(it, started)
+
+
+class SlowGit:
+    """Answers when it is told to."""
+
+    def __init__(self, answer: tuple[Found, ...] | Exception = TREE) -> None:
+        self.answer = answer
+        self.ready = False
+
+    async def find(self, url: str, wanted: object, *, patience: float) -> tuple[Found, ...] | None:
+        if not self.ready:
+            return None
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    async def close(self) -> None:
+        """Nothing to give up."""
+
+
+async def slow_world(it: World, git: SlowGit) -> Record:
+    object.__setattr__(it.app.services, "git", git)
+    await it.ok(
+        "POST", "repositories", {"name": "tools", "fetch_url": "https://git.example.org/tools"}
+    )
+    spec = await it.spec("make", mounts=GIT)
+    made = await it.request("POST", "container_requests", spec, params={"satisfy": True})
+    assert (made.status, made.json["state"], made.json["container_uuid"]) == (
+        202,
+        "Committed",
+        None,
+    )
+    return dict(made.json)
+
+
+async def test_a_token_of_limited_scopes_leaves_nothing_to_the_server(it: World) -> None:
+    object.__setattr__(it.app.services, "git", SlowGit())
+    known = await it.ok(
+        "POST", "repositories", {"name": "tools", "fetch_url": "https://git.example.org/tools"}
+    )
+    spec = await it.spec("make", mounts=GIT)
+    scopes = [
+        "POST /arvados/v1/container_requests",
+        f"GET /arvados/v1/repositories/{known['uuid']}",
+    ]
+    for some, status in ((scopes[:1], 403), (scopes, 503)):
+        made = await it.ok("POST", "api_client_authorizations", {"scopes": some})
+        reply = await it.request("POST", "container_requests", spec, token=made["api_token"])
+        assert (reply.status, "scopes" in reply.error) == (status, True)
+    assert (await it.ok("GET", "container_requests"))["items"] == []
+
+
+async def test_a_container_that_is_sought_is_found_later(it: World) -> None:
+    git = SlowGit()
+    request = await slow_world(it, git)
+    path = f"container_requests/{request['uuid']}"
+    assert (await it.request("POST", f"{path}/satisfy")).status == 202
+    why = await it.ok("GET", f"{path}/why")
+    assert [one["reason"] for one in why["waits"]] == ["resolving"]
+    assert "still sought" in (await it.ok("GET", f"{path}/container_status"))["scheduling_status"]
+    assert await timers.seek(it.app.services) == 1
+    git.ready = True
+    assert await timers.seek(it.app.services) == 0
+    found = await it.request("POST", f"{path}/satisfy")
+    assert (found.status, (await container(it, found.json))["priority"] > 0) == (200, True)
+    assert (await container(it, found.json))["mounts"]["/src"] == {
+        "kind": "git_tree",
+        "tree": "a" * 40,
+    }
+    assert await timers.seek(it.app.services) == 0
+
+
+async def test_a_container_that_cannot_be_found_ends_the_request_with_the_reason(it: World) -> None:
+    git = SlowGit(Invalid("Mounts [/src][commit]: no commit 'main'"))
+    request = await slow_world(it, git)
+    git.ready = True
+    await timers.seek(it.app.services)
+    why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+    assert (why["state"], why["outcome"]) == ("Final", "Mounts [/src][commit]: no commit 'main'")
+
+
+async def test_an_input_that_went_meanwhile_ends_the_request(it: World) -> None:
+    git = SlowGit()
+    data = await it.collection({"a": b"x"})
+    object.__setattr__(it.app.services, "git", git)
+    await it.ok(
+        "POST", "repositories", {"name": "tools", "fetch_url": "https://git.example.org/tools"}
+    )
+    mounts = {**GIT, "/in": {"kind": "collection", "uuid": data["uuid"]}}
+    request = await it.submit("make", mounts=mounts)
+    await it.ok("DELETE", f"collections/{data['uuid']}")
+    git.ready = True
+    await timers.seek(it.app.services)
+    why = await it.ok("GET", f"container_requests/{request['uuid']}/why")
+    assert (why["state"], "not found" in why["outcome"]) == ("Final", True)
+
+
+async def test_a_repository_that_is_down_is_tried_again(it: World) -> None:
+    git = SlowGit(Unavailable("git fetch failed"))
+    request = await slow_world(it, git)
+    git.ready = True
+    assert await timers.seek(it.app.services) == 1
+    git.answer = TREE
+    await tended(it, lambda: _has_container(it, request))
+
+
+async def _has_container(it: World, request: Record) -> bool:
+    return bool((await it.ok("GET", f"container_requests/{request['uuid']}"))["container_uuid"])
+
+
+async def test_who_cancels_meanwhile_is_heard(it: World) -> None:
+    git = SlowGit()
+    request = await slow_world(it, git)
+    assert (await it.ok("POST", f"container_requests/{request['uuid']}/cancel"))["state"] == "Final"
+    git.ready = True
+    assert await timers.seek(it.app.services) == 0
+
+
+@pytest.mark.parametrize("name", ["act", "seek"])
+async def test_the_tasks_go_on_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    calls, done = [], asyncio.Event()
+    monkeypatch.setattr(timers, "LONGEST", 0.001)
+
+    async def failing(services: Any) -> None:
+        calls.append(services)
+        if len(calls) > 1:
+            done.set()
+        raise Unavailable("no")
+
+    monkeypatch.setattr(timers, name, failing)
+    async with world(tmp_path) as it:
+        task = asyncio.create_task(it.app.tend())
+        await done.wait()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,24 @@
+"""Two bells."""
+
+from __future__ import annotations
+
+import asyncio
+
+from lading.api.events.wakeups import Alarm
+
+
+async def test_a_bell_that_rang_before_is_remembered_once() -> None:
+    alarm = Alarm()
+    alarm.wake()
+    alarm.seek()
+    await alarm.until_moment(60.0)
+    await alarm.until_sought(60.0)
+    await alarm.until_moment(0.0)
+
+
+async def test_a_bell_wakes_who_waits() -> None:
+    alarm = Alarm()
+    waiting = asyncio.create_task(alarm.until_moment(60.0))
+    await asyncio.sleep(0)
+    alarm.wake()
+    await waiting

@@ -1,0 +1,350 @@
+"""Containers: who may do what with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lading.core.records.schema import Record
+from lading.core.timestamps import format_time
+from lading.testing.world import World
+
+
+async def test_from_lock_to_end(it: World) -> None:
+    request = await it.submit()
+    uuid = request["container_uuid"]
+    path = f"containers/{uuid}"
+    locked = await it.ok("POST", f"{path}/lock", token=it.dispatcher)
+    assert locked["state"] == "Locked"
+    assert locked.keys() == {
+        "uuid", "state", "priority", "auth_uuid", "locked_by_uuid", "kind", "etag",
+        "supervisor_token",
+    }  # fmt: skip
+    supervisor = locked["supervisor_token"]
+    seen = await it.ok("GET", path, token=supervisor)
+    assert (seen["lock_count"], seen["secret_mounts_md5"]) == (
+        1,
+        "99914b932bd37a50b983c5e7c90ae93b",
+    )
+    assert "secret_mounts_md5" not in await it.ok("GET", path)
+    running = await it.ok("PUT", path, {"container": {"state": "Running"}}, token=supervisor)
+    assert running["started_at"] is not None
+    ended = await it.ok("PUT", path, {"state": "Complete", "exit_code": 3}, token=supervisor)
+    assert (ended["exit_code"], ended["auth_uuid"], ended["locked_by_uuid"]) == (3, None, None)
+    assert (await it.request("GET", path, token=supervisor)).status == 401
+    assert (await it.ok("GET", f"container_requests/{request['uuid']}"))["state"] == "Final"
+
+
+async def test_the_supervisor_touches_nothing_else(it: World) -> None:
+    mine, other = [(await it.submit(name))["container_uuid"] for name in "ab"]
+    token = await it.lock(mine)
+    for method, path in (
+        ("GET", f"containers/{other}"),
+        ("GET", "containers"),
+        ("POST", "collections"),
+        ("POST", f"containers/{mine}/lock"),
+        ("GET", f"containers/{mine}/secret_mounts"),
+    ):
+        assert (await it.request(method, path, token=token)).status == 403
+    assert (await it.ok("POST", f"containers/{mine}/unlock", token=token))["state"] == "Queued"
+    assert (await it.request("GET", f"containers/{mine}", token=token)).status == 401
+
+
+async def test_a_lock_can_answer_what_the_supervisor_would_ask_for(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    locked = await it.ok("POST", f"containers/{uuid}/lock", {"known": True}, token=it.dispatcher)
+    supervisor = locked["supervisor_token"]
+    assert locked["known"]["container"] == await it.ok(
+        "GET", f"containers/{uuid}", token=supervisor
+    )
+    auth = await it.ok("GET", f"containers/{uuid}/auth", token=supervisor)
+    assert locked["known"]["auth"] == {"uuid": auth["uuid"], "api_token": auth["api_token"]}
+
+
+async def test_only_one_locks(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    await it.lock(uuid)
+    again = await it.request("POST", f"containers/{uuid}/lock", token=it.dispatcher)
+    assert (again.status, "cannot lock when Locked" in again.error) == (422, True)
+    assert (await it.request("POST", f"containers/{uuid}/unlock")).status == 403
+    assert (await it.ok("POST", f"containers/{uuid}/unlock", token=it.dispatcher))[
+        "state"
+    ] == "Queued"
+    assert (
+        await it.request("POST", f"containers/{uuid}/lock", token=await it.user("u"))
+    ).status == 404
+
+
+async def test_too_many_attempts_cancel(it: World) -> None:
+    request = await it.submit(container_count_max=1)
+    uuid = request["container_uuid"]
+    for _ in range(10):
+        await it.lock(uuid)
+        last = await it.ok("POST", f"containers/{uuid}/unlock", token=it.dispatcher)
+    assert last["state"] == "Cancelled"
+    assert "MaxDispatchAttempts" in last["runtime_status"]["error"]
+
+
+async def test_auth_is_for_who_locked_it(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    path = f"containers/{uuid}/auth"
+    assert (await it.request("GET", path, token=it.dispatcher)).status == 403
+    supervisor = await it.lock(uuid)
+    assert (await it.request("GET", path)).status == 403
+    by_dispatcher, by_supervisor = [
+        await it.ok("GET", path, token=token) for token in (it.dispatcher, supervisor)
+    ]
+    assert by_dispatcher["api_token"] == by_supervisor["api_token"]
+    token = f"v2/{by_dispatcher['uuid']}/{by_dispatcher['api_token']}"
+    assert (await it.ok("GET", "users/current", token=token))["username"] == "admin"
+    await it.ok("POST", f"containers/{uuid}/unlock", token=it.dispatcher)
+    assert (await it.request("GET", "users/current", token=token)).status == 401
+
+
+async def test_the_containers_own_token(it: World) -> None:
+    request = await it.submit(secret_mounts={"/secret": {"kind": "text", "content": "xyzzy"}})
+    assert "secret_mounts" not in request
+    uuid = request["container_uuid"]
+    supervisor = await it.lock(uuid)
+    token = await it.container_token(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    current = await it.ok("GET", "containers/current", token=token)
+    assert current["uuid"] == uuid
+    assert "secret_mounts" not in current
+    secrets = await it.ok("GET", f"containers/{uuid}/secret_mounts", token=token)
+    assert secrets == {"secret_mounts": {"/secret": {"kind": "text", "content": "xyzzy"}}}
+    assert (await it.request("GET", f"containers/{uuid}/secret_mounts")).status == 403
+    status = await it.ok(
+        "PUT", f"containers/{uuid}", {"runtime_status": {"activity": "x"}}, token=token
+    )
+    assert status["runtime_status"] == {"activity": "x"}
+    assert (await it.request("PUT", f"containers/{uuid}", {"priority": 1}, token=token)).status in (
+        403,
+        422,
+    )
+    assert (await it.request("GET", "containers/current")).status == 404
+    async with it.database.reading() as tx:
+        assert "xyzzy" not in str(await tx.fetch("SELECT properties FROM logs"))
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"state": "Locked"}, 422),
+        ({"state": "Queued"}, 422),
+        ({"state": "nonsense"}, 422),
+        ({"command": ["x"]}, 422),
+        ({"nope": 1}, 422),
+        ({"exit_code": "x"}, 422),
+        ({"output": "nonsense"}, 422),
+        ({"output": f"{'0' * 32}+5"}, 422),
+        ({"auth_uuid": "x"}, 422),
+        ({"runtime_status": {"error": 5}}, 422),
+    ],
+)
+async def test_faults_change_nothing(it: World, body: Record, status: int) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    supervisor = await it.lock(uuid)
+    before = await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    reply = await it.request("PUT", f"containers/{uuid}", body, token=supervisor)
+    assert reply.status == status
+    assert "\n" not in reply.error
+    assert await it.ok("GET", f"containers/{uuid}") == before
+
+
+async def test_readable_through_a_request(it: World) -> None:
+    token = await it.user("u")
+    request = await it.submit(token=token)
+    path = f"containers/{request['container_uuid']}"
+    assert (await it.ok("GET", path, token=token))["state"] == "Queued"
+    assert (await it.ok("GET", "containers", token=token))["items_available"] == 1
+    other = await it.user("v")
+    assert (await it.request("GET", path, token=other)).status == 404
+    assert (await it.ok("GET", "containers", token=other))["items"] == []
+    assert (await it.request("PUT", path, {"state": "Cancelled"}, token=token)).status == 403
+
+
+async def test_outputs_must_be_readable_by_the_container(it: World) -> None:
+    token = await it.user("u")
+    uuid = (await it.submit(token=token))["container_uuid"]
+    supervisor = await it.lock(uuid)
+    own = await it.container_token(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    foreign = (await it.collection({"a": b"x"}))["portable_data_hash"]
+    for caller in (own, supervisor):
+        reply = await it.request("PUT", f"containers/{uuid}", {"output": foreign}, token=caller)
+        assert (reply.status, "Output collection must exist" in reply.error) == (422, True)
+    reply = await it.request("PUT", f"containers/{uuid}", {"log": foreign}, token=supervisor)
+    assert (reply.status, "log: " in reply.error) == (422, True)
+    mine = (await it.collection({"a": b"y"}, token=token))["portable_data_hash"]
+    for caller in (own, supervisor):
+        assert (await it.ok("PUT", f"containers/{uuid}", {"output": mine}, token=caller))[
+            "output"
+        ] == mine
+    assert (await it.ok("PUT", f"containers/{uuid}", {"log": mine}, token=supervisor))[
+        "log"
+    ] == mine
+
+
+async def test_live_logs(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    supervisor = await it.lock(uuid)
+    path = f"containers/{uuid}/live/stdout.txt"
+    reply = await it.request("POST", path, raw=b"{not json", token=supervisor, params={"offset": 0})
+    assert reply.json == {"length": 9}
+    assert (
+        await it.request("POST", path, raw=b"x", token=supervisor, params={"offset": 99})
+    ).status == 409
+    assert (
+        await it.request("POST", path, raw=b"x", token=supervisor, params={"offset": "x"})
+    ).status == 422
+    assert (await it.request("POST", path, raw=b"x")).status == 403
+
+
+async def test_update_priority(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    right = (await it.ok("GET", f"containers/{uuid}"))["priority"]
+    assert (await it.ok("PUT", f"containers/{uuid}", {"priority": 5}))["priority"] == 5
+    assert (await it.ok("POST", f"containers/{uuid}/update_priority"))["priority"] == right
+    token = await it.user("u")
+    assert (
+        await it.request("POST", f"containers/{uuid}/update_priority", token=token)
+    ).status == 403
+
+
+async def test_admins_make_and_delete(it: World) -> None:
+    body = {
+        "command": ["true"],
+        "container_image": f"{'0' * 32}+5",
+        "output_path": "/out",
+        "mounts": {},
+    }
+    made = await it.ok("POST", "containers", {"container": body})
+    assert (made["state"], made["priority"]) == ("Queued", 0)
+    path = f"containers/{made['uuid']}"
+    assert (await it.request("DELETE", path)).status == 422
+    await it.ok("PUT", path, {"state": "Cancelled"})
+    await it.ok("DELETE", path)
+    assert (await it.request("GET", path)).status == 404
+    assert (await it.request("POST", "containers", {**body, "command": []})).status == 422
+    assert (await it.request("POST", "containers", {**body, "lock_count": 5})).status == 422
+    assert (await it.request("POST", "containers", body, token=await it.user("u"))).status == 403
+
+
+async def test_a_container_without_a_token(it: World) -> None:
+    made = await it.submit(runtime_token=it.admin)
+    uuid = made["container_uuid"]
+    await it.lock(uuid)
+    async with it.database.writing() as tx:
+        await tx.execute("UPDATE containers SET runtime_token = 'bare' WHERE uuid = ?", (uuid,))
+    assert (await it.request("GET", f"containers/{uuid}/auth", token=it.dispatcher)).status == 404
+    async with it.database.writing() as tx:
+        await tx.execute(
+            "UPDATE containers SET runtime_token = 'v2/gone/x' WHERE uuid = ?", (uuid,)
+        )
+    assert (await it.request("GET", f"containers/{uuid}/auth", token=it.dispatcher)).status == 404
+
+
+async def running(it: World, request: Record) -> tuple[str, str]:
+    """The tokens of the supervisor and of the container itself, which runs."""
+    uuid = request["container_uuid"]
+    supervisor = await it.lock(uuid)
+    own = await it.container_token(uuid)
+    await it.ok("PUT", f"containers/{uuid}", {"state": "Running"}, token=supervisor)
+    return supervisor, f"{own}/{uuid}"
+
+
+async def test_the_container_says_how_far_it_is(it: World) -> None:
+    request = await it.submit()
+    supervisor, own = await running(it, request)
+    path = f"containers/{request['container_uuid']}/progress"
+    assert (await it.ok("POST", path, {"progress": 0.5}, token=own))["progress"] == 0.5
+    assert (await it.ok("POST", path, {"container": {"progress": 0.75}}, token=own))[
+        "progress"
+    ] == 0.75
+    for body in ({"progress": 2}, {"progress": "x"}, {}, {"progress": 0.5, "cost": 1.0}):
+        assert (await it.request("POST", path, body, token=own)).status == 422
+    for token in (it.admin, it.dispatcher, supervisor):
+        assert (await it.request("POST", path, {"progress": 0.5}, token=token)).status == 403
+    assert (
+        await it.request("POST", path, {"progress": 0.5}, token=await it.user("bob"))
+    ).status == 404
+
+
+async def test_a_late_report_counts_only_to_the_end_of_the_command(it: World) -> None:
+    uuid = (await it.submit())["container_uuid"]
+    path = f"containers/{uuid}"
+    supervisor = await it.lock(uuid)
+    await it.ok("PUT", path, {"state": "Running"}, token=supervisor)
+    it.clock.advance(60)
+    ended = format_time(it.clock())
+    it.clock.advance(3600)
+    report = {"state": "Complete", "exit_code": 0, "finished_at": ended}
+    assert (await it.ok("PUT", path, report, token=supervisor))["finished_at"] == ended
+    assert (await it.ok("GET", f"{path}/accounting"))["items"][-1]["end"] == ended
+
+
+async def test_what_the_server_cancels_has_no_priority_left(it: World) -> None:
+    request = await it.submit()
+    await it.ok("POST", f"container_requests/{request['uuid']}/cancel")
+    container = await it.ok("GET", f"containers/{request['container_uuid']}")
+    assert (container["state"], container["priority"]) == ("Cancelled", 0)
+
+
+async def test_accounting(it: World) -> None:
+    alice, bob = await it.user("alice"), await it.user("bob")
+    first = await it.submit(token=alice, priority=3)
+    uuid = first["container_uuid"]
+    path = f"containers/{uuid}/accounting"
+    assert await it.ok("GET", path) == {"items": []}
+    supervisor, _ = await running(it, first)
+    second = await it.submit(token=bob, priority=5)
+    await it.ok("PUT", f"container_requests/{first['uuid']}", {"priority": 4}, token=alice)
+    await it.ok("DELETE", f"container_requests/{second['uuid']}", token=bob)
+    open_ones = [one for one in (await it.ok("GET", path))["items"] if one["end"] is None]
+    assert [one["container_request_priority"] for one in open_ones] == [4]
+    await it.ok(
+        "PUT", f"containers/{uuid}", {"state": "Complete", "exit_code": 0}, token=supervisor
+    )
+    items = (await it.ok("GET", path))["items"]
+    facts = [
+        (one["container_request_uuid"], one["container_request_priority"], one["container_state"])
+        for one in items
+    ]
+    assert facts == [
+        (first["uuid"], 3, "Locked"),
+        (first["uuid"], 3, "Running"),
+        (second["uuid"], 5, "Running"),
+        (first["uuid"], 4, "Running"),
+    ]
+    assert all(one["start"] < one["end"] for one in items)
+    users = [(await it.ok("GET", "users/current", token=token))["uuid"] for token in (alice, bob)]
+    assert [one["user_uuid"] for one in items] == [users[0], users[0], users[1], users[0]]
+    assert len((await it.ok("GET", path, token=alice))["items"]) == 3
+    assert (await it.request("GET", path, token=bob)).status == 404
+
+
+async def test_a_dispatcher_gives_what_it_has_within_the_range(it: World) -> None:
+    request = await it.submit(
+        runtime_constraints={"ram": [1 << 28, 1 << 30], "vcpus": [1, 4], "internet": True}
+    )
+    assert request["runtime_constraints"]["ram"] == [1 << 28, 1 << 30]
+    path = f"containers/{request['container_uuid']}"
+    made = await it.ok("GET", path)
+    assert (made["runtime_constraints"]["ram"], made["constraint_ranges"]["vcpus"]) == (
+        1 << 28,
+        [1, 4],
+    )
+    for amounts in ({"ram": 1 << 31}, {"vcpus": 0}, {"keep_cache_ram": 1}, [1]):
+        refused = await it.request(
+            "POST", f"{path}/lock", {"runtime_constraints": amounts}, token=it.dispatcher
+        )
+        assert refused.status == 422
+    body = {"runtime_constraints": {"ram": 1 << 29, "vcpus": 3}}
+    locked = await it.ok("POST", f"{path}/lock", body, token=it.dispatcher)
+    assert locked["runtime_constraints"]["vcpus"] == 3
+    await it.ok("POST", f"{path}/unlock", token=it.dispatcher)
+    assert (await it.ok("GET", path))["runtime_constraints"]["vcpus"] == 1
+    await it.ok("POST", f"{path}/lock", body, token=it.dispatcher)
+    joined = await it.submit(runtime_constraints={"ram": 1 << 29, "vcpus": 3, "internet": True})
+    outside = await it.submit(runtime_constraints={"ram": 1 << 29, "vcpus": [1, 2]})
+    assert joined["container_uuid"] == request["container_uuid"] != outside["container_uuid"]

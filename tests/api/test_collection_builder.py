@@ -1,0 +1,50 @@
+"""Collections that the server makes."""
+
+from __future__ import annotations
+
+from lading.api.collection_builder import keep, keep_one
+from lading.core.containers.finalize import CollectionPlan, Keeps, Piece
+from lading.testing.world import World
+
+
+def plan(
+    pdh: str, *, uuid: str | None = None, owner: str = "o", directory: str = ""
+) -> CollectionPlan:
+    return CollectionPlan(
+        keeps=Keeps.LOG,
+        uuid=uuid,
+        name="n",
+        owner_uuid=owner,
+        properties={},
+        storage_classes=[],
+        trash_at=None,
+        pieces=(Piece(pdh, directory),),
+    )
+
+
+async def test_made_renewed_and_left_alone(it: World) -> None:
+    one, two = [(await it.collection({name: b"x"}))["portable_data_hash"] for name in "ab"]
+    services = it.app.services
+    async with it.database.writing() as tx:
+        uuid = await keep_one(tx, services, plan(one), user_uuid="u")
+        assert uuid is not None
+        assert await keep_one(tx, services, plan(one, uuid=uuid), user_uuid="u") == uuid
+        assert await keep_one(tx, services, plan(two, uuid=uuid), user_uuid="u") == uuid
+        assert await keep_one(tx, services, plan(f"{'0' * 32}+5"), user_uuid="u") is None
+        placed = await keep_one(tx, services, plan(one, directory="d"), user_uuid="u")
+    assert (await it.ok("GET", f"collections/{uuid}"))["portable_data_hash"] == two
+    assert (await it.ok("GET", f"collections/{placed}"))["unsigned_manifest_text"].startswith(
+        "./d "
+    )
+    assert (await it.ok("GET", f"collections/{placed}"))["name"].startswith("n (")
+
+
+async def test_names_are_made_distinct_among_those_made_together(it: World) -> None:
+    pdh = (await it.collection({"a": b"x"}))["portable_data_hash"]
+    services = it.app.services
+    async with it.database.writing() as tx:
+        missing = plan(f"{'0' * 32}+5")
+        one, none, other = await keep(tx, services, [plan(pdh), missing, plan(pdh)], user_uuid="u")
+    assert none is None
+    assert (await it.ok("GET", f"collections/{one}"))["name"] == "n"
+    assert (await it.ok("GET", f"collections/{other}"))["name"].startswith("n (")

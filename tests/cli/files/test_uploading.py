@@ -1,0 +1,25 @@
+"""Where local paths go in a collection; storing is tested with `lading put`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lading.cli.files.uploading import arrange, label_of
+from lading.core.errors import Invalid
+
+
+def test_arrangement(here: Path) -> None:
+    (here / "d").mkdir()
+    (here / "f").write_text("")
+    assert arrange([Path("d")]) == {"": Path("d")}
+    assert arrange([Path("f")]) == {"f": Path("f")}
+    assert arrange([Path("d"), Path("f")]) == {"d": Path("d"), "f": Path("f")}
+    with pytest.raises(Invalid, match="nosuch: no such file or directory"):
+        arrange([Path("nosuch")])
+
+
+def test_labels(here: Path) -> None:
+    assert (label_of(Path("a/b.txt")), label_of(Path())) == ("b.txt", here.name)
+    assert label_of(Path("/")) == "files"

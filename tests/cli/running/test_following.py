@@ -1,0 +1,82 @@
+"""What a follower does where lading run does not lead it: waiting, leaving, servers without
+events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from lading.cli.running import following
+from lading.cli.running.following import Follower, Watcher, reason
+from lading.client.api import ApiClient
+from lading.client.events import Event, Reconnected
+from lading.core.errors import Forbidden
+from lading.testing.asgi import AsgiTransport
+from lading.testing.world import world
+
+
+def _watcher(said: list[str]) -> Watcher:
+    return Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=said.append)
+
+
+async def test_why_it_waits_is_said_after_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_PATIENCE", 0.0)
+    said: list[str] = []
+    async with world(tmp_path) as place:
+        request = await place.submit("wait")
+        sentence = "It needs 8 virtual CPUs; the largest worker has 2."
+        items = {request["container_uuid"]: sentence}
+        await place.ok("POST", "dispatch/statuses", {"items": items}, token=place.dispatcher)
+        follower = Follower(
+            ApiClient(AsgiTransport(place.app), place.admin), request, _watcher(said)
+        )
+
+        def say(text: str) -> None:
+            said.append(text)
+            follower.cancel()
+
+        follower._watcher = Watcher(stdout=io.BytesIO(), stderr=io.BytesIO(), say=say)
+        outcome = await asyncio.wait_for(follower.follow(), 60)
+    assert said == [sentence]
+    assert outcome.request["priority"] == 0
+
+
+async def test_without_events_the_looks_are_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_api: ApiClient) -> AsyncGenerator[Event | Reconnected]:
+        for event in [Reconnected()]:
+            yield event
+        raise Forbidden
+
+    monkeypatch.setattr(following, "events", refused)
+    async with world(tmp_path) as place:
+        request = await place.submit("run")
+        follower = Follower(ApiClient(AsgiTransport(place.app), place.admin), request, _watcher([]))
+        async with asyncio.TaskGroup() as group:
+            followed = group.create_task(follower.follow())
+            await place.run(request["container_uuid"], exit_code=4)
+        outcome = followed.result()
+    assert outcome.container is not None
+    assert outcome.container["exit_code"] == 4
+
+
+async def test_a_request_that_has_no_container(tmp_path: Path) -> None:
+    async with world(tmp_path) as place:
+        request = await place.submit("draft", state="Uncommitted")
+        follower = Follower(ApiClient(AsgiTransport(place.app), place.admin), request, _watcher([]))
+        follower.cancel()
+        outcome = await asyncio.wait_for(follower.follow(), 60)
+    assert outcome.container is None
+
+
+def test_reasons_are_one_sentence() -> None:
+    assert reason({"uuid": "c", "runtime_status": {"error": "c: no room."}}) == "no room"
+    assert reason({"uuid": "c", "runtime_status": None}) == "it was cancelled"

@@ -1,0 +1,167 @@
+"""lading request against a real API, with containers that are acted."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from lading.cli.running.requests import describe, state_of
+from tests.cli.site import Play, Site
+
+
+@pytest.fixture(scope="module")
+def image(site: Site) -> str:
+    """The image that requests name."""
+    return site.call(site.world.ensure_image())
+
+
+def _run(site: Site, image: str, *command: str, play: Play | None = None) -> str:
+    done = site.command(
+        "run", "--json", "--image", image, "--", *command, plays=[play or Play()], code=0
+    )
+    return str(json.loads(done.stdout)["uuid"])
+
+
+def test_the_list_has_age_state_exit_code_and_reuse(site: Site, image: str) -> None:
+    first = _run(site, image, "listed")
+    site.lading("run", "--image", image, "--", "listed")
+    waiting = site.lading("run", "--detach", "--image", image, "--", "waiting").stdout.strip()
+    head, *lines = site.lading("request", "list", "--limit", "3").stdout.splitlines()
+    assert head.split() == ["REQUEST", "AGE", "STATE", "EXIT", "TOOK", "REUSED", "COMMAND"]
+    assert lines[0].split()[0] == waiting
+    assert "Queued" in lines[0]
+    assert "yes" in lines[1].split()
+    assert (lines[2].split()[0], "yes" in lines[2].split()) == (first, False)
+    final = json.loads(site.lading("request", "list", "--json", "--state", "Final").stdout)
+    assert {one["state"] for one in final} == {"Final"}
+    assert final[0]["container"]["exit_code"] == 0
+
+
+def test_show(site: Site, image: str) -> None:
+    uuid = _run(site, image, "shown")
+    text = site.lading("request", "show", uuid).stdout
+    assert uuid in text
+    assert "1 vcpus, 256.0 MiB" in text
+    shown = json.loads(site.lading("request", "show", "--json", uuid[-6:]).stdout)
+    assert (shown["uuid"], shown["container"]["state"]) == (uuid, "Complete")
+
+
+def test_cancel(site: Site, image: str) -> None:
+    uuid = site.lading("run", "--detach", "--image", image, "--", "cancelled").stdout.strip()
+    assert f"{uuid}: " in site.lading("request", "cancel", uuid).stderr
+    (again,) = json.loads(site.lading("request", "cancel", "--json", uuid).stdout)
+    assert (again["uuid"], again["priority"]) == (uuid, 0)
+
+
+def test_change(site: Site, image: str) -> None:
+    uuid = site.lading(
+        "run", "--detach", "--image", image, "--property", "a=1", "--", "changed"
+    ).stdout.strip()
+    assert (
+        f"{uuid}: changed"
+        in site.lading("request", "change", uuid, "--priority", "900", "--expires", "9d").stderr
+    )
+    arguments = ("--attempts", "5", "--name", "N", "--description", "D", "--property", "b=2")
+    (made,) = json.loads(site.lading("request", "change", "--json", uuid, *arguments).stdout)
+    assert (made["priority"], made["container_count_max"], made["name"], made["description"]) == (
+        900,
+        5,
+        "N",
+        "D",
+    )
+    assert (made["properties"], bool(made["expires_at"])) == ({"a": 1, "b": 2}, True)
+    assert "nothing to change" in site.lading("request", "change", uuid, code=2).stderr
+
+
+def test_logs(site: Site, image: str) -> None:
+    uuid = _run(site, image, "logged", play=Play(stdout=b"out\nput", stderr=b"err\n"))
+    done = site.lading("request", "logs", uuid)
+    assert (done.stdout, done.stderr) == ("out\nput", "err\n")
+    assert site.lading("request", "logs", "--file", "crunch-run.txt", uuid).stdout == "hi\n"
+    assert (
+        json.loads(site.lading("request", "logs", "--json", uuid).stdout)["stderr.txt"] == "err\n"
+    )
+    stamped = site.lading("request", "logs", "-t", uuid).stdout.splitlines()
+    assert [line.split()[1] for line in stamped] == ["out", "put", "err"]
+    followed = site.lading("request", "logs", "-f", uuid)
+    assert followed.stdout == "out\nput"
+    assert "leave out --file" in site.lading("request", "logs", "-f", "-t", uuid, code=2).stderr
+
+
+def test_logs_of_what_has_no_container(site: Site, image: str) -> None:
+    spec = site.call(site.world.spec("draft"))
+    made = site.call(site.world.ok("POST", "container_requests", {**spec, "state": "Uncommitted"}))
+    assert site.lading("request", "logs", made["uuid"]).stdout == ""
+    assert "state" in site.lading("request", "show", made["uuid"]).stdout
+    assert "Uncommitted" in site.lading("request", "list").stdout
+
+
+def test_why_names_the_fields_that_differ(site: Site, image: str) -> None:
+    _run(site, image, "why", "--quality", "20")
+    _run(site, image, "why", "--quality", "30")
+    text = site.lading("request", "why", "last").stdout
+    assert "which differs in" in text
+    assert ["command[2]", "30", "20"] in [line.split() for line in text.splitlines()]
+    answer = json.loads(site.lading("request", "why", "--json", "last").stdout)
+    assert answer["decision"]["nearest"]["differences"][0]["field"] == "command[2]"
+    site.lading("run", "--image", image, "--", "why", "--quality", "20")
+    assert "decision   reuse zzzzz-dz642-" in site.lading("request", "why", "last").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("zzzzz-xvhdp-000000000000000", "not found"),
+        ("nosuchend", "nosuchend: no request has a uuid that ends so"),
+        ("%", "%: not the uuid of a request; see 'lading request list'"),
+    ],
+)
+def test_requests_that_are_not_there(site: Site, image: str, text: str, said: str) -> None:
+    assert said in site.lading("request", "show", text, code=1).stderr
+
+
+def test_states_without_a_container() -> None:
+    assert state_of({"state": "Final"}, None) == "Cancelled"
+    assert state_of({"state": "Committed"}, None) == "Committed"
+
+
+def test_mounts_are_described() -> None:
+    request = {
+        "uuid": "u", "name": None, "state": "Committed", "created_at": "2026-01-02T03:04:05Z",
+        "priority": 1, "command": ["x"], "container_image": "i",
+        "output_uuid": None, "log_uuid": None,
+        "runtime_constraints": {"vcpus": [1, 4], "ram": 1 << 30},
+        "mounts": {"/a": {"kind": "collection", "uuid": "c", "path": "p"}, "/b": {"kind": "tmp"}},
+    }  # fmt: skip
+    described = dict(describe(request, None, datetime(2026, 1, 2, 4, 4, 5, tzinfo=UTC)))
+    assert (described["mount /a"], described["mount /b"]) == ("c/p", "tmp")
+    assert described["created"].endswith("(1 h ago)")
+    assert described["needs"] == "1 to 4 vcpus, 1.0 GiB"
+
+
+def test_decisions_of_dispatchers(site: Site, image: str) -> None:
+    spec = site.call(site.world.spec("waits"))
+    made = site.call(
+        site.world.ok("POST", "container_requests", {**spec, "state": "Committed", "priority": 1})
+    )
+    shown = ("request", "logs", "--dispatch", made["uuid"])
+    assert "no dispatcher has decided" in site.lading(*shown).stderr
+    event = {
+        "container_uuid": made["container_uuid"],
+        "event_type": "decided_to_run",
+        "text": "It fits.",
+        "age": 1,
+    }
+    site.call(site.world.ok("POST", "dispatch/statuses", {"items": {}, "events": [event]}))
+    assert site.lading(*shown).stdout.splitlines()[-1].split()[-5:] == [
+        "decided",
+        "to",
+        "run",
+        "It",
+        "fits.",
+    ]
+    assert json.loads(site.lading(*shown, "--json").stdout)[0]["event_type"] == "decided_to_run"
+    assert "It fits." in site.lading("request", "why", made["uuid"]).stdout
+    assert "leave out --follow" in site.lading(*shown, "-f", code=2).stderr

@@ -1,0 +1,393 @@
+"""lading run against a real API, with containers that are acted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from lading.cli.running.following import Outcome
+from lading.cli.running.run import exit_code, interruptible, run_time
+from lading.core.timestamps import parse_time
+from tests.cli.site import Play, Site
+
+
+@pytest.fixture(scope="module")
+def image(site: Site) -> str:
+    """The image that requests name."""
+    return site.call(site.world.ensure_image())
+
+
+def test_streams_exit_code_and_output(site: Site, image: str, here: Path) -> None:
+    play = Play(
+        stdout=b"one\ntwo\n", stderr=b"oops\n", exit_code=3, files={"a": b"A", "d/b": b"BB"}
+    )
+    done = site.command(
+        "run", "--image", image, "--output", "out", "--", "make", "it", plays=[play], code=3
+    )
+    assert done.stdout == "one\ntwo\n"
+    assert done.stderr.splitlines()[1] == "oops"
+    assert "exit code 3, output" in done.stderr
+    assert "wrote 2 files, 3 B, to out" in done.stderr
+    assert (here / "out" / "d" / "b").read_text() == "BB"
+
+
+def test_an_output_is_not_mixed_with_an_older_one_unasked(
+    site: Site, image: str, here: Path
+) -> None:
+    (here / "old").mkdir()
+    (here / "old" / "file").write_text("older")
+    command = ("run", "--image", image, "--output", "old")
+    # No container is acted: nothing is submitted.
+    refused = site.lading(*command, "--", "mix", code=1)
+    assert "old: has files already; name another directory, or --overwrite" in refused.stderr
+    assert "submitted" not in refused.stderr
+    site.command(*command, "--overwrite", "--", "mix", plays=[Play(files={"new": b"N"})])
+    assert sorted(one.name for one in (here / "old").iterdir()) == ["file", "new"]
+
+
+def test_the_same_again_is_reused(site: Site, image: str) -> None:
+    command = ("run", "--image", image, "--", "compute")
+    first = site.command(*command, plays=[Play(stdout=b"42\n")])
+    assert "ran " in first.stderr
+    again = site.lading(*command)
+    assert again.stdout == "42\n"
+    assert "reused zzzzz-dz642-" in again.stderr
+    anew = site.command(*command[:3], "--no-reuse", *command[3:], plays=[Play(stdout=b"43\n")])
+    assert anew.stdout == "43\n"
+
+
+def test_json_is_apart_from_what_the_command_writes(site: Site, image: str) -> None:
+    done = site.command(
+        "run",
+        "--json",
+        "--image",
+        image,
+        "--",
+        "j",
+        plays=[Play(stdout=b"text\n", exit_code=2)],
+        code=2,
+    )
+    answer = json.loads(done.stdout)
+    assert "text" in done.stderr
+    assert (answer["exit_code"], answer["state"], answer["reused"]) == (2, "Complete", False)
+    assert (
+        json.loads(site.lading("ls", "--json", answer["output"]).stdout)[0]["path"] == "result.txt"
+    )
+
+
+def test_what_the_system_ended_is_said(site: Site, image: str) -> None:
+    play = Play(stdout=b"begun\n", error="Out of memory: it needed more than 256 MiB.")
+    done = site.command(
+        "run", "--image", image, "--attempts", "1", "--", "hog", plays=[play], code=1
+    )
+    assert done.stdout == "begun\n"
+    assert "lading: not finished: Out of memory: it needed more than 256 MiB (see:" in done.stderr
+
+
+def test_a_complaint_about_what_ended_by_itself_is_said(site: Site, image: str) -> None:
+    play = Play(
+        exit_code=137, complaint="the kernel killed a process: it used all of its ram; ask for more"
+    )
+    done = site.command("run", "--image", image, "--", "greedy", plays=[play], code=137)
+    assert (
+        "lading: the kernel killed a process: it used all of its ram; ask for more\n" in done.stderr
+    )
+
+
+def test_a_retry_is_said(site: Site, image: str) -> None:
+    plays = [Play(stdout=b"a\n", error="the node failed", failure="node"), Play(stdout=b"b\n")]
+    done = site.command("run", "--image", image, "--attempts", "2", "--", "flaky", plays=plays)
+    assert "trying again" in done.stderr or done.stdout == "b\n", (
+        "an attempt can be over before it is seen"
+    )
+    assert done.stdout.endswith("b\n")
+    assert "ran " in done.stderr
+
+
+def test_the_request_that_the_options_describe(site: Site, image: str, here: Path) -> None:
+    (here / "reads").write_text("ACGT")
+    (here / "dir").mkdir()
+    (here / "dir" / "x").write_text("x")
+    stored = site.lading("put", "reads").stdout.strip()
+    done = site.lading(
+        "run", "--detach", "--json", "--image", image,
+        "--input", "/in/reads=reads", "--input", "/in/dir=dir",
+        "--input", f"/in/part={stored}/reads", "--input", f"stdin={stored}/reads",
+        "--vcpus", "2", "--ram", "1.5GiB", "--env", "A=b=c", "--name", "N", "--workdir", "/tmp",
+        "--output-path", "/o", "--output-glob", "*.txt", "--tmp", "/scratch", "--priority", "7",
+        "--max-run-time", "2h", "--attempts", "2", "--network", "--", "x", "-y",
+    )  # fmt: skip
+    made = json.loads(done.stdout)
+    assert (made["command"], made["name"], made["priority"], made["cwd"]) == (
+        ["x", "-y"],
+        "N",
+        7,
+        "/tmp",
+    )
+    assert (made["output_path"], made["output_glob"], made["environment"]) == (
+        "/o",
+        ["*.txt"],
+        {"A": "b=c"},
+    )
+    assert made["container_count_max"] == 2
+    constraints = made["runtime_constraints"]
+    assert (constraints["vcpus"], constraints["ram"], constraints["API"]) == (2, 3 << 29, True)
+    assert made["scheduling_parameters"]["max_run_time"] == 7200
+    mounts = made["mounts"]
+    assert mounts["/in/reads"] == {
+        "kind": "collection",
+        "portable_data_hash": stored,
+        "path": "reads",
+    }
+    assert mounts["/in/part"] == mounts["stdin"] == mounts["/in/reads"]
+    assert set(mounts["/in/dir"]) == {"kind", "portable_data_hash"}
+    assert (mounts["/o"]["kind"], mounts["/scratch"]["kind"]) == ("tmp", "tmp")
+
+
+def test_when_it_runs_and_what_becomes_of_it(site: Site, image: str) -> None:
+    first, second = (
+        site.lading("run", "--detach", "--image", image, "--", name).stdout.strip() for name in "ab"
+    )
+    project = site.call(site.world.ok("POST", "groups", {"name": "p", "group_class": "project"}))[
+        "uuid"
+    ]
+    done = site.lading(
+        "run", "--detach", "--json", "--image", image, "--after", first, "--after", "last",
+        "--start-after", "2h", "--expires", "2126-12-24T18:00:00Z",
+        "--vcpus", "2-8", "--ram", "1GiB-4GiB", "--internet",
+        "--partition", "fast", "--partition", "slow", "--output-name", "O", "--output-ttl", "14d",
+        "--output-property", "n=1", "--storage-class", "default", "--property", "sample=S1",
+        "--property", "lanes=[1, 2]", "--description", "D", "--project", project, "--", "later",
+    )  # fmt: skip
+    made = json.loads(done.stdout)
+    assert (made["depends_on"], made["owner_uuid"], made["description"]) == (
+        [first, second],
+        project,
+        "D",
+    )
+    assert (
+        timedelta(minutes=119)
+        < parse_time(made["start_after"]) - datetime.now(UTC)
+        <= timedelta(hours=2)
+    )
+    assert made["expires_at"] == "2126-12-24T18:00:00.000000000Z"
+    sizes = made["runtime_constraints"]
+    assert (sizes["vcpus"], sizes["ram"], sizes["internet"]) == ([2, 8], [1 << 30, 4 << 30], True)
+    assert made["scheduling_parameters"]["partitions"] == ["fast", "slow"]
+    assert (made["output_name"], made["output_ttl"], made["output_properties"]) == (
+        "O",
+        14 * 86400,
+        {"n": 1},
+    )
+    assert (made["output_storage_classes"], made["properties"]) == (
+        ["default"],
+        {"sample": "S1", "lanes": [1, 2]},
+    )
+    shown = site.lading("request", "show", made["uuid"]).stdout
+    assert f"after         {first}, {second}" in shown
+    assert "2 to 8 vcpus, 1.0 GiB to 4.0 GiB" in shown
+    assert "given       2 vcpus, 1.0 GiB" in shown
+
+
+def test_a_container_chosen_by_hand(site: Site, image: str) -> None:
+    command = ("run", "--json", "--image", image, "--no-reuse")
+    chosen = json.loads(site.command(*command, "--", "by", "hand", plays=[Play()]).stdout)[
+        "container_uuid"
+    ]
+    site.command(*command, "--", "by", "hand", plays=[Play()])
+    again = site.lading(
+        "run", "--json", "--image", image, "--container", chosen, "--", "by", "hand"
+    )
+    assert json.loads(again.stdout)["container_uuid"] == chosen
+    refused = site.lading(
+        "run", "--image", image, "--container", chosen, "--", "by", "foot", code=1
+    )
+    assert "does not satisfy the request: command[1] differs" in refused.stderr
+
+
+def test_detach_prints_the_uuid(site: Site, image: str) -> None:
+    done = site.lading("run", "--detach", "--image", image, "--", "later")
+    assert done.stdout.startswith("zzzzz-xvhdp-")
+    assert f"lading request logs -f {done.stdout.strip()}" in done.stderr
+
+
+def test_the_output_of_another_request_as_input(site: Site, image: str) -> None:
+    first = json.loads(
+        site.command("run", "--json", "--image", image, "--", "make", plays=[Play()]).stdout
+    )
+    made = site.lading(
+        "run",
+        "--detach",
+        "--json",
+        "--image",
+        image,
+        "--input",
+        f"/in={first['uuid']}",
+        "--",
+        "use",
+    )
+    assert json.loads(made.stdout)["mounts"]["/in"]["portable_data_hash"] == first["output"]
+
+
+def test_preview_stores_nothing(site: Site, image: str) -> None:
+    before = len(json.loads(site.lading("request", "list", "--json").stdout))
+    assert (
+        "would run a new container: "
+        in site.lading("run", "--preview", "--image", image, "--", "pre").stdout
+    )
+    assert (
+        json.loads(site.lading("run", "--preview", "--json", "--image", image, "--", "pre").stdout)[
+            "decision"
+        ]
+        == "new"
+    )
+    assert len(json.loads(site.lading("request", "list", "--json").stdout)) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (
+            ["--input", "x", "--", "c"],
+            2,
+            "x: not TARGET=SOURCE; write for example /in/reads.fq=reads.fq",
+        ),
+        (
+            ["--input", "in=/etc", "--", "c"],
+            2,
+            "TARGET must be an absolute path in the container, or stdin",
+        ),
+        (["--input", "/../in=/etc", "--", "c"], 2, "TARGET must be an absolute path"),
+        (
+            ["--input", "/in=nosuch", "--", "c"],
+            2,
+            "nosuch is no file here, and neither a portable data hash nor a uuid",
+        ),
+        (["--input", "/in=a", "--input", "/in=a", "--", "c"], 1, "--input /in: given twice"),
+        (["--input", "/out=a", "--", "c"], 1, "/out: is where the output goes"),
+        (
+            ["--ram", "lots", "--", "c"],
+            2,
+            "'lots': write an amount, or the least and the most, for example 2GiB-8GiB",
+        ),
+        (["--max-run-time", "long", "--", "c"], 2, "not a duration: 'long'"),
+        (["--env", "=x", "--", "c"], 2, "'=x' is not K=V"),
+        (["--env", "NO_SUCH_VARIABLE", "--", "c"], 2, "NO_SUCH_VARIABLE is not set here"),
+        (["--nosuch", "--", "c"], 2, "No such option"),
+        (["--image", "nosuch:1", "--", "c"], 1, "nosuch:1"),
+        (
+            ["--vcpus", "8-2", "--", "c"],
+            2,
+            "'8-2': write an amount, or the least and the most, for example 2-8",
+        ),
+        (["--ram", "1GiB-2GiB-3GiB", "--", "c"], 2, "for example 2GiB-8GiB"),
+        (["--start-after", "soon", "--", "c"], 2, "'soon' is no moment; write for example 2h30m"),
+        (["--property", "x", "--", "c"], 2, "'x' is not K=V"),
+        (["--after", "000000", "--", "c"], 1, "000000: no request has a uuid that ends so"),
+        (["--storage-class", "nosuch", "--", "c"], 1, "'nosuch' is not a configured storage class"),
+        (["--preemptible", "--", "c"], 1, "preemptible instances are not configured"),
+        (["--project", "x", "--", "c"], 1, "'x' is not the uuid of a user or a project"),
+    ],
+)
+def test_mistakes_are_named(
+    site: Site, image: str, here: Path, arguments: list[str], code: int, said: str
+) -> None:
+    (here / "a").write_text("a")
+    done = site.lading("run", "--image", image, *arguments, code=code)
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_ctrl_c_cancels(site: Site, image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lading.cli.running import run as module
+
+    submit = module.submit
+
+    async def submit_and_interrupt(*arguments: object, **more: object) -> dict[str, object]:
+        made: dict[str, object] = await submit(*arguments, **more)  # type: ignore[arg-type]
+        asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), signal.SIGINT)
+        return made
+
+    monkeypatch.setattr(module, "submit", submit_and_interrupt)
+    done = site.lading("run", "--image", image, "--", "forever", code=130)
+    assert "; press Ctrl-C again to leave without waiting" in done.stderr
+    uuid = done.stderr.split()[1]
+    shown = json.loads(site.lading("request", "show", "--json", uuid).stdout)
+    assert shown["priority"] == 0
+
+
+async def test_a_second_ctrl_c_leaves(capsys: pytest.CaptureFixture[str]) -> None:
+    import click
+
+    asked = asyncio.Event()
+    with pytest.raises(click.exceptions.Exit) as left:
+        async with interruptible("zzzzz-xvhdp-1", asked.set) as was_interrupted:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asked.wait()
+            assert was_interrupted()
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.Event().wait()
+    assert left.value.exit_code == 130
+    assert "left zzzzz-xvhdp-1; see: lading request show" in capsys.readouterr().err
+
+
+async def test_a_cancellation_that_is_none_of_ours_goes_on() -> None:
+    async def wait() -> None:
+        async with interruptible("x", lambda: None):
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("container", "code"),
+    [
+        (None, 1),
+        ({"state": "Cancelled", "exit_code": None}, 1),
+        ({"state": "Complete", "exit_code": 0}, 0),
+        ({"state": "Complete", "exit_code": 137}, 137),
+        ({"state": "Complete", "exit_code": 256}, 1),
+    ],
+)
+def test_exit_codes(container: dict[str, object] | None, code: int) -> None:
+    assert exit_code(Outcome({}, container)) == code
+
+
+def test_what_never_ran_took_no_time() -> None:
+    assert run_time({"started_at": None, "finished_at": "2026-01-02T03:04:05Z"}) == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "wanted"),
+    [((), (False, None)), (("--api",), (True, None)), (("--network",), (True, True)),
+     (("--internet",), (False, True)), (("--no-internet",), (False, False)),
+     (("--api", "--internet"), (True, True))],
+)  # fmt: skip
+def test_which_network_it_has(
+    site: Site, image: str, flags: tuple[str, ...], wanted: tuple[bool, bool | None]
+) -> None:
+    made = json.loads(
+        site.lading("run", "--detach", "--json", "--image", image, *flags, "--", "x").stdout
+    )
+    constraints = made["runtime_constraints"]
+    assert (constraints["API"], constraints.get("internet")) == wanted
+
+
+def test_without_a_command_that_of_the_image_is_run(site: Site, image: str) -> None:
+    done = site.command(
+        "run", "--json", "--no-reuse", "--image", image, plays=[Play(stdout=b"own\n")]
+    )
+    assert "own" in done.stderr
+    uuid = json.loads(done.stdout)["uuid"]
+    assert "(that of the image)" in site.lading("request", "show", uuid).stdout
+    assert "(that of the image)" in site.lading("request", "list").stdout

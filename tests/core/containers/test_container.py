@@ -1,0 +1,57 @@
+"""The container value and its transition table."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lading.core.containers import container
+from lading.core.containers.container import Container, State
+from lading.core.errors import Failure
+from lading.core.json_values import Json
+from lading.testing.records import container_uuid, make_container
+
+
+def test_the_table_is_that_of_the_seed() -> None:
+    ways = {(str(old), str(new)) for old, news in container.TRANSITIONS.items() for new in news}
+    assert ways == {
+        ("Queued", "Locked"),
+        ("Queued", "Cancelled"),
+        ("Locked", "Queued"),
+        ("Locked", "Running"),
+        ("Locked", "Cancelled"),
+        ("Running", "Complete"),
+        ("Running", "Cancelled"),
+        ("Complete", "Cancelled"),
+    }
+    assert set(container.TRANSITIONS) == set(State)
+
+
+def test_a_record_survives_the_round_trip() -> None:
+    made = make_container(exit_code=0, state="Complete", priority=2**60)
+    stored = json.loads(json.dumps(made.to_record()))
+    assert Container.from_record({**stored, "etag": "x", "kind": "y"}) == made
+
+
+def test_null_and_missing_columns_take_their_default() -> None:
+    bare = Container.from_record({"uuid": container_uuid(1), "mounts": None})
+    assert (bare.state, bare.mounts, bare.cwd) == (State.QUEUED, {}, ".")
+
+
+def test_hidden_columns_are_not_shown() -> None:
+    made = make_container(runtime_token="v2/secret")
+    assert made.to_record().keys() - made.shown().keys() == container.HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"),
+    [
+        ({}, None),
+        ({"failure": "oom"}, Failure.OOM),
+        ({"failure": "gremlins"}, None),
+        ({"failure": []}, None),
+    ],
+)
+def test_the_recorded_failure_class(status: dict[str, Json], failure: Failure | None) -> None:
+    assert container.failure_of(make_container(runtime_status=status)) == failure

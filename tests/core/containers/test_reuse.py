@@ -1,0 +1,196 @@
+"""Which container can answer a request, and why not the others."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lading.core.containers import reuse
+from lading.core.containers.container import Container, State
+from lading.core.containers.reuse import Candidate, Choice, New, Reuse
+from lading.core.policy import Policy
+from lading.testing.records import POLICY, container_uuid, make_container, make_recipe
+
+RECIPE = make_recipe()
+SPOT = {"max_run_time": 0, "partitions": [], "preemptible": True, "supervisor": False}
+
+
+def done(number: int, finished_at: str = "1", **changes: Any) -> Candidate:
+    made = make_container(
+        number, **{"state": "Complete", "exit_code": 0, "finished_at": finished_at, **changes}
+    )
+    return Candidate(made, log_present=True, output_present=True)
+
+
+def live(number: int, **changes: Any) -> Candidate:
+    return Candidate(make_container(number, **changes))
+
+
+def choose(*candidates: Candidate, **options: Any) -> Choice:
+    return reuse.choose(RECIPE, candidates, policy=POLICY, **options)
+
+
+BY_PREFERENCE = [
+    done(1, finished_at="1"),
+    done(2, finished_at="2"),
+    live(3, state="Running", started_at="1"),
+    live(4, state="Running", started_at="1", progress=0.9),
+    live(5, state="Running", started_at="1", progress=0.5),
+    live(6, state="Running", started_at="2", progress=0.5),
+    live(7, state="Locked", priority=1),
+    live(8, state="Queued", priority=2**60 + 1),
+    live(9, state="Queued", priority=2**60, created_at="1"),
+    live(10, state="Queued", priority=2**60, created_at="2"),
+    live(11, state="Queued", priority=0),
+]
+
+
+@pytest.mark.parametrize(("better", "worse"), list(itertools.combinations(BY_PREFERENCE, 2)))
+def test_the_order_of_preference(better: Candidate, worse: Candidate) -> None:
+    for pair in ((better, worse), (worse, better)):
+        choice = choose(*pair)
+        assert isinstance(choice, Reuse)
+        assert choice.container is better.container
+        assert all(verdict.usable for verdict in choice.verdicts)
+
+
+UNUSABLE = [
+    (live(1, state="Cancelled"), "it was cancelled and has no result"),
+    (done(1, exit_code=3), "it ended with exit code 3"),
+    (Candidate(done(1).container, output_present=True), "its log was deleted"),
+    (Candidate(done(1).container, log_present=True), "its output was deleted"),
+    (live(1, state="Running", runtime_status={"error": "bad disk"}), "reports an error: bad disk"),
+    (live(1, state="Running", priority=0), "it is running but is being cancelled (priority 0)"),
+    (live(1, scheduling_parameters=SPOT), "it waits for a preemptible instance"),
+    (
+        done(1, runtime_constraints={**RECIPE.runtime_constraints, "keep_cache_ram": 5}),
+        "it has another keep_cache_ram",
+    ),
+]
+
+
+@pytest.mark.parametrize(("candidate", "reason"), UNUSABLE)
+def test_containers_that_cannot_be_used_say_why(candidate: Candidate, reason: str) -> None:
+    choice = choose(candidate)
+    assert isinstance(choice, New)
+    assert not choice.verdicts[0].usable
+    assert reason in choice.verdicts[0].reason
+    assert (
+        choice.reason == "the same was asked for before, but none of those containers can be used"
+    )
+
+
+def test_nobody_waits_for_himself() -> None:
+    choice = choose(live(1, state="Running"), waiting=[container_uuid(1)])
+    assert choice.verdicts[0].reason == "it waits for the result of this request itself"
+
+
+def test_a_preemptible_request_may_join_anything() -> None:
+    ours = make_recipe(scheduling_parameters=SPOT)
+    assert isinstance(
+        reuse.choose(ours, [live(1, scheduling_parameters=SPOT)], policy=Policy()), Reuse
+    )
+    assert isinstance(reuse.choose(ours, [live(1)], policy=Policy()), Reuse)
+
+
+def test_reasons_for_a_new_container() -> None:
+    assert choose() == New("the same was never asked for before", ())
+    refused = choose(done(1), use_existing=False)
+    assert refused == New("the request asks for a new container (use_existing is false)", ())
+
+
+def test_a_container_from_a_row_can_be_used() -> None:
+    stored = Container.from_record(done(1).container.to_record())
+    assert isinstance(choose(Candidate(stored, log_present=True, output_present=True)), Reuse)
+
+
+CANDIDATES = st.lists(
+    st.builds(
+        lambda changes, log, output, filtered: (changes, log, output, filtered),
+        st.fixed_dictionaries(
+            {
+                "state": st.sampled_from(list(State)),
+                "priority": st.integers(0, 2),
+                "exit_code": st.sampled_from([None, 0, 1]),
+                "progress": st.sampled_from([None, 0.0, 0.5]),
+                "finished_at": st.sampled_from([None, "1", "2"]),
+                "started_at": st.sampled_from([None, "1", "2"]),
+                "created_at": st.sampled_from(["1", "2"]),
+                "runtime_status": st.sampled_from([{}, {"error": "x"}, {"warning": "x"}]),
+                "scheduling_parameters": st.sampled_from([SPOT, {**SPOT, "preemptible": False}]),
+            }
+        ),
+        st.booleans(),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=6,
+)
+
+
+@given(CANDIDATES, st.sets(st.integers(1, 6)), st.booleans(), st.randoms(use_true_random=False))
+def test_nothing_unfit_is_ever_chosen(
+    rows: list[tuple[dict[str, Any], bool, bool, bool]], waits: set[int], spot: bool, random: Random
+) -> None:
+    """Whatever there is: what is chosen has a result or may get one, and the order in which it was
+    found is nothing.
+    """
+    ours = make_recipe(scheduling_parameters=SPOT) if spot else RECIPE
+    known = [
+        Candidate(make_container(number, **changes), log, output, filtered)
+        for number, (changes, log, output, filtered) in enumerate(rows, 1)
+    ]
+    waiting = {container_uuid(number) for number in waits}
+    choice = reuse.choose(ours, known, policy=Policy(preemptible=True), waiting=waiting)
+    assert [one.container_uuid for one in choice.verdicts] == [one.container.uuid for one in known]
+    usable = {one.container_uuid for one in choice.verdicts if one.usable}
+    assert all(one.reason for one in choice.verdicts)
+    shuffled = random.sample(known, len(known))
+    again = reuse.choose(ours, shuffled, policy=Policy(preemptible=True), waiting=waiting)
+    if isinstance(choice, New):
+        assert not usable
+        assert isinstance(again, New)
+        return
+    assert isinstance(again, Reuse)
+    assert again.container == choice.container
+    candidate = next(one for one in known if one.container is choice.container)
+    assert choice.container.uuid in usable - waiting
+    assert not candidate.filtered
+    assert _is_fit(candidate, spot=spot)
+    ranks = [ORDER.index(one.container.state) for one in known if one.container.uuid in usable]
+    assert ORDER.index(choice.container.state) == min(ranks)
+
+
+ORDER = (State.COMPLETE, State.RUNNING, State.LOCKED, State.QUEUED)
+
+
+def _is_fit(candidate: Candidate, *, spot: bool) -> bool:
+    """The rule of docs/spec/containers, section Reuse, written down once more."""
+    made = candidate.container
+    match made.state:
+        case State.COMPLETE:
+            return made.exit_code == 0 and candidate.log_present and candidate.output_present
+        case State.RUNNING:
+            return made.priority > 0 and "error" not in made.runtime_status
+        case State.LOCKED | State.QUEUED:
+            return spot or made.scheduling_parameters["preemptible"] is not True
+        case State.CANCELLED:
+            return False
+
+
+def test_what_somebody_was_inside_is_used_only_if_configured() -> None:
+    for candidate in (
+        done(1, interactive_session_started=True),
+        live(2, state="Running", interactive_session_started=True),
+    ):
+        choice = choose(candidate)
+        assert isinstance(choice, New)
+        assert "inside with a shell" in choice.verdicts[0].reason
+        allowed = reuse.choose(RECIPE, [candidate], policy=replace(POLICY, reuse_after_shell=True))
+        assert isinstance(allowed, Reuse)

@@ -1,0 +1,66 @@
+"""When a request counts: its dependencies, its start time, its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core.containers import waiting
+from lading.core.containers.waiting import Dependency, Judgement, Standing
+from lading.testing.records import NOW, make_container, make_request, request_uuid
+
+BEFORE, LATER = "2026-01-01T00:00:00.000000000Z", "2026-01-03T00:00:00.000000000Z"
+D1, D2 = request_uuid(2), request_uuid(3)
+
+
+def judge(*, known: dict[str, Dependency] | None = None, **changes: Any) -> Judgement:
+    return waiting.judge(make_request(state="Committed", **changes), known or {}, now=NOW)
+
+
+def ended(**changes: Any) -> Dependency:
+    return Dependency(
+        make_request(2, state="Final"),
+        make_container(**{"state": "Complete", "exit_code": 0, **changes}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "standing"),
+    [
+        ({}, Standing.READY),
+        ({"expires_at": LATER, "start_after": BEFORE}, Standing.READY),
+        ({"expires_at": NOW}, Standing.EXPIRED),
+        ({"expires_at": BEFORE, "start_after": LATER}, Standing.EXPIRED),
+        ({"start_after": LATER}, Standing.EARLY),
+    ],
+)
+def test_times(changes: dict[str, Any], standing: Standing) -> None:
+    found = judge(**changes)
+    assert (found.standing, found.counts) == (standing, standing is Standing.READY)
+
+
+@pytest.mark.parametrize(
+    ("dependency", "standing", "words"),
+    [
+        (ended(), Standing.READY, ""),
+        (Dependency(make_request(2)), Standing.DEPENDENT, "is still a draft"),
+        (Dependency(make_request(2, state="Committed")), Standing.DEPENDENT, "has not ended"),
+        (Dependency(None), Standing.BROKEN, "was deleted"),
+        (Dependency(make_request(2, state="Final")), Standing.BROKEN, "ended without a result"),
+        (ended(state="Running"), Standing.BROKEN, "ended without a result"),
+        (ended(state="Cancelled"), Standing.BROKEN, "was cancelled"),
+        (ended(exit_code=3), Standing.BROKEN, "ended with exit code 3"),
+    ],
+)
+def test_dependencies(dependency: Dependency, standing: Standing, words: str) -> None:
+    known = {D1: dependency} if dependency.request else {}
+    found = judge(known=known, depends_on=[D1], start_after=BEFORE)
+    assert found.standing is standing
+    assert words in found.sentence
+    assert (D1 in found.sentence) is not found.counts
+
+
+def test_one_broken_dependency_is_enough() -> None:
+    known = {D1: Dependency(make_request(2, state="Committed")), D2: ended(exit_code=1)}
+    assert judge(known=known, depends_on=[D1, D2], expires_at=BEFORE).dependency_uuid == D2

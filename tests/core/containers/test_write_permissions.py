@@ -1,0 +1,148 @@
+"""Who may write what to a container."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core.containers import write_permissions
+from lading.core.containers.container import HELD, RECIPE_FIELDS, State
+from lading.core.containers.write_permissions import Caller, Role
+from lading.core.errors import Forbidden, Invalid
+from lading.core.json_values import Json
+from lading.testing.records import make_container
+
+HELD_BY: dict[str, Any] = {
+    "locked_by_uuid": "holder",
+    "auth_uuid": "own",
+    "supervisor_auth_uuid": "supervisor",
+    "lock_count": 1,
+}
+CALLERS = {
+    Role.OWN: Caller(token_uuid="own"),
+    Role.SUPERVISOR: Caller(token_uuid="supervisor"),
+    Role.HOLDER: Caller(token_uuid="holder", is_admin=True),
+    Role.ADMIN: Caller(token_uuid="another", is_admin=True),
+    Role.OTHER: Caller(token_uuid="another"),
+}
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_roles(role: Role) -> None:
+    running = make_container(state="Running", **HELD_BY)
+    assert write_permissions.role_of(running, CALLERS[role]) is role
+
+
+def test_a_runtime_token_is_the_containers_own() -> None:
+    running = make_container(state="Running", runtime_token="v2/x")
+    assert write_permissions.role_of(running, Caller(token_uuid="another", is_own=True)) is Role.OWN
+
+
+@pytest.mark.parametrize(
+    ("state", "role"), [("Running", Role.OTHER), ("Locked", Role.OWN), ("Queued", Role.OTHER)]
+)
+def test_those_who_may_not_write_at_all(state: str, role: Role) -> None:
+    with pytest.raises(Forbidden):
+        write_permissions.writer(make_container(state=state, **HELD_BY), CALLERS[role])
+
+
+def test_auth_is_for_the_lock_holder_and_its_supervisor() -> None:
+    running = make_container(state="Running", **HELD_BY)
+    for role in (Role.HOLDER, Role.SUPERVISOR):
+        write_permissions.check_may_read_auth(running, CALLERS[role])
+    for role in (Role.OWN, Role.ADMIN, Role.OTHER):
+        with pytest.raises(Forbidden, match="Not locked by your token"):
+            write_permissions.check_may_read_auth(running, CALLERS[role])
+
+
+def test_secrets_are_for_the_container_alone() -> None:
+    running = make_container(state="Running", **HELD_BY)
+    write_permissions.check_may_read_secrets(running, CALLERS[Role.OWN])
+    for role in (Role.HOLDER, Role.ADMIN, Role.SUPERVISOR, Role.OTHER):
+        with pytest.raises(Forbidden, match="not associated with this container"):
+            write_permissions.check_may_read_secrets(running, CALLERS[role])
+
+
+def test_equal_values_and_dropped_attributes_are_no_changes() -> None:
+    locked = make_container(state="Locked", **HELD_BY)
+    sent: dict[str, Json] = {
+        **locked.shown(),
+        "etag": "x",
+        "kind": "y",
+        "owner_uuid": "z",
+        "modified_at": "now",
+    }
+    assert (
+        write_permissions.differing(locked, {**sent, "priority": "10", "gateway_address": None})
+        == {}
+    )
+
+
+def test_null_means_the_default_or_null() -> None:
+    running = make_container(state="Running", runtime_status={"a": 1}, log="x", **HELD_BY)
+    assert write_permissions.differing(running, {"runtime_status": None, "log": None}) == {
+        "runtime_status": {},
+        "log": None,
+    }
+
+
+@pytest.mark.parametrize("name", ["nonsense", "secret_mounts", "reuse_key", "runtime_token"])
+def test_unknown_and_hidden_attributes_are_refused(name: str) -> None:
+    with pytest.raises(Invalid, match=f"unknown attribute '{name}' for Container"):
+        write_permissions.differing(make_container(), {name: None})
+
+
+def refusal(state: State, wanted: dict[str, Json], role: Role) -> str:
+    held = HELD_BY if state in HELD else {}
+    with pytest.raises(Invalid) as refused:
+        write_permissions.check_writable(
+            make_container(state=state, **held), wanted, state=state, role=role
+        )
+    return refused.value.message
+
+
+def test_attributes_are_writable_in_their_states_only() -> None:
+    assert (
+        refusal(State.QUEUED, {"log": "x"}, Role.ADMIN)
+        == "Log cannot be modified in state 'Queued'"
+    )
+    assert "cannot be modified" in refusal(State.COMPLETE, {"output": "x"}, Role.ADMIN)
+    assert "cannot be modified" in refusal(State.RUNNING, {"lock_count": 0}, Role.HOLDER)
+    assert refusal(State.RUNNING, {"auth_uuid": "x"}, Role.HOLDER) == "Auth uuid is readonly"
+    assert refusal(State.RUNNING, {"locked_by_uuid": "x"}, Role.HOLDER).startswith(
+        "Locked by uuid cannot"
+    )
+
+
+@pytest.mark.parametrize("name", [*RECIPE_FIELDS, "uuid", "started_at", "lock_count"])
+def test_what_was_given_at_creation_never_changes(name: str) -> None:
+    for held in HELD:
+        assert "cannot be modified" in refusal(held, {name: "x"}, Role.HOLDER)
+
+
+def test_some_tokens_may_write_less() -> None:
+    assert refusal(State.RUNNING, {"log": "x"}, Role.OWN) == "Log cannot be modified by this token"
+    assert "by this token" in refusal(State.RUNNING, {"priority": 1}, Role.SUPERVISOR)
+    assert "that locked the container" in refusal(State.RUNNING, {"progress": 1}, Role.ADMIN)
+    for attribute in ("priority", "interactive_session_started", "gateway_address"):
+        assert "that locked the container" in refusal(State.RUNNING, {attribute: 1}, Role.ADMIN)
+    for state in (State.COMPLETE, State.CANCELLED):
+        with pytest.raises(
+            Invalid, match="State can only be modified by the token that locked the container"
+        ):
+            write_permissions.check_writable(
+                make_container(state="Running", **HELD_BY),
+                {"state": state},
+                state=state,
+                role=Role.ADMIN,
+            )
+    write_permissions.check_writable(
+        make_container(), {"priority": 1}, state=State.QUEUED, role=Role.ADMIN
+    )
+
+
+def test_an_interactive_session_cannot_be_undone() -> None:
+    assert "only change to true" in refusal(
+        State.RUNNING, {"interactive_session_started": False}, Role.HOLDER
+    )

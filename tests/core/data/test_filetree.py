@@ -1,0 +1,326 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lading.core.data import filetree, manifest
+from lading.core.data.filetree import Change, Difference, File, Node, Segment, Tree
+from lading.core.errors import Invalid, Malformed, NotFound
+
+FOO = "acbd18db4cc2f85cedef654fccc4a4d8+3"
+BAR = "37b51d194a7513e45b56f6524f2d51f2+3"
+SIGNED = f"{FOO}+A{'0' * 40}@7fffffff"
+EMPTY = "d41d8cd98f00b204e9800998ecf8427e+0"
+
+
+def _file(*segments: tuple[str, int, int]) -> File:
+    return File(tuple(Segment(*segment) for segment in segments))
+
+
+FILE = _file((FOO, 0, 3))
+OTHER = _file((BAR, 0, 3))
+names = st.sampled_from(["a", "b", "c d", "e:", "ü", "-", "\x7f"])
+segments = st.tuples(st.sampled_from([FOO, BAR]), st.integers(0, 1), st.integers(1, 2))
+file_nodes = st.lists(segments, max_size=4).map(lambda parts: _file(*parts))
+
+
+def _trees(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
+    return st.dictionaries(names, inner, max_size=4).map(Tree)
+
+
+nodes: st.SearchStrategy[Node] = st.recursive(file_nodes, _trees, max_leaves=12)
+trees: st.SearchStrategy[Tree] = st.dictionaries(names, nodes, max_size=4).map(Tree)
+
+
+@given(trees)
+def test_a_tree_survives_its_manifest(tree: Tree) -> None:
+    text = filetree.to_manifest(tree)
+    again = filetree.from_manifest(text)
+    assert filetree.diff(tree, again) == []
+    assert filetree.to_manifest(again) == text
+
+
+@given(trees)
+def test_counts_agree_with_the_tree(tree: Tree) -> None:
+    expected = len(list(filetree.files(tree))), filetree.total_size(tree)
+    assert manifest.counts(filetree.to_manifest(tree)) == expected
+
+
+@given(trees, trees)
+def test_diff_is_empty_for_equals_and_turns_round(one: Tree, two: Tree) -> None:
+    assert filetree.diff(one, one) == []
+    there, back = filetree.diff(one, two), filetree.diff(two, one)
+    assert [(d.path, d.before, d.after) for d in there] == [
+        (d.path, d.after, d.before) for d in back
+    ]
+
+
+@given(trees)
+def test_placing_every_leaf_rebuilds_the_tree(tree: Tree) -> None:
+    rebuilt = Tree()
+    for path, node in filetree.walk(tree):
+        rebuilt = filetree.place(rebuilt, path, Tree() if isinstance(node, Tree) else node)
+    assert rebuilt == tree == filetree.from_files(dict(tree.entries))
+
+
+@given(trees)
+def test_a_tree_is_not_changed_by_merge_with_itself_or_nothing(tree: Tree) -> None:
+    assert (
+        filetree.merge(tree, tree)
+        == filetree.merge(tree, Tree())
+        == filetree.merge(Tree(), tree)
+        == tree
+    )
+
+
+def test_from_manifest_cuts_at_blocks_and_joins_neighbours() -> None:
+    tree = filetree.from_manifest(
+        f". {FOO} {EMPTY} {BAR} 1:4:a 0:2:b 2:1:b 0:0:c\n./d {FOO} 0:1:e/f 1:2:e/f\n"
+    )
+    assert tree == Tree(
+        {
+            "a": _file((FOO, 1, 2), (BAR, 0, 2)),
+            "b": FILE,
+            "c": File(),
+            "d": Tree({"e": Tree({"f": FILE})}),
+        }
+    )
+
+
+def test_empty_directories_are_kept() -> None:
+    text = f"./d/e {EMPTY} 0:0:\\056\n"
+    assert filetree.from_manifest(text) == Tree({"d": Tree({"e": Tree()})})
+    assert filetree.to_manifest(filetree.from_manifest(text)) == text
+
+
+def test_the_root_may_be_marked_as_empty() -> None:
+    assert filetree.from_manifest(f". {EMPTY} 0:0:\\056\n") == Tree()
+    assert filetree.to_manifest(Tree()) == ""
+
+
+def test_a_bad_manifest_is_malformed() -> None:
+    with pytest.raises(Malformed):
+        filetree.from_manifest("nonsense\n")
+
+
+def test_to_manifest_lists_a_block_once_and_joins_spans() -> None:
+    tree = Tree(
+        {"b": _file((SIGNED, 0, 1), (FOO, 1, 2), (BAR, 0, 3), (FOO, 0, 1)), "a": OTHER, "z": File()}
+    )
+    assert filetree.to_manifest(tree) == f". {BAR} {SIGNED} 0:3:a 3:3:b 0:4:b 0:0:z\n"
+
+
+def test_to_manifest_goes_depth_first() -> None:
+    tree = Tree(
+        {"a": Tree({"b": Tree({"f": FILE}), "e": File()}), "a-b": Tree({"f": FILE}), "x y": FILE}
+    )
+    assert [line.split(" ")[0] for line in filetree.to_manifest(tree).splitlines()] == [
+        ".",
+        "./a",
+        "./a/b",
+        "./a-b",
+    ]
+
+
+def test_get_find_and_subtree() -> None:
+    tree = Tree({"d": Tree({"f": FILE})})
+    assert filetree.get(tree, "d/f") is FILE
+    assert filetree.get(tree, "") is tree
+    assert filetree.find(tree, "d/f/g") is None
+    assert filetree.subtree(tree, "d") == Tree({"f": FILE})
+    with pytest.raises(NotFound, match="d/x"):
+        filetree.get(tree, "d/x")
+    with pytest.raises(Invalid, match="is a file"):
+        filetree.subtree(tree, "d/f")
+
+
+@pytest.mark.parametrize("path", ["/a", "a/", "a//b", ".", "a/../b", "a\0", "\ud800"])
+def test_what_is_no_path_is_invalid(path: str) -> None:
+    with pytest.raises(Invalid):
+        filetree.find(Tree(), path)
+    with pytest.raises(Invalid):
+        filetree.check_path(path)
+
+
+def test_check_path_wants_a_name() -> None:
+    filetree.check_path("a/b")
+    with pytest.raises(Invalid, match="needs a name"):
+        filetree.check_path("")
+
+
+def test_walk_and_sizes() -> None:
+    tree = Tree({"d": Tree({"f": FILE}), "c": OTHER})
+    assert [path for path, _ in filetree.walk(tree)] == ["c", "d", "d/f"]
+    assert [path for path, _ in filetree.files(tree)] == ["c", "d/f"]
+    assert filetree.total_size(tree) == 6
+
+
+def test_place_replaces_and_shares() -> None:
+    shared = Tree({"f": FILE})
+    tree = filetree.place(Tree({"s": shared, "x": FILE}), "x", OTHER)
+    assert tree == Tree({"s": shared, "x": OTHER})
+    assert tree.entries["s"] is shared
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree: filetree.place(tree, "f/x", FILE),
+        lambda tree: filetree.place(tree, "", FILE),
+        lambda tree: filetree.remove(tree, ""),
+        lambda tree: filetree.move(tree, "d", "d/e"),
+        lambda tree: filetree.merge(tree, Tree({"d": FILE})),
+        lambda tree: filetree.merge(tree, Tree({"f": Tree()})),
+        lambda tree: filetree.from_files({"a": FILE, "a/b": FILE}),
+        lambda tree: filetree.from_files({"a/b": FILE, "a": FILE}),
+        lambda tree: filetree.from_files({"": FILE}),
+    ],
+)
+def test_changes_that_make_no_sense_are_invalid(change: Callable[[Tree], Tree]) -> None:
+    with pytest.raises(Invalid):
+        change(Tree({"f": FILE, "d": Tree({"g": FILE})}))
+
+
+def test_remove_keeps_the_empty_parent() -> None:
+    tree = Tree({"d": Tree({"f": FILE}), "g": FILE})
+    assert filetree.remove(tree, "d/f") == Tree({"d": Tree(), "g": FILE})
+    with pytest.raises(NotFound):
+        filetree.remove(tree, "x")
+
+
+def test_copy_and_move() -> None:
+    tree = Tree({"d": Tree({"f": FILE})})
+    assert filetree.copy(tree, "d", "e") == Tree({"d": Tree({"f": FILE}), "e": Tree({"f": FILE})})
+    assert filetree.move(tree, "d/f", "g/h") == Tree({"d": Tree(), "g": Tree({"h": FILE})})
+
+
+def test_merge_joins_directories_and_the_other_wins() -> None:
+    one, two = (
+        Tree({"d": Tree({"a": FILE, "b": FILE})}),
+        Tree({"d": Tree({"b": OTHER, "c": OTHER})}),
+    )
+    assert filetree.merge(one, two) == Tree({"d": Tree({"a": FILE, "b": OTHER, "c": OTHER})})
+
+
+def test_from_files_joins_a_directory_with_what_is_below_it() -> None:
+    tree = filetree.from_files({"d": Tree({"f": FILE}), "d/g": OTHER, "e": Tree(), "e/h": FILE})
+    assert tree == Tree({"d": Tree({"f": FILE, "g": OTHER}), "e": Tree({"h": FILE})})
+
+
+def test_from_files_refuses_what_two_directories_have() -> None:
+    assert filetree.from_files(
+        {"d": Tree({"e": Tree({"f": FILE})}), "d/e": Tree({"g": FILE})}
+    ) == Tree({"d": Tree({"e": Tree({"f": FILE, "g": FILE})})})
+    with pytest.raises(Invalid, match="d/e/f: two files"):
+        filetree.from_files(
+            {"d/e": Tree({"f": FILE, "g": FILE}), "d": Tree({"e": Tree({"f": FILE})})}
+        )
+    with pytest.raises(Invalid, match="d"):
+        filetree.from_files({"d": FILE, "d/e": Tree()})
+
+
+@pytest.mark.parametrize(
+    "names", [[], ["a"], ["a b", "c:d", ".e", "..."], ["ü" * 127], ["x" * 255]]
+)
+def test_names_that_files_of_a_directory_can_have(names: list[str]) -> None:
+    filetree.check_names(names)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0", "x" * 256, "ü" * 128, "\udcff"])
+def test_names_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(Invalid):
+        filetree.check_names(["a", name, "b"])
+
+
+def test_diff_names_what_changed_and_ignores_signatures() -> None:
+    before = Tree({"same": FILE, "gone": FILE, "new": FILE, "d": Tree(), "kind": FILE})
+    after = Tree(
+        {"same": _file((SIGNED, 0, 1), (SIGNED, 1, 2)), "new": OTHER, "more": FILE, "kind": Tree()}
+    )
+    found = filetree.diff(before, after)
+    assert [(one.path, one.change) for one in found] == [
+        ("d", Change.REMOVED),
+        ("gone", Change.REMOVED),
+        ("kind", Change.CHANGED),
+        ("more", Change.ADDED),
+        ("new", Change.CHANGED),
+    ]
+    assert found[3] == Difference("more", Change.ADDED, None, FILE)
+
+
+def test_diff_ignores_empty_segments() -> None:
+    assert filetree.diff(Tree({"f": _file((FOO, 0, 3), (BAR, 0, 0))}), Tree({"f": FILE})) == []
+
+
+@pytest.mark.parametrize(
+    "rest", ["0:1:a 0:1:a/b", "0:1:a/b 0:1:a", "0:1:a 0:1:a/b/c", "0:1:a/b/c 0:1:a/b"]
+)
+def test_a_file_that_is_a_directory_is_no_tree(rest: str) -> None:
+    with pytest.raises(Malformed, match="both a file and a directory"):
+        filetree.from_manifest(f". 0cc175b9c0f1b6a831c399e269772661+1 {rest}\n")
+
+
+def test_a_tree_deeper_than_paths_has_no_manifest() -> None:
+    tree = Tree({"f": File()})
+    for _ in range(manifest.MAX_DEPTH - 1):
+        tree = Tree({"d": tree})
+    text = filetree.to_manifest(tree)
+    assert filetree.to_manifest(filetree.from_manifest(text)) == text
+    with pytest.raises(Invalid, match="at most 256 names"):
+        filetree.to_manifest(Tree({"d": tree}))
+
+
+@given(
+    trees,
+    st.dictionaries(st.sampled_from(["a", "b/c", "d"]), st.sampled_from([File(), Tree(), None])),
+)
+def test_changes_at_once_are_changes_one_by_one(
+    tree: Tree, changes: dict[str, filetree.Node | None]
+) -> None:
+    if isinstance(filetree.find(tree, "b"), File):
+        return
+    expected = tree
+    for path, node in changes.items():
+        if node is not None:
+            expected = filetree.place(expected, path, node)
+        elif filetree.find(expected, path) is not None:
+            expected = filetree.remove(expected, path)
+    assert filetree.change(tree, changes) == expected
+
+
+def test_a_change_of_the_root() -> None:
+    tree = Tree({"a": File()})
+    assert filetree.change(tree, {"": None}) == Tree()
+    assert filetree.change(tree, {"": None, "b": File()}) == Tree({"b": File()})
+    with pytest.raises(Invalid):
+        filetree.change(tree, {"": File()})
+    with pytest.raises(Invalid, match="a: is a file"):
+        filetree.change(tree, {"a/b": Tree()})
+
+
+def test_a_file_in_many_parts() -> None:
+    block = "0cc175b9c0f1b6a831c399e269772661+9"
+    tree = filetree.from_manifest(
+        f". {block} 0:2:a 0:0:b 2:1:a 5:1:a 0:0:a\n./d {block} {block} 0:3:f 12:2:f 0:0:\\056\n"
+    )
+    assert tree.entries["a"] == File((Segment(block, 0, 3), Segment(block, 5, 1)))
+    assert filetree.get(tree, "d/f") == File((Segment(block, 0, 5),))
+    assert filetree.counts(tree) == (3, 9)
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "left"),
+    [
+        (0, None, [("A", 2, 3), ("B", 0, 4)]),
+        (1, 2, [("A", 3, 1)]),
+        (2, 5, [("A", 4, 1), ("B", 0, 2)]),
+        (3, None, [("B", 0, 4)]),
+        (9, 20, []),
+    ],
+)
+def test_a_part_of_a_file(first: int, end: int | None, left: list[tuple[str, int, int]]) -> None:
+    file = File((Segment("A", 2, 3), Segment("B", 0, 4)))
+    assert filetree.cut(file, first, end) == File(tuple(Segment(*one) for one in left))

@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+
+from lading.core.data.replication_state import NOTHING, after_change
+from lading.core.records.schema import Record
+
+KNOWN: Record = {
+    "replication_confirmed": 2,
+    "replication_confirmed_at": "then",
+    "storage_classes_confirmed": ["default"],
+    "storage_classes_confirmed_at": "then",
+}
+
+
+def record(*digits: str, known: Record = KNOWN) -> Record:
+    blocks = " ".join(f"{digit * 32}+1" for digit in digits)
+    return {**known, "manifest_text": f". {blocks} 0:1:f\n", "portable_data_hash": blocks}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "left"),
+    [
+        (record("a"), record("a"), KNOWN),
+        (record("a", "b"), record("b"), KNOWN),
+        (record("a"), record("a", "b"), NOTHING),
+        (record("a", known=NOTHING), record("b"), NOTHING),
+    ],
+)
+def test_after_change(old: Record, new: Record, left: Record) -> None:
+    assert after_change(old, new) == left

@@ -1,0 +1,208 @@
+"""Scopes, what is readable, what may be written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lading.core.errors import Forbidden
+from lading.core.records import access
+from lading.core.records.access import Principal
+from lading.core.records.filters import All, Column, Compare, Either, Not, OfContainer
+from lading.core.records.record_types import (
+    COLLECTIONS,
+    CONTAINERS,
+    GROUPS,
+    LINKS,
+    LOGS,
+    TOKENS,
+    USERS,
+)
+from lading.core.records.schema import Type
+from lading.core.records.service_records import KEEP_SERVICES
+from lading.core.records.visibility import (
+    About,
+    Accessible,
+    ManagedHead,
+    Reachable,
+    Requested,
+    Untrashed,
+)
+
+ADMIN = Principal(user_uuid="a", token_uuid="t", token="t", is_admin=True)
+USER = Principal(user_uuid="u", token_uuid="t", token="t")
+NOBODY = Principal(user_uuid="u", token_uuid="t", token="t", is_active=False, is_anonymous=True)
+
+
+def scoped(*scopes: str) -> Principal:
+    return Principal(user_uuid="u", token_uuid="t", token="t", scopes=scopes)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "method", "path"),
+    [
+        (("all",), "DELETE", "/x"),
+        (("GET /x",), "GET", "/x"),
+        (("GET /x",), "HEAD", "/x"),
+        (("GET /x/",), "GET", "/x/y"),
+        (("POST /y", "PUT /x"), "PATCH", "/x"),
+        ((), "GET", "/arvados/v1/api_client_authorizations/current"),
+    ],
+)
+def test_scopes_that_cover(scopes: tuple[str, ...], method: str, path: str) -> None:
+    access.check_scope(scoped(*scopes), method, path)
+
+
+@pytest.mark.parametrize(
+    ("scopes", "method", "path"),
+    [
+        ((), "GET", "/x"),
+        (("GET /x",), "GET", "/x/y"),
+        (("GET /x/",), "POST", "/x/y"),
+        (("GET /x/",), "GET", "/x"),
+        ((), "PUT", "/arvados/v1/api_client_authorizations/current"),
+        ((), "GET", "/arvados/v1/container_requests/x/log/y/api_client_authorizations/current"),
+    ],
+)
+def test_scopes_that_do_not(scopes: tuple[str, ...], method: str, path: str) -> None:
+    with pytest.raises(Forbidden, match="scopes"):
+        access.check_scope(scoped(*scopes), method, path)
+
+
+BLOCK_USERS = (
+    # scopes, may read, may write
+    (("all",), True, True),
+    (("POST /arvados/v1/collections",), True, True),
+    (("PUT /arvados/v1/collections/zzzzz-4zz18-000000000000000",), True, True),
+    (("PUT /arvados/v1/collections/",), True, True),
+    (("PUT /arvados/",), True, True),
+    (("GET /",), True, False),
+    (("GET /arvados/v1/collections",), True, False),
+    (("GET /arvados/v1/collections/zzzzz-4zz18-000000000000000",), True, False),
+    (
+        ("GET /arvados/v1/users/current", "POST /arvados/v1/links", "PUT /arvados/v1/links/"),
+        False,
+        False,
+    ),
+    (("POST /arvados/v1/collections/x/trash", "DELETE /"), False, False),
+    (("GET /arvados/v1/collectionsandmore",), False, False),
+    ((), False, False),
+)
+
+
+@pytest.mark.parametrize(("scopes", "may_read", "may_write"), BLOCK_USERS)
+def test_blocks_by_scope(scopes: tuple[str, ...], may_read: bool, may_write: bool) -> None:
+    for writing, allowed in ((False, may_read), (True, may_write)):
+        if allowed:
+            access.check_blocks(scoped(*scopes), writing=writing)
+        else:
+            with pytest.raises(Forbidden, match="scopes of this token"):
+                access.check_blocks(scoped(*scopes), writing=writing)
+
+
+def test_blocks_by_user() -> None:
+    inactive = replace(USER, is_active=False)
+    nobody = replace(NOBODY, scopes=("GET /",))
+    access.check_blocks(nobody, writing=False)
+    for principal, writing in ((inactive, False), (inactive, True), (nobody, True), (NOBODY, True)):
+        with pytest.raises(Forbidden):
+            access.check_blocks(principal, writing=writing)
+
+
+def test_blocks_of_the_tokens_of_a_container() -> None:
+    own = access.data_scopes("c", has_api=False, granted=("all",), collections=["pdh"])
+    access.check_blocks(scoped(*own), writing=True)
+    for narrow in (access.supervisor_scopes("c"), access.DISPATCHER_SCOPES):
+        with pytest.raises(Forbidden):
+            access.check_blocks(scoped(*narrow), writing=False)
+
+
+def test_a_supervisor_touches_its_container_only() -> None:
+    supervisor = scoped(*access.supervisor_scopes("c"))
+    access.check_scope(supervisor, "PUT", "/arvados/v1/containers/c")
+    access.check_scope(supervisor, "POST", "/arvados/v1/containers/c/live/stdout.txt")
+    for method, path in (
+        ("GET", "containers/d"),
+        ("POST", "containers/c/lock"),
+        ("POST", "collections"),
+    ):
+        with pytest.raises(Forbidden):
+            access.check_scope(supervisor, method, f"/arvados/v1/{path}")
+
+
+def test_admins_read_all_but_the_trash() -> None:
+    assert access.readable(COLLECTIONS, ADMIN, now="t") == (Untrashed("owner_uuid", "t"),)
+    assert access.readable(GROUPS, ADMIN, now="t") == (Untrashed("uuid", "t"),)
+    for kind in (KEEP_SERVICES, USERS, TOKENS, LOGS, CONTAINERS):
+        assert access.readable(kind, ADMIN, now="t") == ()
+    assert access.readable(COLLECTIONS, ADMIN, now="t", include_trash=True) == ()
+
+
+def test_others_read_what_they_have_a_level_on() -> None:
+    assert access.readable(COLLECTIONS, USER, now="t") == (
+        Accessible("u"),
+        Untrashed("owner_uuid", "t"),
+    )
+    frozen = Untrashed("owner_uuid", "t", frozen=True)
+    assert access.readable(COLLECTIONS, USER, now="t", include_trash=True) == (
+        Accessible("u"),
+        frozen,
+    )
+    each = Either((Reachable("u", "owner_uuid", owning=True), Reachable("u", "uuid")))
+    assert access.readable(COLLECTIONS, USER, now="t", few=True) == (
+        each,
+        Untrashed("owner_uuid", "t"),
+    )
+    assert access.readable(CONTAINERS, USER, now="t") == (Requested("u", "t"),)
+    assert access.readable(LOGS, USER, now="t") == (About("u", "t"),)
+    assert access.readable(TOKENS, USER, now="t") == (
+        Compare(Column("owner_uuid", Type.STRING), "=", "u"),
+    )
+    assert access.readable(KEEP_SERVICES, USER, now="t") == ()
+
+
+def test_users_roles_and_links_have_rules_of_their_own() -> None:
+    (users,) = access.readable(USERS, USER, now="t")
+    active = All((Compare(Column("is_active", Type.BOOLEAN), "=", True), Reachable("u", "uuid")))
+    assert users == Either((Compare(Column("uuid", Type.STRING), "=", "u"), active))
+    role = Compare(Column("group_class", Type.STRING), "=", "role")
+    assert access.readable(GROUPS, USER, now="t")[0] == Either((Reachable("u", "uuid"), role))
+    assert access.readable(GROUPS, USER, now="t", roles=False)[0] == Either(
+        (Reachable("u", "uuid"),)
+    )
+    assert access.readable(GROUPS, NOBODY, now="t")[0] == Either((Reachable("u", "uuid"),))
+    assert ManagedHead("u") in access.readable(LINKS, USER, now="t")[0].parts[1].parts[1].parts  # type: ignore[union-attr]
+
+
+def test_admins_and_active_users() -> None:
+    access.check_admin(ADMIN, "x")
+    access.check_active(USER)
+    access.check_active(NOBODY)
+    with pytest.raises(Forbidden, match="only admins may x"):
+        access.check_admin(USER, "x")
+    with pytest.raises(Forbidden, match="not active"):
+        access.check_active(Principal(user_uuid="u", token_uuid="t", token="t", is_active=False))
+
+
+def test_limits_of_a_token() -> None:
+    assert not access.is_limited(USER)
+    assert not access.is_limited(scoped("all", "GET /x"))
+    assert access.is_limited(scoped("GET /"))
+    assert access.covers_get(scoped("GET /arvados/v1/collections/b"), COLLECTIONS, "a", "b")
+    assert not access.covers_get(scoped("GET /arvados/v1/collections/b"), COLLECTIONS, "a")
+    for scope in ("GET /arvados/v1/collections", "GET /arvados/v1/collections/", "GET /"):
+        assert access.covers_list(scoped(scope), COLLECTIONS)
+    assert not access.covers_list(scoped("GET /arvados/v1/collections/b"), COLLECTIONS)
+
+
+def test_filters_on_containers_need_a_scope_for_them() -> None:
+    plain = Compare(Column("name", Type.STRING), "=", "n")
+    joined = OfContainer(Compare(Column("state", Type.STRING), "=", "Running"))
+    narrow = scoped("GET /arvados/v1/container_requests")
+    access.check_filters(narrow, [plain, Either((plain,)), Not(plain)])
+    for where in (joined, Either((plain, joined)), All((joined,)), Not(joined)):
+        access.check_filters(USER, [plain, where])
+        access.check_filters(scoped("GET /arvados/v1/containers"), [where])
+        with pytest.raises(Forbidden, match="GET /arvados/v1/containers"):
+            access.check_filters(narrow, [plain, where])

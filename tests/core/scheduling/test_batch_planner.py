@@ -1,0 +1,424 @@
+"""Planning: rules as examples, promises as properties."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lading.core.resources import Resources, total
+from lading.core.scheduling.batch_planner import (
+    Category,
+    Entry,
+    Occupant,
+    Plan,
+    Snapshot,
+    Start,
+    Worker,
+    admitted,
+    apply,
+    explain,
+    order,
+    plan,
+)
+from lading.core.scheduling.instance_types import Gpu
+
+SMALL, WHOLE = Resources(1, 10), Resources(4, 40)
+
+
+def entry(
+    uuid: str, priority: int = 1, need: Resources = SMALL, *, created: str = "", seen: float = 0.0
+) -> Entry:
+    return Entry(uuid=uuid, priority=priority, need=need, created_at=created, seen=seen)
+
+
+def worker(*occupants: Occupant, id: str = "w", capacity: Resources = WHOLE) -> Worker:
+    return Worker(id=id, capacity=capacity, occupants=occupants)
+
+
+def old(uuid: str, need: Resources = SMALL) -> Occupant:
+    return Occupant(uuid=uuid, need=need)
+
+
+def starts(snapshot: Snapshot) -> list[str]:
+    return [one.uuid for one in plan(snapshot).starts]
+
+
+def test_priority_then_age_decides() -> None:
+    queue = (entry("c", created="2"), entry("b", created="1"), entry("a", 9, created="3"))
+    assert starts(Snapshot(queue=queue, workers=(worker(capacity=Resources(2, 20)),))) == ["a", "b"]
+
+
+def test_priorities_are_exact_integers() -> None:
+    high = 1000 * 2**50
+    queue = (entry("late", high - 1), entry("soon", high))
+    assert [one.uuid for one in sorted(queue, key=order)] == ["soon", "late"]
+
+
+def test_the_fullest_worker_that_fits_is_packed() -> None:
+    workers = (worker(id="empty"), worker(old("x", Resources(2, 20)), id="half"))
+    assert plan(Snapshot(queue=(entry("a"),), workers=workers)).starts == (Start("a", "half"),)
+
+
+def test_small_containers_do_not_starve_the_head() -> None:
+    head = entry("head", 9, WHOLE, seen=5.0)
+    snapshot = Snapshot(queue=(head, entry("small")), workers=(worker(old("x")),))
+    assert plan(snapshot) == Plan(head="head", reserved="w")
+
+
+def test_backfill_inside_what_the_head_leaves() -> None:
+    head = entry("head", 9, Resources(3, 30))
+    snapshot = Snapshot(
+        queue=(head, entry("one"), entry("two")), workers=(worker(old("x", Resources(2, 20))),)
+    )
+    assert starts(snapshot) == ["one"]
+
+
+def test_what_started_since_the_head_was_queued_counts() -> None:
+    head = entry("head", 9, Resources(3, 30), seen=5.0)
+    since = Occupant(uuid="y", need=SMALL, started=6.0)
+    assert starts(Snapshot(queue=(head, entry("one")), workers=(worker(old("x"), since),))) == []
+
+
+def test_other_workers_are_free_for_all() -> None:
+    head = entry("head", 9, WHOLE)
+    workers = (worker(old("x"), id="busy"), worker(id="tiny", capacity=Resources(1, 10)))
+    assert plan(Snapshot(queue=(head, entry("a")), workers=workers)).starts == (Start("a", "tiny"),)
+
+
+def test_too_large_and_held_block_nobody() -> None:
+    queue = (entry("huge", 9, Resources(99, 1)), entry("held", 8, WHOLE), entry("a"))
+    snapshot = Snapshot(queue=queue, workers=(worker(),), held={"held": "Pausing."})
+    assert starts(snapshot) == ["a"]
+
+
+def test_what_occupies_a_worker_is_not_started_again() -> None:
+    assert starts(Snapshot(queue=(entry("x"),), workers=(worker(old("x")),))) == []
+
+
+def test_reasons() -> None:
+    queue = (
+        entry("huge", 9, Resources(99, 1)), entry("held", 8), entry("head", 7, WHOLE),
+        entry("small"), entry("x"), entry("more", 0, Resources(4, 1)),
+    )  # fmt: skip
+    found = explain(
+        Snapshot(queue=queue, workers=(worker(old("x")),), held={"held": "Pausing after a fault."})
+    )
+    assert {uuid: one.category for uuid, one in found.items()} == {
+        "x": Category.PREPARING, "huge": Category.TOO_LARGE, "held": Category.HELD,
+        "head": Category.CAPACITY, "small": Category.BEHIND_HEAD, "more": Category.CAPACITY,
+    }  # fmt: skip
+    assert found["head"].sentence == (
+        "Waiting in queue at position 1: it needs 4 VCPUs and 40 bytes RAM; "
+        "the nearest fit, w, has 3 VCPUs and 30 bytes RAM free of 4 VCPUs and 40 bytes RAM."
+    )
+    assert "position 2" in found["small"].sentence
+    assert "head" in found["small"].sentence
+    assert "99 VCPUs and 1 bytes RAM; the nearest fit, w, has 4 VCPUs" in found["huge"].sentence
+    assert found["held"].sentence == "Pausing after a fault."
+
+
+def test_supervisors_leave_the_processors_to_those_they_wait_for() -> None:
+    queue, supervisors = (entry("child", need=WHOLE),), (entry("s1"), entry("s2"), entry("s3"))
+    snapshot = Snapshot(queue=queue, supervisors=supervisors, workers=(worker(),))
+    assert starts(snapshot) == ["s1", "s2", "child"], (
+        "each has 10 of the 20 bytes that are half of the worker's"
+    )
+    after = apply(snapshot, plan(snapshot), now=1.0)
+    assert [one.uuid for one in after.workers[0].supervisors] == ["s1", "s2"]
+    assert (after.running, after.present) == (1, {"s1", "s2", "child"})
+    assert plan(after) == Plan()
+    assert "for another workflow to end" in explain(snapshot)["s3"].sentence
+
+
+def test_supervisors_spread_and_start_when_all_else_is_full() -> None:
+    full = worker(old("x", WHOLE), id="full")
+    taken = replace(full, id="taken", supervisors=(old("s"),))
+    snapshot = Snapshot(
+        supervisors=(entry("a"), entry("s"), entry("held")),
+        workers=(taken, full),
+        held={"held": ""},
+    )
+    assert plan(snapshot).starts == (Start("a", "full"),)
+
+
+def test_there_is_always_room_for_one_supervisor_that_fits() -> None:
+    large, huge = entry("large", need=Resources(1, 40)), entry("huge", 9, need=Resources(1, 41))
+    snapshot = Snapshot(supervisors=(large, huge), workers=(worker(),), quota=1)
+    assert starts(snapshot) == ["large"]
+    assert explain(snapshot)["huge"].category is Category.TOO_LARGE
+    under_way = replace(
+        snapshot,
+        supervisors=(entry("next"),),
+        workers=(replace(worker(), supervisors=(old("s"),)),),
+    )
+    assert plan(under_way) == Plan(), "a quota of one is full"
+    assert starts(replace(under_way, quota=4)) == ["next"]
+
+
+def test_without_workers_everything_waits() -> None:
+    snapshot = Snapshot(queue=(entry("a"),))
+    assert plan(snapshot) == Plan()
+    assert explain(snapshot)["a"].category is Category.NO_WORKER
+
+
+def test_the_nearest_fit_lacks_least_of_what_is_needed() -> None:
+    free = (
+        worker(old("x", Resources(3, 1)), id="cores"), worker(old("y", Resources(1, 5)), id="near"),
+        worker(old("z", Resources(0, 39)), id="memory"),
+    )  # fmt: skip
+    assert (
+        "the nearest fit, near, has 3 VCPUs"
+        in explain(Snapshot(queue=(entry("a", need=WHOLE),), workers=free))["a"].sentence
+    )
+    small = (worker(id="s", capacity=Resources(8, 10)), worker(id="t", capacity=Resources(2, 100)))
+    assert (
+        "the nearest fit, t, has 2 VCPUs"
+        in explain(Snapshot(queue=(entry("a", need=Resources(3, 90)),), workers=small))[
+            "a"
+        ].sentence
+    )
+
+
+def test_no_more_than_the_quota_run_at_a_time() -> None:
+    snapshot = Snapshot(
+        queue=(entry("a"), entry("b"), entry("c")), workers=(worker(old("x")),), quota=2
+    )
+    assert starts(snapshot) == ["a"]
+    found = explain(snapshot)
+    assert found["b"].category is Category.QUOTA
+    assert found["b"].sentence == (
+        "Waiting in queue at position 1: the quota is 2 containers at a time, and 2 run now."
+    )
+    full = Snapshot(queue=(entry("a"),), workers=(worker(old("x")),), quota=1)
+    assert plan(full) == Plan()
+    assert "the quota is 1 container at a time, and 1 runs now." in explain(full)["a"].sentence
+
+
+def test_a_started_container_is_explained_as_being_prepared() -> None:
+    found = explain(Snapshot(queue=(entry("a"), entry("a")), workers=(worker(),)))
+    assert found["a"].sentence == "Preparing to run on w."
+
+
+def test_what_is_left_goes_to_those_that_can_be_given_more() -> None:
+    one = replace(entry("a", 2), growth=Resources(9, 15))
+    two = replace(entry("b"), growth=Resources(9, 9))
+    decided = plan(Snapshot(queue=(one, two), workers=(worker(),)))
+    assert decided.starts == (Start("a", "w", Resources(2, 15)), Start("b", "w", Resources(0, 5)))
+
+
+needs = st.builds(Resources, st.integers(1, 6), st.integers(1, 60))
+growths = st.just(Resources()) | st.builds(Resources, st.integers(0, 6), st.integers(0, 60))
+times = st.integers(0, 10).map(float)
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> Snapshot:
+    capacities = draw(
+        st.lists(st.builds(Resources, st.integers(1, 8), st.integers(1, 80)), max_size=4)
+    )
+    workers = []
+    for number, capacity in enumerate(capacities):
+        occupants: list[Occupant] = []
+        for index, (amount, began) in enumerate(
+            draw(st.lists(st.tuples(needs, times), max_size=4))
+        ):
+            if amount.fits(capacity - total(one.need for one in occupants)):
+                occupants.append(Occupant(uuid=f"r{number}.{index}", need=amount, started=began))
+        workers.append(worker(*occupants, id=f"w{number}", capacity=capacity))
+    rows = draw(st.lists(st.tuples(st.integers(0, 3), needs, times, growths), max_size=8))
+    queue = tuple(
+        replace(entry(f"q{at}", priority, amount, seen=seen), growth=growth)
+        for at, (priority, amount, seen, growth) in enumerate(rows)
+    )
+    held = {one.uuid: "held" for one in queue if draw(st.booleans()) and draw(st.booleans())}
+    return Snapshot(queue=queue, workers=tuple(workers), held=held, quota=draw(st.integers(0, 5)))
+
+
+@given(snapshots())
+def test_never_oversubscribes_and_never_starts_twice(snapshot: Snapshot) -> None:
+    decided = plan(snapshot)
+    assert len({one.uuid for one in decided.starts}) == len(decided.starts)
+    after = apply(snapshot, decided, now=10.0)
+    assert not snapshot.quota or after.running <= max(snapshot.quota, snapshot.running)
+    for one in after.workers:
+        assert total(occupant.need for occupant in one.occupants).fits(one.capacity)
+
+
+@given(snapshots())
+def test_a_plan_applied_to_its_own_result_is_empty(snapshot: Snapshot) -> None:
+    assert plan(apply(snapshot, plan(snapshot), now=10.0)).starts == ()
+
+
+@given(snapshots())
+def test_equal_needs_start_in_order(snapshot: Snapshot) -> None:
+    same = Snapshot(
+        queue=tuple(entry(e.uuid, e.priority) for e in snapshot.queue), workers=snapshot.workers
+    )
+    chosen = starts(same)
+    assert chosen == [one.uuid for one in sorted(same.queue, key=order)][: len(chosen)]
+
+
+@given(snapshots())
+def test_every_waiting_container_can_say_why(snapshot: Snapshot) -> None:
+    found = explain(snapshot)
+    assert {one.uuid for one in snapshot.queue} <= found.keys()
+
+
+@given(snapshots(), st.randoms(use_true_random=False))
+def test_the_head_never_starves(snapshot: Snapshot, random: Random) -> None:
+    """It starts when all that was there or went before it has ended, though nothing that passed it
+    ever ends.
+    """
+    queue = tuple(
+        Entry(uuid=one.uuid, priority=one.priority, created_at="", need=one.need, seen=20.0)
+        for one in snapshot.queue
+    )
+    snapshot = Snapshot(queue=queue, workers=snapshot.workers)
+    first = plan(snapshot)
+    snapshot = apply(snapshot, first, now=20.0)
+    if not first.head:
+        return
+    head = next(order(one) for one in queue if one.uuid == first.head)
+    passed = {one.uuid for one in queue if order(one) > head}
+    leaving = [
+        one.uuid for place in snapshot.workers for one in place.occupants if one.uuid not in passed
+    ]
+    random.shuffle(leaving)
+    for moment, uuid in enumerate(leaving):
+        arrival = entry(
+            f"new{moment}",
+            -1,
+            Resources(random.randint(1, 6), random.randint(1, 60)),
+            seen=21.0 + moment,
+        )
+        snapshot = Snapshot(
+            queue=(*snapshot.queue, arrival),
+            workers=tuple(_without(w, uuid) for w in snapshot.workers),
+        )
+        snapshot = apply(snapshot, plan(snapshot), now=21.0 + moment)
+    assert first.head not in {one.uuid for one in snapshot.queue}
+
+
+def _without(one: Worker, uuid: str) -> Worker:
+    occupants = tuple(occupant for occupant in one.occupants if occupant.uuid != uuid)
+    return Worker(id=one.id, capacity=one.capacity, occupants=occupants)
+
+
+def named(uuid: str, *partitions: str, need: Resources = SMALL) -> Entry:
+    return Entry(uuid=uuid, priority=1, created_at="", need=need, partitions=frozenset(partitions))
+
+
+def test_partitions_are_honoured() -> None:
+    workers = (
+        Worker(id="any", capacity=WHOLE),
+        Worker(id="gpu", capacity=WHOLE, partitions=frozenset({"gpu"}), closed=True),
+    )
+    queue = (
+        named("a"),
+        named("b", "gpu", "big"),
+        named("c", "big"),
+        named("d", need=Resources(99, 1)),
+    )
+    snapshot = Snapshot(queue=queue, workers=workers)
+    assert plan(snapshot).starts == (Start("a", "any"), Start("b", "gpu"))
+    found = explain(snapshot)
+    assert found["c"].category is Category.PARTITION
+    assert "it asks for the partitions big only" in found["c"].sentence
+    assert "the workers here are in gpu" in found["c"].sentence
+    assert found["d"].category is Category.TOO_LARGE
+
+
+def test_a_closed_worker_takes_nothing_that_names_no_partition() -> None:
+    snapshot = Snapshot(queue=(named("a"),), workers=(Worker(id="w", capacity=WHOLE, closed=True),))
+    assert plan(snapshot).starts == ()
+    assert explain(snapshot)["a"].sentence == (
+        "Not for this dispatcher: it asks for no partition by name, "
+        "and no worker that takes it then can hold it; the workers here are in no partition."
+    )
+
+
+def test_a_batch_system_takes_more_than_it_can_run_at_once() -> None:
+    slurm = Worker(id="slurm", capacity=WHOLE, occupants=(old("x", WHOLE),), queues=True)
+    more = Entry(uuid="c", priority=1, created_at="c", need=SMALL, growth=SMALL)
+    queue = (
+        named("a", need=WHOLE),
+        named("b", need=WHOLE),
+        more,
+        named("d", need=Resources(99, 1)),
+    )
+    snapshot = Snapshot(queue=queue, workers=(slurm,))
+    assert {one.uuid: one.extra for one in plan(snapshot).starts} == {
+        one: Resources() for one in "abc"
+    }
+    assert plan(apply(snapshot, plan(snapshot), now=1.0)).starts == ()
+
+
+def test_it_is_given_no_more_than_it_takes_at_a_time() -> None:
+    snapshot = Snapshot(
+        queue=(named("a"), named("b")),
+        workers=(Worker(id="slurm", capacity=WHOLE, queues=True),),
+        most=1,
+    )
+    assert starts(snapshot) == ["a"]
+    assert starts(apply(snapshot, plan(snapshot), now=1.0)) == []
+    assert explain(snapshot)["b"].category is Category.HANDED_OVER
+
+
+def test_where_something_is_short_nothing_starts_and_it_is_told() -> None:
+    queue, supervisors = (named("a"), named("b", need=Resources(99, 99))), (named("s"),)
+    workers = (Worker(id="w", capacity=WHOLE),)
+    snapshot = Snapshot(
+        queue=queue, supervisors=supervisors, workers=workers, shortage="the disk is full"
+    )
+    assert plan(snapshot).starts == ()
+    told = explain(snapshot)
+    assert told["a"].sentence == told["s"].sentence == "Waiting: the disk is full."
+    assert told["b"].category is Category.TOO_LARGE
+
+
+def test_gpus_and_disk_are_planned_too() -> None:
+    capacity = Resources(4, 40, disk=100, gpus=1)
+    needs = [
+        Resources(1, 10, gpus=1),
+        Resources(1, 10, gpus=1),
+        Resources(1, 10, disk=80),
+        Resources(1, 10, disk=30),
+    ]
+    queue = tuple(named(name, need=need) for name, need in zip("abcd", needs, strict=True))
+    assert starts(Snapshot(queue=queue, workers=(Worker(id="w", capacity=capacity),))) == ["a", "c"]
+
+
+CARD = Gpu(stack="cuda", count=2, driver="12.2", targets=("8.6",))
+
+
+def gpu_snapshot(asked: Gpu, there: Gpu | None) -> Snapshot:
+    need = Resources(1, 10, gpus=asked.count)
+    room = Worker(id="w", capacity=Resources(4, 40, gpus=2), gpu=there)
+    return Snapshot(queue=(replace(entry("a", need=need), gpu=asked),), workers=(room,))
+
+
+def test_gpus_must_suit_as_far_as_they_are_known() -> None:
+    asked = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",))
+    for there in (None, CARD, Gpu(stack="cuda", count=2)):
+        assert starts(gpu_snapshot(asked, there)) == ["a"]
+    assert starts(gpu_snapshot(asked, replace(CARD, driver="11.4"))) == []
+
+
+def test_why_gpus_do_not_suit_is_said() -> None:
+    found = explain(gpu_snapshot(Gpu(stack="rocm", count=1, targets=("gfx90a",)), CARD))["a"]
+    assert found.category is Category.TOO_LARGE
+    assert found.sentence == "Not for this dispatcher: w is none for it, as its GPUs are for cuda."
+
+
+def test_prepared_containers_take_what_becomes_free_in_the_order_of_the_queue() -> None:
+    asking = {"large": (-2, "", "large"), "small": (-1, "", "small"), "flow": (-1, "", "flow")}
+    needs = {"runs": 2, "large": 3, "small": 1}
+    there = tuple(Occupant(uuid=uuid, need=Resources(vcpus, 1)) for uuid, vcpus in needs.items())
+    apart = (Occupant(uuid="flow", need=Resources(1, 1)),)
+    full = Worker(id="w", capacity=Resources(4, 100), occupants=there, supervisors=apart)
+    assert admitted(full, asking) == ("flow",)
+    assert admitted(replace(full, occupants=there[1:]), asking) == ("flow", "large", "small")
+    assert admitted(replace(full, occupants=(there[0], there[2])), asking) == ("flow", "small")

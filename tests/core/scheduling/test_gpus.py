@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lading.core.errors import Invalid
+from lading.core.scheduling.gpus import Card, Cards, find_cards, only, rocm_target, unsuited
+from lading.core.scheduling.instance_types import NO_GPU, Gpu
+
+NVIDIA = ("nvidia10", "nvidia2", "nvidiactl", "nvidia-uvm", "nvidia-caps", "null", "dri/renderD128")
+ASKED = Gpu(stack="cuda", count=1, driver="12.0", targets=("8.0",), vram=10)
+
+
+def test_cards_of_nvidia_in_the_order_of_their_numbers() -> None:
+    found = find_cards(NVIDIA)
+    assert found == Cards(
+        "cuda", (Card(2, "nvidia2"), Card(10, "nvidia10")), ("nvidiactl", "nvidia-uvm")
+    )
+
+
+def test_cards_of_amd_need_the_compute_driver() -> None:
+    assert find_cards(["dri/renderD129", "dri/card0"]) == find_cards(["kfd"]) == Cards()
+    assert find_cards(["dri/renderD129", "kfd"]) == Cards(
+        "rocm", (Card(1, "dri/renderD129"),), ("kfd",)
+    )
+
+
+def test_only_those_that_are_visible() -> None:
+    found = find_cards(NVIDIA)
+    assert only(found, "") == found
+    assert [card.number for card in only(found, "10, 2,10").cards] == [10, 2]
+    for cards, there in ((found, "2, 10"), (Cards(), "none")):
+        with pytest.raises(
+            Invalid, match=f"GPU '3': no device of this machine has that number; there are: {there}"
+        ):
+            only(cards, "3")
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        ({}, ""),
+        ({"driver": "12.2", "targets": ("8.6",), "vram": 10}, ""),
+        ({"driver": "11.4"}, "driver is too old"),
+        ({"targets": ("7.5",)}, "another kind"),
+        ({"vram": 9}, "too little memory"),
+        ({"stack": "rocm"}, "for rocm"),
+        ({"count": 0}, "has no GPUs"),
+    ],
+)
+def test_what_is_known_is_compared(there: dict[str, object], why: str) -> None:
+    found = unsuited(ASKED, replace(Gpu(stack="cuda", count=2), **there))  # type: ignore[arg-type]
+    assert why in found
+    assert bool(found) is bool(why)
+
+
+def test_who_asks_for_nothing_in_particular_takes_any() -> None:
+    assert (
+        unsuited(
+            Gpu(stack="rocm", count=1),
+            Gpu(stack="rocm", count=1, targets=("gfx90a",), driver="6.0"),
+        )
+        == ""
+    )
+    assert unsuited(NO_GPU, NO_GPU) == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "name"), [(90010, "gfx90a"), (110003, "gfx1103"), (90402, "gfx942")]
+)
+def test_architectures_have_the_names_of_their_maker(number: int, name: str) -> None:
+    assert rocm_target(number) == name

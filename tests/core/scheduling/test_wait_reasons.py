@@ -1,0 +1,133 @@
+"""Why a request waits, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lading.core.containers.container import Container
+from lading.core.containers.waiting import Judgement, Standing
+from lading.core.scheduling.wait_reasons import Said, Scene, delays, misfit
+from lading.testing.records import make_container, make_request
+
+EARLY = Judgement(Standing.EARLY, "It is to start after tomorrow.")
+
+
+def reasons(container: Container | None, scene: Scene, **changes: Any) -> list[str]:
+    request = make_request(**{"state": "Committed", "priority": 5, **changes})
+    return [one.reason for one in delays(request, container, scene)]
+
+
+WAITING = make_container()
+FAILED = make_container(
+    state="Cancelled", runtime_status={"failure": "image", "error": "image x: cannot be read"}
+)
+
+
+@pytest.mark.parametrize(
+    ("container", "scene", "changes", "expected"),
+    [
+        (WAITING, Scene(), {"state": "Uncommitted"}, []),
+        (WAITING, Scene(), {"state": "Final"}, []),
+        (None, Scene(), {}, ["unassigned"]),
+        (None, Scene(), {"resolving": True}, ["resolving"]),
+        (make_container(state="Running"), Scene(), {}, []),
+        (make_container(state="Complete"), Scene(), {}, []),
+        (make_container(priority=0), Scene(), {"priority": 0}, ["priority"]),
+        (
+            make_container(priority=0, lock_count=2),
+            Scene(judgement=EARLY),
+            {},
+            ["start time", "attempts"],
+        ),
+        (make_container(priority=0), Scene(parent=make_container(priority=0)), {}, ["parent"]),
+        (
+            make_container(priority=0),
+            Scene(parent=make_container(state="Complete")),
+            {},
+            ["parent"],
+        ),
+        (WAITING, Scene(parent=make_container()), {}, ["position", "unreported"]),
+        (
+            WAITING,
+            Scene(said=(Said("too large", "T."), Said("quota", "Q."))),
+            {},
+            ["position", "too large", "quota"],
+        ),
+        (WAITING, Scene(silence="No dispatcher is at work."), {}, ["position", "no dispatcher"]),
+        (WAITING, Scene(image="It is gone."), {}, ["image", "position", "unreported"]),
+        (None, Scene(image="It is unknown."), {"state": "Uncommitted"}, ["image"]),
+        (WAITING, Scene(earlier=FAILED), {}, ["position", "unreported", "image"]),
+        (
+            WAITING,
+            Scene(earlier=make_container(state="Cancelled")),
+            {},
+            ["position", "unreported", "attempts"],
+        ),
+        (make_container(state="Locked", locked_by_uuid="x", lock_count=1), Scene(), {}, ["lock"]),
+        (
+            make_container(state="Locked", lock_count=3),
+            Scene(said=(Said("preparing", "Soon."),)),
+            {},
+            ["lock", "preparing", "attempts"],
+        ),
+    ],
+)
+def test_reasons(
+    container: Container | None, scene: Scene, changes: dict[str, Any], expected: list[str]
+) -> None:
+    assert reasons(container, scene, **changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("ahead", "words"),
+    [
+        (0, "No container waits before it"),
+        (1, "1 container waits"),
+        (7, "7 containers wait"),
+        (9, "9 or more containers"),
+    ],
+)
+def test_the_position(ahead: int, words: str) -> None:
+    found = delays(make_request(state="Committed"), WAITING, Scene(ahead=ahead, most=9))
+    assert found[0].shown()["sentence"].startswith(words)  # type: ignore[union-attr]
+
+
+def test_the_lock_says_what_its_holder_does() -> None:
+    held = make_container(
+        state="Locked",
+        locked_by_uuid="t",
+        runtime_status={"activity": "unpacking its image"},
+        lock_count=2,
+    )
+    one, two, three = delays(make_request(state="Committed"), held, Scene())
+    assert (one.reason, one.sentence) == (
+        "lock",
+        "The dispatcher with the token t has taken it and prepares it.",
+    )
+    assert (two.reason, two.sentence) == ("image", "Now: unpacking its image.")
+    assert three.sentence == "It was taken once before and given back without having started."
+
+
+def test_an_attempt_that_failed_is_told() -> None:
+    (*_, last) = delays(make_request(state="Committed"), WAITING, Scene(earlier=FAILED))
+    assert last.sentence.endswith("failed (failure class image): image x: cannot be read")
+
+
+def test_the_dispatcher_with_the_best_prospects_speaks() -> None:
+    said = (Said("too large", "T."), Said("no worker", "N."), Said("capacity", "C."))
+    assert Scene(said=said).told == "C."
+    assert Scene(said=said[:2]).told == "N."
+    assert Scene().told is None
+
+
+def test_whom_clients_are_warned_about() -> None:
+    large, other, room = (
+        Said("too large", "Too large."),
+        Said("partition", "Elsewhere."),
+        Said("capacity", "Next."),
+    )
+    assert misfit([large]) == "Too large."
+    assert misfit([large, other]) == "Elsewhere."
+    assert misfit([large, room]) == misfit([]) == ""

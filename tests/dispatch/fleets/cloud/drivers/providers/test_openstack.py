@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lading.core.errors import Invalid, Unavailable
+from lading.core.resources import GIB, Resources
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    NoCapacity,
+    QuotaReached,
+    RateLimited,
+    Spec,
+)
+from lading.dispatch.fleets.cloud.drivers.providers import openstack
+from lading.testing.clouds import FakeOpenStack, Reply
+from tests.clouds import driving, running
+
+TAG = "ArvadosInstanceSetID"
+KIND = InstanceType(name="l", provider_type="large", resources=Resources(4, GIB), price=0.2)
+SPEC = Spec(
+    kind=KIND,
+    tags={TAG: "one"},
+    public_key="ssh-ed25519 AAAA",
+    image=FakeOpenStack.image,
+    user_data="#!/bin/sh\n",
+)
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[FakeOpenStack]:
+    with running("openstack", tmp_path) as made:
+        yield made
+
+
+async def test_what_a_server_is_asked_for_with(cloud: FakeOpenStack, tmp_path: Path) -> None:
+    more: dict[str, Any] = {
+        "SecurityGroups": ["ssh"],
+        "AvailabilityZone": "az1",
+        "Network": ["n1", "n2"],
+    }
+    async with driving(cloud, tmp_path, **more) as driver:
+        made = await driver.create(replace(SPEC, kind=replace(KIND, added=GIB)))
+        again = await driver.create(SPEC)
+    told = cloud.servers[made.id]
+    assert base64.b64decode(told["user_data"]) == b"#!/bin/sh\n"
+    assert told["flavorRef"] == "8"
+    assert told["networks"] == [{"uuid": "n1"}, {"uuid": "n2"}]
+    assert (told["security_groups"], told["availability_zone"]) == ([{"name": "ssh"}], "az1")
+    assert told["block_device_mapping_v2"][1]["volume_size"] == 1
+    assert cloud.servers[again.id]["key_name"] == told["key_name"]
+    assert len(cloud.keys) == 1
+
+
+async def test_application_credentials_do_too(cloud: FakeOpenStack, tmp_path: Path) -> None:
+    more: dict[str, Any] = {
+        "ApplicationCredentialID": "a",
+        "ApplicationCredentialSecret": cloud.secret,
+    }
+    async with driving(cloud, tmp_path, **more) as driver:
+        assert await driver.list() == []
+
+
+async def test_a_server_without_a_host_is_removed(cloud: FakeOpenStack, tmp_path: Path) -> None:
+    failed = {"status": "ERROR", "fault": {"code": 500, "message": "No valid host was found."}}
+    cloud.next.append(("GET", "/servers/server-", Reply(200, {"server": failed})))
+    async with driving(cloud, tmp_path) as driver:
+        with pytest.raises(NoCapacity, match="OpenStack: 500: No valid host was found"):
+            await driver.create(SPEC)
+    assert cloud.servers == {}
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind"),
+    [
+        (
+            Reply(403, {"forbidden": {"code": 403, "message": "Quota exceeded for cores"}}),
+            QuotaReached,
+        ),
+        (
+            Reply(429, {"overLimit": {"code": 429, "message": "slow"}}, {"Retry-After": "9"}),
+            RateLimited,
+        ),
+        (
+            Reply(404, {"itemNotFound": {"code": 404, "message": "Network could not be found."}}),
+            Invalid,
+        ),
+        (Reply(503, None), Unavailable),
+    ],
+)
+async def test_refusals(
+    cloud: FakeOpenStack, tmp_path: Path, reply: Reply, kind: type[Exception]
+) -> None:
+    cloud.next.append(("POST", "/nova/servers", reply))
+    async with driving(cloud, tmp_path) as driver:
+        with pytest.raises(kind):
+            await driver.create(SPEC)
+    assert cloud.servers == {}
+
+
+async def test_what_openstack_has_not_is_not_asked_for(
+    cloud: FakeOpenStack, tmp_path: Path
+) -> None:
+    async with driving(cloud, tmp_path) as driver:
+        with pytest.raises(NoCapacity, match="no preemptible servers"):
+            await driver.create(replace(SPEC, kind=replace(KIND, preemptible=True)))
+        with pytest.raises(
+            Invalid,
+            match=r"InstanceTypes\.l\.ProviderType: 'huge'; OpenStack has the flavors large",
+        ):
+            await driver.create(replace(SPEC, kind=replace(KIND, provider_type="huge")))
+        with pytest.raises(Invalid, match="ResourceTags: a/b: 'c'; OpenStack has names of letters"):
+            await driver.create(replace(SPEC, tags={"a/b": "c"}))
+    assert cloud.servers == {}
+
+
+async def test_lists_have_pages(
+    cloud: FakeOpenStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openstack, "_PAGE", 2)
+    async with driving(cloud, tmp_path) as driver:
+        made = {(await driver.create(SPEC)).id for _ in range(5)}
+        assert {one.id for one in await driver.list()} == made
+        cloud.servers[min(made)]["OS-EXT-STS:task_state"] = "deleting"
+        assert len(await driver.list()) == 4
+    assert openstack.group(KIND) == "large"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"AuthURL": "cloud"}, "AuthURL: 'cloud'; it must be the URL of Keystone"),
+        ({"Username": ""}, "Username: ''; it must be a user's name, unless"),
+        ({"Network": 5}, "Network: 5; it must be a text or a list of texts"),
+        ({"Zone": "x"}, "unknown key Containers.CloudVMs.DriverParameters.Zone"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(
+    tmp_path: Path, changed: dict[str, object], said: str
+) -> None:
+    told = FakeOpenStack().parameters | {"AuthURL": "http://keystone"} | changed
+    with pytest.raises(Invalid, match=said):
+        openstack.opening(DriverSite(parameters=told, tag=TAG, set_id="s", directory=tmp_path))

@@ -1,0 +1,225 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError
+
+from lading.core.errors import Invalid, Unavailable
+from lading.core.resources import GIB, Resources
+from lading.core.scheduling.instance_types import InstanceType
+from lading.dispatch.fleets.cloud.drivers import ec2
+from lading.dispatch.fleets.cloud.drivers.driver import (
+    DriverSite,
+    NoCapacity,
+    QuotaReached,
+    RateLimited,
+    Spec,
+)
+from lading.dispatch.fleets.cloud.drivers.ec2 import Ec2Driver, Ec2Settings, refusal
+
+KIND = InstanceType(name="small", provider_type="m5.large", resources=Resources(2, GIB), price=0.25)
+SETTINGS = Ec2Settings(
+    region="r", tag="T", set_id="s", subnets=("one", "two"), quota_groups=ec2._GROUPS
+)
+
+
+def spec(kind: InstanceType = KIND, key: str = "") -> Spec:
+    return Spec(kind=kind, tags={"T": "s"}, public_key=key, image="ami", user_data="#!/bin/sh")
+
+
+class Client:
+    """Answers in turn; remembers what it was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.asked = list(answers), list[dict[str, Any]]()
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(**arguments: Any) -> Any:
+            self.asked.append({"call": name, **arguments, "subnet": _subnet(arguments)})
+            answer = self.answers.pop(0)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        return call
+
+
+def _subnet(arguments: dict[str, Any]) -> str:
+    networks = arguments.get("NetworkInterfaces") or [{}]
+    return str(networks[0].get("SubnetId", ""))
+
+
+def fault(code: str, message: str = "words") -> ClientError:
+    return ClientError({"Error": {"Code": code, "Message": message}}, "RunInstances")
+
+
+MADE = {
+    "Instances": [{"InstanceId": "i-1", "InstanceType": "m5.large", "PrivateIpAddress": "10.0.0.1"}]
+}
+
+
+async def test_the_next_subnet_is_tried_and_remembered() -> None:
+    client = Client(fault("InsufficientFreeAddressesInSubnet"), MADE, MADE)
+    driver = Ec2Driver(SETTINGS, client)
+    assert (await driver.create(spec())).id == "i-1"
+    await driver.create(spec())
+    assert [one["subnet"] for one in client.asked] == ["one", "two", "two"]
+
+
+async def test_of_all_refusals_that_for_capacity_is_told() -> None:
+    driver = Ec2Driver(
+        SETTINGS, Client(fault("InsufficientInstanceCapacity"), fault("InsufficientVolumeCapacity"))
+    )
+    with pytest.raises(NoCapacity, match="EC2: InsufficientInstanceCapacity: words"):
+        await driver.create(spec())
+
+
+async def test_no_other_subnet_is_tried_when_calls_are_too_many() -> None:
+    client = Client(fault("RequestLimitExceeded"))
+    with pytest.raises(RateLimited):
+        await Ec2Driver(SETTINGS, client).create(spec())
+    assert len(client.asked) == 1
+
+
+async def test_what_an_instance_is_asked_for_with() -> None:
+    client = Client(MADE)
+    settings = replace(SETTINGS, subnets=(), groups=("sg-1",), profile="role")
+    kind = replace(KIND, added=5 * GIB // 2, preemptible=True)
+    await Ec2Driver(settings, client).create(spec(kind))
+    (asked,) = client.asked
+    assert asked["MetadataOptions"] == {"HttpTokens": "required", "HttpEndpoint": "enabled"}
+    assert asked["InstanceInitiatedShutdownBehavior"] == "terminate"
+    assert asked["NetworkInterfaces"][0]["Groups"] == ["sg-1"]
+    assert asked["NetworkInterfaces"][0]["AssociatePublicIpAddress"] is False
+    assert asked["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == 3
+    assert asked["InstanceMarketOptions"]["SpotOptions"]["MaxPrice"] == "0.25"
+    assert asked["IamInstanceProfile"] == {"Name": "role"}
+    assert "KeyName" not in asked
+
+
+async def test_a_key_pair_is_imported_once() -> None:
+    client = Client(fault("InvalidKeyPair.Duplicate"), MADE, MADE)
+    driver = Ec2Driver(replace(SETTINGS, subnets=()), client)
+    for _ in range(2):
+        await driver.create(spec(key="ssh-ed25519 AAAA comment"))
+    assert [one["call"] for one in client.asked] == [
+        "import_key_pair",
+        "run_instances",
+        "run_instances",
+    ]
+    assert client.asked[1]["KeyName"] == client.asked[0]["KeyName"]
+    with pytest.raises(Invalid):
+        await Ec2Driver(SETTINGS, Client(fault("UnauthorizedOperation"))).create(
+            spec(key="ssh-ed25519 AAAA")
+        )
+    with pytest.raises(Unavailable, match="Strange"):
+        await Ec2Driver(SETTINGS, Client(fault("Strange"))).create(spec(key="ssh-ed25519 AAAA"))
+
+
+async def test_lists_have_pages_and_what_is_gone_may_be_destroyed() -> None:
+    page = {"Reservations": [{"Instances": MADE["Instances"]}]}
+    client = Client(
+        {**page, "NextToken": "n"}, page, fault("InvalidInstanceID.NotFound"), fault("Other")
+    )
+    driver = Ec2Driver(SETTINGS, client)
+    assert len(await driver.list()) == 2
+    assert client.asked[1]["NextToken"] == "n"
+    await driver.destroy("i-1")
+    with pytest.raises(Unavailable):
+        await driver.destroy("i-1")
+
+
+async def test_the_prices_of_spot_instances_have_pages_and_the_volume_in_them() -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    one = {"Timestamp": at, "SpotPrice": "0.031", "AvailabilityZone": "z"}
+    two = {"Timestamp": at + timedelta(hours=1), "SpotPrice": "0.04", "AvailabilityZone": "z"}
+    client = Client({"SpotPriceHistory": [one], "NextToken": "n"}, {"SpotPriceHistory": [two]}, {})
+    driver = Ec2Driver(replace(SETTINGS, volume_price=0.72), client)
+    found = await driver.price_history(replace(KIND, added=GIB), "z", since=at)
+    assert [(price.start, price.amount) for price in found] == [
+        (at, 0.032),
+        (two["Timestamp"], 0.041),
+    ]
+    assert client.asked[0]["AvailabilityZone"] == "z"
+    assert client.asked[1]["NextToken"] == "n"
+    assert await driver.price_history(KIND, "", since=at) == []
+    assert "AvailabilityZone" not in client.asked[2]
+
+
+async def test_an_ec2_that_is_not_there_is_said() -> None:
+    driver = Ec2Driver(SETTINGS, Client(EndpointConnectionError(endpoint_url="http://nowhere")))
+    with pytest.raises(Unavailable, match="EC2 cannot be reached: .*nowhere"):
+        await driver.list()
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind"),
+    [
+        ("InstanceLimitExceeded", "", QuotaReached),
+        ("MaxSpotInstanceCountExceeded", "", QuotaReached),
+        ("VcpuLimitExceeded", "", NoCapacity),
+        ("Unsupported", "Your requested instance type (x) is not supported", NoCapacity),
+        ("Unsupported", "something else", Unavailable),
+        ("RequestLimitExceeded", "", RateLimited),
+        ("InvalidAMIID.NotFound", "", Invalid),
+    ],
+)
+def test_each_code_has_its_class(code: str, message: str, kind: type[Exception]) -> None:
+    assert type(refusal(code, message)) is kind or kind is Unavailable
+
+
+@pytest.mark.parametrize(
+    ("name", "spot", "group"),
+    [("m5.large", False, "standard"), ("vt1.3xlarge", False, "g"), ("p5.48xlarge", True, "p5-spot"),
+     ("g4dn.xlarge", False, "g"), ("inf1.xlarge", False, "standard")],
+)  # fmt: skip
+def test_types_are_in_quota_groups(name: str, spot: bool, group: str) -> None:
+    kind = replace(KIND, provider_type=name, preemptible=spot)
+    assert Ec2Driver(SETTINGS, Client()).group(kind) == group
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({}, r"DriverParameters\.Region: None; it must be the name of a region"),
+        (
+            {"Region": "r", "SubnetID": 5},
+            r"DriverParameters\.SubnetID: 5; it must be a name or a list of names",
+        ),
+        ({"Region": "r", "InstanceTypeQuotaGroups": 5}, r"QuotaGroups: 5; it must be a mapping"),
+        (
+            {"Region": "r", "SpotPriceUpdateInterval": "5s"},
+            r"UpdateInterval: '5s'; it must be a duration of a minute",
+        ),
+        (
+            {"Region": "r", "SpotPriceUpdateInterval": "soon"},
+            r"UpdateInterval: 'soon'; it must be a duration",
+        ),
+        ({"Region": "r", "EBSPrice": -1}, r"EBSPrice: -1; it must be dollars for a GiB and month"),
+        (
+            {"Region": "r", "Zone": "z"},
+            r"unknown key Containers\.CloudVMs\.DriverParameters\.Zone; known here: Access",
+        ),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(
+    tmp_path: Path, parameters: dict[str, object], said: str
+) -> None:
+    with pytest.raises(Invalid, match=said):
+        ec2.read(DriverSite(parameters=parameters, tag="T", set_id="s", directory=tmp_path))
+
+
+def test_parameters_are_read(tmp_path: Path) -> None:
+    told = {
+        "Region": "r",
+        "SubnetID": ["a", "b"],
+        "SecurityGroupIDs": {"sg-1": {}},
+        "AdminUsername": "me",
+    }
+    found = ec2.read(DriverSite(parameters=told, tag="T", set_id="s", directory=tmp_path))
+    assert (found.price_interval, found.volume_price) == (86400, 0.1)
+    assert (found.subnets, found.groups, found.user) == (("a", "b"), ("sg-1",), "me")

@@ -1,0 +1,130 @@
+"""Talking to a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import threading
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from lading.core.errors import Unavailable
+from lading.hpc.credentials import make_identity
+from lading.hpc.daemon_client import Caller
+from lading.testing.hpc import Rig, until
+
+
+async def test_everything_a_conductor_needs(rig: Rig) -> None:
+    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    assert (await caller.ask("/v1/query"))["codeStatus"] == "Waiting"
+    await caller.tell("/v1/daemon-configuration", {"daemonParameters": {"worldRank": 0}})
+    sent = await caller.send_files({"a": b"1\r\n", "b": b""})
+    assert [one["size"] for one in sent["files"]] == [3, 0]
+    rig.code("printf 0123")
+    rig.prepare()
+    await caller.command("start")
+    rig.reach(codeStatus="Stopped")
+    assert (await caller.log("stdout", 2), await caller.log("stdout", 9)) == (b"23", b"")
+    with pytest.raises(Unavailable, match="Code already started"):
+        await caller.command("start")
+
+
+async def test_nobody_else_is_taken_for_the_daemon(rig: Rig) -> None:
+    other = make_identity("localhost", now=datetime.now(UTC))
+    for identity in (other, dataclasses.replace(rig.identity, certificate=other.certificate)):
+        with pytest.raises(Unavailable, match="does not answer"):
+            await Caller("127.0.0.1", identity, rig.port).ask("/v1/query")
+    wrong = dataclasses.replace(rig.identity, authorization="wrong")
+    with pytest.raises(Unavailable, match="Bad Authorization"):
+        await Caller("127.0.0.1", wrong, rig.port).ask("/v1/query")
+    with pytest.raises(Unavailable, match="no JSend"):
+        await Caller("127.0.0.1", rig.identity, rig.port).ask("/v1/logs/stdout")
+
+
+async def test_who_follows_is_told_when_there_is_something_new(rig: Rig) -> None:
+    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    rig.code(
+        f"while ! [ -e {rig.root}/go ]; do sleep 0.02; done; echo news; read x < {rig.root}/pipe"
+    )
+    os.mkfifo(rig.root / "pipe")
+    rig.configure(childFailurePolicy="direct")
+    rig.prepare()
+    await caller.command("start")
+    known, said = await caller.follow("", wait=30)
+    assert (said["codeStatus"], said["logs"]["stdout"]) == ("Running", 0)
+    again, said = await caller.follow(known, wait=1)
+    assert again == known
+    (rig.root / "go").touch()
+    known, said = await caller.follow(known, wait=30)
+    assert said["logs"]["stdout"] == 5
+    following = asyncio.create_task(caller.follow(known, wait=30))
+    (rig.root / "hpcaas/updates/percentComplete").write_text("40")
+    known, said = await following
+    if said["percentComplete"] is None:
+        # It was seen before anything was in it.
+        known, said = await caller.follow(known, wait=30)
+    assert said["percentComplete"] == 40
+    following = asyncio.create_task(caller.follow(known, wait=30))
+    (rig.root / "pipe").write_text("end\n")
+    known, said = await following
+    assert said["codeStatus"] == "Stopped"
+    caller.close()
+
+
+async def test_who_follows_comes_back_to_a_daemon_that_was_started_again(rig: Rig) -> None:
+    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    known, _ = await caller.follow("", wait=0)
+    rig.kill()
+    with pytest.raises(Unavailable, match="does not answer"):
+        await caller.follow(known, wait=30)
+    with pytest.raises(Unavailable, match="does not answer"):
+        await caller.follow(known, wait=30)
+    rig.up()
+    caller.port = rig.port
+    assert (await caller.follow(known, wait=0))[1]["codeStatus"] == "Waiting"
+    caller.close()
+
+
+async def test_beside_code_that_runs_the_daemon_does_nothing(rig: Rig) -> None:
+    """It is not woken once, though it is followed: no timer, no look at processes or files.
+
+    One of ten windows of three seconds must be quite still: the kernel wakes a process now and then
+    on its own account, a timer does so in all of them.
+    """
+    caller = Caller("127.0.0.1", rig.identity, rig.port)
+    rig.code("exec sleep 120")
+    rig.prepare()
+    await caller.command("start")
+    known, _ = await caller.follow("", wait=0)
+    following = asyncio.create_task(caller.follow(known, wait=60))
+    await asyncio.to_thread(until, lambda: _is_still(rig))
+    assert 0 in [woken async for woken in _windows(rig, following)]
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
+    caller.close()
+
+
+async def _windows(rig: Rig, following: asyncio.Task[object]) -> AsyncIterator[int]:
+    """How often the daemon was woken in each window of three seconds, up to the first still one."""
+    for _ in range(10):
+        before = _wakes(rig)
+        await asyncio.wait([following], timeout=3)
+        assert not following.done()
+        yield (woken := _wakes(rig) - before)
+        if not woken:
+            return
+
+
+def _is_still(rig: Rig) -> bool:
+    before = _wakes(rig)
+    threading.Event().wait(0.5)
+    return _wakes(rig) == before
+
+
+def _wakes(rig: Rig) -> int:
+    assert rig.process is not None
+    return int(Path(f"/proc/{rig.process.pid}/schedstat").read_text().split()[2])

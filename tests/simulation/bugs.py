@@ -1,0 +1,282 @@
+"""Bugs to plant, to show that the simulation finds them. Each replaces one decision function.
+
+A bug of the server is a `ServerRules` with another function. A bug of a dispatcher replaces a
+function or class of `lading.dispatch` while it is planted. The product has no code for either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from signal import Signals
+from types import MappingProxyType
+from typing import Any, Final
+
+from lading.core.containers import finalize, lifecycle, priority, retry, reuse
+from lading.core.containers.container import Container, State
+from lading.core.containers.effects import CancelChildren, ContainerEffect, RevokeTokens
+from lading.core.containers.lifecycle import Change
+from lading.core.containers.request import ContainerRequest
+from lading.core.containers.write_permissions import Caller
+from lading.core.scheduling.reconcile import Action, Case, Standing, View, decide
+from lading.dispatch import observe
+from lading.dispatch import run as running
+from lading.dispatch.actions import Actions
+from lading.dispatch.queue import Queue, Record
+from lading.dispatch.state import Ledger
+from tests.simulation.rules import CORRECT, ServerRules
+
+
+class Bug(StrEnum):
+    """The bugs, by name."""
+
+    LOCK = "lock-without-compare"
+    """A locked container can be locked by another dispatcher."""
+    TOKEN = "token-survives-lock"
+    """The tokens of a container go on after its lock has ended."""
+    WRITERS = "foreign-writes"
+    """Every token may write to a container, whoever locked it."""
+    RETRIES = "endless-retries"
+    """A lost container is tried again beyond container_count_max."""
+    GIVEN_UP = "retry-forgotten"
+    """A lost container is not tried again."""
+    PRIORITY = "stale-priority"
+    """The priority of a container is not computed anew when a request for it changes."""
+    CHILDREN_PRIORITY = "stale-child-priority"
+    """The priority of a container does not reach the containers that it has asked for."""
+    ORPHANS = "orphaned-children"
+    """The requests that a container made go on after its end."""
+    REUSE = "reuse-of-failed"
+    """A request is given a container that has failed."""
+    EXIT_CODE = "lost-exit-code"
+    """The exit code that a supervisor reports is not stored."""
+    FORGOTTEN = "request-left-open"
+    """Of several requests for a container one stays Committed after its end."""
+    FENCING = "missing-fencing"
+    """Supervisors that have lost their container may still write to it."""
+    STALE_LIST = "stale-list"
+    """A dispatcher applies an old list over newer news."""
+    LIVE_UNLOCK = "unlock-of-living"
+    """A dispatcher gives back a container whose supervisor lives."""
+    NOT_STOPPED = "cancel-not-delivered"
+    """A dispatcher does not stop a running command that nobody wants any more."""
+    NOT_TOLD = "lost-not-told"
+    """A dispatcher does not end the record of a container whose supervisor is gone."""
+    TOLD_ONCE = "stop-told-once"
+    """A dispatcher tells a process to stop once, though the message may be lost."""
+    NOT_ADOPTED = "lock-forgotten-by-restart"
+    """A dispatcher that was started again does not look after what it had locked before."""
+    LEAKED_ROOM = "leaked-room"
+    """A dispatcher keeps the room of a container whose start has failed."""
+    NOT_CLEANED = "directory-left"
+    """A dispatcher does not clear away what a dead supervisor left once the container has ended."""
+
+
+@contextlib.contextmanager
+def planted(bug: Bug | None) -> Iterator[ServerRules]:
+    """Plant a bug inside the context, or none; yields the rules of the server."""
+    with contextlib.ExitStack() as undo:
+        for owner, name, replacement in _DISPATCHER_BUGS.get(bug, ()) if bug is not None else ():
+            undo.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, replacement)
+        yield _SERVER_BUGS.get(bug, CORRECT) if bug is not None else CORRECT
+
+
+# Bugs of the server.
+
+
+def _lock_anything(container: Container, *, caller: Caller, **more: Any) -> Change:
+    if container.state is State.LOCKED:
+        container = dataclasses.replace(container, state=State.QUEUED)
+    return lifecycle.lock(container, caller=caller, **more)
+
+
+def _update_as_anybody(
+    container: Container,
+    changes: Mapping[str, Any],
+    *,
+    caller: Caller,
+    **more: Any,
+) -> Change:
+    if container.supervisor_auth_uuid is not None and not caller.is_own:
+        caller = Caller(token_uuid=container.supervisor_auth_uuid)
+    return lifecycle.update(container, changes, caller=caller, **more)
+
+
+def _unlock_as_anybody(container: Container, *, caller: Caller, **more: Any) -> Change:
+    if container.locked_by_uuid is not None:
+        caller = Caller(token_uuid=container.locked_by_uuid, is_admin=True)
+    return lifecycle.unlock(container, caller=caller, **more)
+
+
+def _update_without_code(container: Container, changes: Mapping[str, Any], **more: Any) -> Change:
+    kept = {name: value for name, value in changes.items() if name != "exit_code"}
+    return lifecycle.update(container, kept, **more)
+
+
+def _retry_for_ever(
+    ended: Container,
+    requests: list[ContainerRequest],
+    **more: Any,
+) -> retry.Retry | None:
+    raised = [dataclasses.replace(one, container_count_max=1000) for one in requests]
+    again = retry.plan(ended, raised, **more)
+    if again is None:
+        return None
+    limits = {one.uuid: one.container_count_max for one in requests}
+    changes = tuple(
+        dataclasses.replace(
+            one,
+            request=dataclasses.replace(one.request, container_count_max=limits[one.request.uuid]),
+        )
+        for one in again.changes
+    )
+    return dataclasses.replace(again, changes=changes)
+
+
+def _choose_failed(recipe: Any, candidates: list[reuse.Candidate], **more: Any) -> reuse.Choice:
+    taken = []
+    for one in candidates:
+        container = dataclasses.replace(one.container, exit_code=0)
+        taken.append(dataclasses.replace(one, container=container))
+    return reuse.choose(recipe, taken, **more)
+
+
+def _finalize_one_fewer(
+    subject: ContainerRequest,
+    container: Container,
+    **more: Any,
+) -> finalize.Finalization:
+    end = finalize.finalize(subject, container, **more)
+    if int(subject.uuid[-3:]) % 2 or more["reused"]:
+        return end
+    return dataclasses.replace(end, change=dataclasses.replace(end.change, request=subject))
+
+
+def _no_requests(_: Any) -> tuple[str, ...]:
+    return ()
+
+
+def _keeps_tokens(effect: ContainerEffect) -> bool:
+    return not isinstance(effect, RevokeTokens)
+
+
+def _keeps_children(effect: ContainerEffect) -> bool:
+    return not isinstance(effect, CancelChildren)
+
+
+def _propagate_to_none(
+    known: Mapping[str, int | None], requests: list[ContainerRequest], **more: Any
+) -> dict[str, int]:
+    changed = priority.propagate(known, requests, **more)
+    asked = {one.container_uuid for one in requests if one.requesting_container_uuid}
+    return {uuid: value for uuid, value in changed.items() if uuid not in asked}
+
+
+_SERVER_BUGS: Final[Mapping[Bug, ServerRules]] = MappingProxyType(
+    {
+        Bug.LOCK: ServerRules(lock=_lock_anything),
+        Bug.TOKEN: ServerRules(carries_out=_keeps_tokens),
+        Bug.WRITERS: ServerRules(update=_update_as_anybody, unlock=_unlock_as_anybody),
+        Bug.FENCING: ServerRules(update=_update_as_anybody, fences=False),
+        Bug.RETRIES: ServerRules(retry=_retry_for_ever),
+        Bug.GIVEN_UP: ServerRules(retry=lambda *_, **__: None),
+        Bug.PRIORITY: ServerRules(concerned=_no_requests),
+        Bug.CHILDREN_PRIORITY: ServerRules(propagate=_propagate_to_none),
+        Bug.ORPHANS: ServerRules(carries_out=_keeps_children),
+        Bug.REUSE: ServerRules(choose=_choose_failed),
+        Bug.EXIT_CODE: ServerRules(update=_update_without_code),
+        Bug.FORGOTTEN: ServerRules(finalize=_finalize_one_fewer),
+    }
+)
+
+
+# Bugs of the dispatcher.
+
+
+def _learn_anything(queue: Queue, record: Record) -> None:
+    queue._store(record)
+
+
+def _decide_blindly(case: Case) -> Action:
+    """As `decide`, but a living process of a locked container counts as absent."""
+    if case.standing is Standing.LOCKED and case.view is View.ALIVE and case.fresh:
+        return Action.REQUEUE
+    return decide(case)
+
+
+async def _requeue_blindly(actions: Actions, uuid: str) -> None:
+    answer = await actions._client.action("containers", uuid, "unlock")
+    actions._queue.answer(answer)
+
+
+def _decide_without(left: frozenset[Action], *standings: Standing) -> Any:
+    """As `decide`, but without these actions for containers of these standings."""
+
+    def decide_less(case: Case) -> Action:
+        action = decide(case)
+        return Action.LEAVE if action in left and case.standing in standings else action
+
+    return decide_less
+
+
+class LeakyLedger(Ledger):
+    """A dispatcher's memory that keeps the room of containers whose start has failed."""
+
+    def lost(self, uuid: str, queue: Queue) -> None:
+        """A start failed."""
+        super().lost(uuid, queue)
+        self.__dict__.setdefault("_leaked", set[str]()).add(uuid)
+
+    def release(self, uuid: str) -> None:
+        """The action is over."""
+        if uuid not in self.__dict__.get("_leaked", ()):
+            super().release(uuid)
+
+
+class ForgetfulLedger(Ledger):
+    """A dispatcher's memory without the containers that it locked before it was started again."""
+
+    def adopt(self, uuids: Iterable[str]) -> None:
+        """Forget them."""
+
+
+class OnceLedger(Ledger):
+    """A dispatcher's memory that gives each process one signal."""
+
+    def stop_signal(
+        self,
+        uuid: str,
+        *,
+        now: float,
+        nothing_to_save: bool = False,
+    ) -> Signals | None:
+        """TERM the first time."""
+        told = self.__dict__.setdefault("_told_to_stop", set[str]())
+        if uuid in told:
+            return None
+        told.add(uuid)
+        return super().stop_signal(uuid, now=now, nothing_to_save=nothing_to_save)
+
+
+_KILL: Final = frozenset({Action.KILL})
+_CANCEL: Final = frozenset({Action.CANCEL})
+_CLEAN: Final = frozenset({Action.CLEAN})
+_UNWANTED: Final = (Standing.UNWANTED_RUNNING, Standing.UNWANTED_LOCKED)
+_DISPATCHER_BUGS: Final[Mapping[Bug, tuple[tuple[Any, str, Any], ...]]] = MappingProxyType(
+    {
+        Bug.STALE_LIST: ((Queue, "_learn", _learn_anything),),
+        Bug.LIVE_UNLOCK: (
+            (observe, "decide", _decide_blindly),
+            (Actions, "requeue", _requeue_blindly),
+        ),
+        Bug.NOT_STOPPED: ((observe, "decide", _decide_without(_KILL, *_UNWANTED)),),
+        Bug.NOT_TOLD: ((observe, "decide", _decide_without(_CANCEL, Standing.RUNNING)),),
+        Bug.TOLD_ONCE: ((running, "Ledger", OnceLedger),),
+        Bug.NOT_ADOPTED: ((running, "Ledger", ForgetfulLedger),),
+        Bug.LEAKED_ROOM: ((running, "Ledger", LeakyLedger),),
+        Bug.NOT_CLEANED: ((observe, "decide", _decide_without(_CLEAN, Standing.FINAL)),),
+    }
+)

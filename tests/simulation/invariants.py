@@ -1,0 +1,422 @@
+"""The invariants that hold after each step of a scenario, whatever fails.
+
+They are written from the contracts and do not call the functions of `core`, so that a fault in a
+decision of the product does not hide itself. `Invariants.look` checks the changes since the last
+look; `begin` checks a command before it starts. Both raise `Broken` with the invariant's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Protocol, TypeVar
+
+from lading.core.containers.container import Container
+from lading.core.containers.request import ContainerRequest
+from lading.core.data.manifest import portable_data_hash
+from tests.simulation.host import Command, Supervisor
+from tests.simulation.server import content_of
+from tests.simulation.tables import (
+    DISPATCHER_TOKENS,
+    ContainerWrite,
+    RecordTables,
+    uuid_of,
+)
+
+
+class Invariant(StrEnum):
+    """The invariants, by name."""
+
+    ONE_COMMAND = "one command"
+    """A container has at most one living command on all hosts, and at most one start of it ever."""
+    FENCED = "fenced"
+    """A command starts only while its container is Running by the token of its own lock."""
+    STATES = "states"
+    """Containers and requests change their states only as the tables here say."""
+    ONE_LOCKER = "one locker"
+    """A lock passes between dispatchers only by way of the queue, and each lock is counted."""
+    WRITERS = "writers"
+    """Only its locker, its supervisor and its own token write to a Locked or Running container."""
+    TOKENS = "tokens"
+    """The tokens of a container live exactly as long as its lock."""
+    RESULT = "result"
+    """A Complete container has the exit code, output, log and end of a command that was done."""
+    ATTEMPTS = "attempts"
+    """A request has at most container_count_max containers, and as many while attempts are lost."""
+    OPEN = "open requests"
+    """A request is Committed until its container ends; a live container has such a request."""
+    REUSE = "reuse"
+    """A request shares only a container with its command that is live or had success."""
+    CHILDREN = "children"
+    """No request has a priority whose requesting container has ended."""
+    PRIORITY = "priority"
+    """The priority of a live container follows from its requests and their containers."""
+    COST = "cost"
+    """A request costs what the containers that it had, and their requests, have cost."""
+    GIVEN_BACK = "given back"
+    """A dispatcher neither unlocks nor cancels a container whose supervisor lives."""
+    STOPPED = "stopped"
+    """An unwanted or lost command ends in bounded time while its dispatcher is up."""
+    FORWARDS = "forwards"
+    """A dispatcher's knowledge of a record that has run never goes back."""
+    END = "end"
+    """Without faults all requests become Final, nothing of them is left, and all room is free."""
+
+
+class Broken(AssertionError):
+    """An invariant does not hold."""
+
+    def __init__(self, invariant: Invariant, what: str) -> None:
+        super().__init__(f"[{invariant}] {what}")
+        self.invariant = invariant
+
+
+class Machine(Protocol):
+    """The part of a host that the invariants read."""
+
+    name: str
+    runs: dict[str, Supervisor]
+
+    def runs_command(self, uuid: str) -> bool:
+        """Whether a command of this container lives here."""
+        ...
+
+    def commands(self) -> list[Command]:
+        """The living commands that the host knows of."""
+        ...
+
+
+STOP_SECONDS: Final = 500.0
+STOP_STEPS: Final = 400
+"""An unwanted command may live for so long, and so many steps, while its dispatcher is up."""
+_LONGEST_STEP: Final = 10.0
+_CENT: Final = 0.01
+_LIVE: Final = frozenset({"Queued", "Locked", "Running"})
+_HELD: Final = frozenset({"Locked", "Running"})
+_NEXT: Final[Mapping[str, Collection[str]]] = MappingProxyType(
+    {
+        "": {"Queued"},
+        "Queued": {"Locked", "Cancelled"},
+        "Locked": {"Queued", "Running", "Cancelled"},
+        "Running": {"Complete", "Cancelled"},
+        "Complete": set(),
+        "Cancelled": set(),
+    }
+)
+"""Only people change Complete to Cancelled, and nobody does here."""
+_NEXT_REQUEST: Final[Mapping[str, Collection[str]]] = MappingProxyType(
+    {"": {"Committed", "Final"}, "Committed": {"Committed", "Final"}, "Final": set()}
+)
+_Value = TypeVar("_Value")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Invariants:
+    """All invariants, with the records of the last look.
+
+    `are_twins`: both dispatchers use one token.
+    """
+
+    def __init__(
+        self,
+        records: RecordTables,
+        machines: Sequence[Machine],
+        *,
+        are_twins: bool = False,
+    ) -> None:
+        self._records = records
+        self._machines = machines
+        self._are_twins = are_twins
+        self._containers: dict[str, Container] = {}
+        self._requests: dict[str, ContainerRequest] = {}
+        self._tokens: set[str] = set()
+        self._pointed: dict[str, dict[str, None]] = {}
+        self._begun: dict[str, Command] = {}
+        self._unwanted: dict[Command, tuple[float, int]] = {}
+        self._known: dict[tuple[int, str], int] = {}
+        self._now = 0.0
+
+    def begin(self, machine: Machine, command: Command) -> None:
+        """Check a command before it starts."""
+        uuid = command.uuid
+        record = self._records.containers[uuid]
+        for one in self._machines:
+            if one.runs_command(uuid):
+                raise Broken(
+                    Invariant.ONE_COMMAND,
+                    f"{uuid} runs on {one.name} and is started on {machine.name}",
+                )
+        if uuid in self._begun:
+            raise Broken(
+                Invariant.ONE_COMMAND,
+                f"{uuid} has run already and is started again on {machine.name}",
+            )
+        holder = uuid_of(command.token)
+        # A container that has left Running since the supervisor reported it is stopped later.
+        if record.state == "Running" and record.supervisor_auth_uuid != holder:
+            raise Broken(
+                Invariant.FENCED,
+                f"{uuid} is started on {machine.name} by a supervisor that has lost it",
+            )
+        if record.state in ("Queued", "Locked"):
+            what = f"{uuid} is started on {machine.name} while it is {record.state}"
+            raise Broken(Invariant.FENCED, what)
+        self._begun[uuid] = command
+
+    def look(self, now: float, up: Collection[str]) -> None:
+        """Check all changes. `now` is seconds, `up` the machines whose dispatcher runs."""
+        records = self._records
+        containers = _changed(self._containers, records.containers)
+        requests = _changed(self._requests, records.requests)
+        for write in records.writes:
+            self._check_writer(write)
+            self._check_given_back(write)
+        records.writes.clear()
+        for one in containers:
+            self._check_container(self._containers.get(one.uuid), one)
+        for subject in requests:
+            self._check_request(self._requests.get(subject.uuid), subject)
+        if containers or records.tokens.keys() != self._tokens:
+            self._check_tokens()
+        if containers or requests:
+            self._check_together()
+        self._containers |= {one.uuid: one for one in containers}
+        self._requests |= {one.uuid: one for one in requests}
+        self._check_commands(now, up)
+
+    def look_at_queue(self, name: str, queue: Any) -> None:
+        """Check the queue of the dispatcher `name`."""
+        seen: dict[tuple[int, str], int] = {}
+        for table in (queue.waiting, queue.others):
+            for uuid, record in table.items():
+                rank = _rank(record.state)
+                key = (id(queue), uuid)
+                if record.state is not None and rank < self._known.get(key, 0):
+                    what = f"{name} knew a later state of {uuid} than {record.state}"
+                    raise Broken(Invariant.FORWARDS, what)
+                seen[key] = rank
+        others = {key: rank for key, rank in self._known.items() if key[0] != id(queue)}
+        self._known = others | seen
+
+    # Containers.
+
+    def _check_writer(self, write: ContainerWrite) -> None:
+        before = write.before
+        holders = (before.locked_by_uuid, before.supervisor_auth_uuid, before.auth_uuid)
+        may_write = holders if before.state in _HELD else DISPATCHER_TOKENS
+        if write.token_uuid not in may_write:
+            what = f"{before.uuid} was {before.state}, locked by {before.locked_by_uuid}"
+            raise Broken(Invariant.WRITERS, f"{what}, and {write.token_uuid} wrote to it")
+
+    def _check_container(self, old: Container | None, new: Container) -> None:
+        before = old.state.value if old is not None else ""
+        if new.state.value != before and new.state.value not in _NEXT[before]:
+            what = f"{new.uuid} was {before or 'not there'} and is {new.state}"
+            raise Broken(Invariant.STATES, what)
+        held = (new.locked_by_uuid, new.supervisor_auth_uuid)
+        if (new.state in _HELD) != all(held) or (new.state not in _HELD and any(held)):
+            raise Broken(Invariant.ONE_LOCKER, f"{new.uuid} is {new.state} with the lock {held}")
+        if old is None:
+            return
+        if old.state in _HELD and new.state in _HELD and old.locked_by_uuid != new.locked_by_uuid:
+            raise Broken(
+                Invariant.ONE_LOCKER,
+                f"the lock of {new.uuid} went from {old.locked_by_uuid} to {new.locked_by_uuid}",
+            )
+        locks = (old.state, new.state) == ("Queued", "Locked")
+        if new.lock_count != old.lock_count + locks:
+            raise Broken(
+                Invariant.ONE_LOCKER,
+                f"{new.uuid} had {old.lock_count} locks and has {new.lock_count}",
+            )
+        if new.state == "Complete":
+            self._check_result(new)
+        if old.state not in _LIVE and old.exit_code != new.exit_code:
+            raise Broken(
+                Invariant.RESULT,
+                f"{new.uuid} had the exit code {old.exit_code} and has {new.exit_code}",
+            )
+
+    def _check_given_back(self, write: ContainerWrite) -> None:
+        uuid, before = write.before.uuid, write.before.state
+        state = self._records.containers[uuid].state
+        is_dispatcher = write.token_uuid in DISPATCHER_TOKENS and not self._are_twins
+        if not is_dispatcher or before not in _HELD or state not in ("Queued", "Cancelled"):
+            return
+        for one in self._machines:
+            supervisor = one.runs.get(uuid)
+            if supervisor is not None and supervisor.alive:
+                what = f"a dispatcher made {uuid} {state}, and its supervisor lives on {one.name}"
+                raise Broken(Invariant.GIVEN_BACK, what)
+
+    def _check_result(self, record: Container) -> None:
+        command, uuid = self._begun.get(record.uuid), record.uuid
+        if command is None or not command.done:
+            raise Broken(Invariant.RESULT, f"{uuid} is Complete, and no command of it was done")
+        if command.lock != record.lock_count:
+            raise Broken(Invariant.RESULT, f"{uuid} is Complete by a command of another lock")
+        if record.output not in self._records.saved or record.log not in self._records.saved:
+            raise Broken(Invariant.RESULT, f"{uuid} is Complete, but output or log is missing")
+        if record.output != portable_data_hash(content_of(command.output)):
+            raise Broken(Invariant.RESULT, f"{uuid} is Complete with the output of another command")
+        if record.exit_code != command.exit_code:
+            raise Broken(
+                Invariant.RESULT,
+                f"{uuid} ended with {command.exit_code}, and its record has {record.exit_code}",
+            )
+        if record.finished_at != max(command.ended_at, record.started_at or ""):
+            raise Broken(
+                Invariant.RESULT,
+                f"{uuid} ended at {command.ended_at}, and not at {record.finished_at}",
+            )
+
+    def _check_tokens(self) -> None:
+        alive = self._tokens = set(self._records.tokens)
+        wanted = {
+            uuid
+            for one in self._records.containers.values()
+            if one.state in _HELD
+            for uuid in (one.auth_uuid, one.supervisor_auth_uuid)
+            if uuid
+        }
+        if alive != wanted:
+            odd = sorted(alive ^ wanted)
+            how = "outlives its lock" if alive - wanted else "ended before its lock"
+            of = self._records.tokens.get(odd[0], "a container")
+            raise Broken(Invariant.TOKENS, f"the token {odd[0]} of {of} {how}")
+
+    # Requests.
+
+    def _check_request(self, old: ContainerRequest | None, new: ContainerRequest) -> None:
+        before = old.state.value if old is not None else ""
+        if new.state.value != before and new.state.value not in _NEXT_REQUEST[before]:
+            what = f"{new.uuid} was {before or 'not there'} and is {new.state}"
+            raise Broken(Invariant.STATES, what)
+        pointed = self._pointed.setdefault(new.uuid, {})
+        uuid = new.container_uuid or ""
+        moves = old is not None and old.container_uuid != uuid
+        used = self._containers.get(uuid)
+        if moves and (before == "Final" or used is not None):
+            what = f"{new.uuid} was given {uuid}, which is not a new container of a retry"
+            raise Broken(Invariant.ATTEMPTS, what)
+        pointed[uuid] = None
+        had, counted, most = len(pointed), new.container_count, new.container_count_max
+        if had != counted or had > max(most, 1):
+            what = f"{new.uuid} has had {had} containers, counts {counted}, may have {most}"
+            raise Broken(Invariant.ATTEMPTS, what)
+        if old is None and used is not None:
+            self._check_reuse(new, used)
+        if before == "Committed" and new.state == "Final":
+            self._check_final(new)
+
+    def _check_reuse(self, subject: ContainerRequest, used: Container) -> None:
+        what = f"{subject.uuid} was given {used.uuid}"
+        if not subject.use_existing:
+            raise Broken(Invariant.REUSE, f"{what}, and asks for a new container")
+        ours, theirs = subject.runtime_constraints, used.runtime_constraints
+        if (subject.command, ours["vcpus"]) != (used.command, theirs["vcpus"]):
+            raise Broken(Invariant.REUSE, f"{what}, which has another command or size")
+        if used.state == "Cancelled" or (used.state == "Complete" and used.exit_code != 0):
+            raise Broken(Invariant.REUSE, f"{what}, which has failed")
+
+    def _check_final(self, new: ContainerRequest) -> None:
+        record = self._records.containers[new.container_uuid or ""]
+        self._check_cost(new)
+        if (new.priority or 0) <= 0:
+            return
+        if record.state in _LIVE:
+            what = f"{new.uuid} is Final, and its container {record.uuid} is {record.state}"
+            raise Broken(Invariant.OPEN, what)
+        parent = self._records.containers.get(new.requesting_container_uuid or "")
+        goes_on = parent is None or (parent.state == "Running" and parent.priority > 0)
+        had, most = new.container_count, new.container_count_max
+        if record.state == "Cancelled" and had < most and goes_on:
+            what = f"{new.uuid} was given up after {had} of {most} containers"
+            raise Broken(Invariant.ATTEMPTS, what)
+
+    def _check_cost(self, new: ContainerRequest) -> None:
+        had = [self._records.containers[uuid] for uuid in self._pointed[new.uuid]]
+        cost = sum(one.cost + one.subrequests_cost for one in had if one.state not in _LIVE)
+        if abs(new.cumulative_cost - cost) > _CENT / 100:
+            what = f"{new.uuid} costs {new.cumulative_cost}, and its containers have cost {cost}"
+            raise Broken(Invariant.COST, what)
+
+    # Both.
+
+    def _check_together(self) -> None:
+        containers = self._records.containers
+        wanting: dict[str, list[ContainerRequest]] = {}
+        for one in self._records.requests.values():
+            if one.state == "Committed":
+                wanting.setdefault(one.container_uuid or "", []).append(one)
+                parent = containers.get(one.requesting_container_uuid or "")
+                if parent is not None and parent.state not in _LIVE and (one.priority or 0) > 0:
+                    what = f"{one.uuid} has a priority, and {parent.uuid}, which made it, has ended"
+                    raise Broken(Invariant.CHILDREN, what)
+        for uuid, record in containers.items():
+            if record.state in _LIVE:
+                self._check_priority(record, wanting.get(uuid, ()))
+            elif uuid in wanting:
+                what = f"{wanting[uuid][0].uuid} is Committed, and {uuid} is {record.state}"
+                raise Broken(Invariant.OPEN, what)
+
+    def _check_priority(self, record: Container, wanting: Iterable[ContainerRequest]) -> None:
+        worth, has_one = 0, False
+        for one in wanting:
+            has_one = True
+            value = one.priority or 0
+            parent = self._records.containers.get(one.requesting_container_uuid or "")
+            if value > 0:
+                own = own_worth(value, one.created_at)
+                worth = max(worth, own if parent is None else parent.priority)
+        if not has_one:
+            what = f"{record.uuid} is {record.state}, and no request is Committed for it"
+            raise Broken(Invariant.OPEN, what)
+        if record.priority != worth:
+            what = f"{record.uuid} has the priority {record.priority} and should have {worth}"
+            raise Broken(Invariant.PRIORITY, what)
+
+    # Commands.
+
+    def _check_commands(self, now: float, up: Collection[str]) -> None:
+        passed, self._now = min(now - self._now, _LONGEST_STEP), now
+        seen: dict[Command, tuple[float, int]] = {}
+        for machine in self._machines:
+            for command in machine.commands():
+                if self._is_wanted(command):
+                    continue
+                seconds, steps = self._unwanted.get(command, (0.0, 0))
+                if machine.name in up:
+                    seconds, steps = seconds + passed, steps + 1
+                if seconds > STOP_SECONDS and steps > STOP_STEPS:
+                    what = f"{command.uuid} runs on {machine.name}, unwanted for {seconds:.0f} s"
+                    raise Broken(Invariant.STOPPED, what)
+                seen[command] = (seconds, steps)
+        self._unwanted = seen
+
+    def _is_wanted(self, command: Command) -> bool:
+        record = self._records.containers[command.uuid]
+        holds = record.supervisor_auth_uuid == uuid_of(command.token)
+        return record.state in _HELD and record.priority > 0 and holds
+
+
+def _changed(old: Mapping[str, _Value], new: Mapping[str, _Value]) -> list[_Value]:
+    """The records that were made or replaced."""
+    return [one for uuid, one in new.items() if one is not old.get(uuid)]
+
+
+@lru_cache(4096)
+def own_worth(priority: int, created_at: str) -> int:
+    """The worth of a user's request: its priority first, then its age in milliseconds."""
+    made = datetime.fromisoformat(created_at[:26]).replace(tzinfo=UTC)
+    return priority * 2**50 - ((made - _EPOCH) // timedelta(microseconds=1) + 500) // 1000
+
+
+def _rank(state: Any) -> int:
+    """How far a record has come: 1 once it runs, 2 once it has ended."""
+    if state is None or state in ("Queued", "Locked"):
+        return 0
+    return 1 if state == "Running" else 2

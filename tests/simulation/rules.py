@@ -1,0 +1,54 @@
+"""Decision functions of the model server: those of `core`, unless a planted bug replaces one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from lading.core.containers import finalize, lifecycle, priority, request, retry, reuse
+from lading.core.containers.container import Container
+from lading.core.containers.effects import ContainerEffect, Reprioritise
+from lading.core.containers.request import ContainerRequest
+
+ContainerChange: TypeAlias = lifecycle.Change
+
+
+def _every(_: ContainerEffect) -> bool:
+    return True
+
+
+def concerned(change: request.Change) -> tuple[str, ...]:
+    """The containers whose priority may change with a request."""
+    effects = [one for one in change.effects if isinstance(one, Reprioritise)]
+    return tuple(uuid for one in effects for uuid in one.container_uuids)
+
+
+def below(container: Container, made: ContainerRequest) -> bool:
+    """Whether the priority of the request's container follows that of `container`."""
+    return made.requesting_container_uuid == container.uuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerRules:
+    """The decision functions of the model server.
+
+    `carries_out`: whether an effect is carried out. `concerned`: the containers whose priority is
+    computed anew after the change of a request. `below`: whether the priority of a request's
+    container is computed anew with that of another one. `fences`: ended tokens are refused.
+    """
+
+    lock: Callable[..., ContainerChange] = lifecycle.lock
+    unlock: Callable[..., ContainerChange] = lifecycle.unlock
+    update: Callable[..., ContainerChange] = lifecycle.update
+    retry: Callable[..., retry.Retry | None] = retry.plan
+    choose: Callable[..., reuse.Choice] = reuse.choose
+    propagate: Callable[..., dict[str, int]] = priority.propagate
+    finalize: Callable[..., finalize.Finalization] = finalize.finalize
+    carries_out: Callable[[ContainerEffect], bool] = _every
+    concerned: Callable[[request.Change], tuple[str, ...]] = concerned
+    below: Callable[[Container, ContainerRequest], bool] = below
+    fences: bool = True
+
+
+CORRECT = ServerRules()

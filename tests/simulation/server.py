@@ -1,0 +1,569 @@
+"""A model of the API server: records in memory, changed by the rules of `core`, a call at a time.
+
+Records are durable: a crash of the server loses connections and answers only. It takes the calls
+that dispatchers, supervisors, commands and users of the simulation make, and answers as the real
+server does; `comparison` compares both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+
+from lading.api.services import make_policy
+from lading.client.events import Event
+from lading.config import load
+from lading.core.containers import finalize, lifecycle, priority, recipe, request
+from lading.core.containers.container import FINAL, LIVE, Container
+from lading.core.containers.effects import (
+    CancelChildren,
+    ContainerEffect,
+    Finish,
+    MintTokens,
+    ReprioritiseChildren,
+    Resolve,
+    RevokeTokens,
+)
+from lading.core.containers.finalize import Keeps
+from lading.core.containers.recipe import Facts
+from lading.core.containers.request import ContainerRequest, Parent
+from lading.core.containers.reuse import Candidate, Reuse
+from lading.core.containers.write_permissions import Caller
+from lading.core.data import manifest
+from lading.core.errors import Forbidden, Invalid, LadingError, NotFound, Unauthenticated
+from lading.core.ids import Infix
+from lading.core.timestamps import format_time
+from tests.simulation.rules import CORRECT, ServerRules
+from tests.simulation.tables import (
+    ADMIN_TOKEN,
+    ADMIN_USER,
+    DISPATCHER_TOKENS,
+    ContainerWrite,
+    RecordTables,
+    token_text,
+    uuid_of,
+)
+from tests.simulation.traffic import Stream
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+CONFIG: Final = load(
+    None,
+    {
+        "ClusterID": "zzzzz",
+        "SystemRootToken": "s" * 50,
+        "ManagementToken": "m" * 50,
+        "ExternalURL": "https://127.0.0.1:9440/",
+        "Collections": {"BlobSigningKey": "k" * 50},
+        "Containers": {"MaxDispatchAttempts": 20},
+    },
+)
+POLICY: Final = make_policy(CONFIG)
+_EMPTY_BLOCK: Final = "d41d8cd98f00b204e9800998ecf8427e+0"
+_LISTS: Final = ("filters", "order", "select", "limit", "offset")
+_SHOWN: Final = ("uuid", "state", "priority", "locked_by_uuid")
+_KEPT_IN: Final = {Keeps.LOG: "log_uuid", Keeps.OUTPUT: "output_uuid"}
+Fields = dict[str, Any]
+
+
+def content_of(name: str) -> str:
+    """The manifest of a collection with one empty file of this name."""
+    return f". {_EMPTY_BLOCK} 0:0:{name}\n"
+
+
+IMAGE_MANIFEST: Final = content_of("sha256:" + "0" * 64 + ".tar")
+IMAGE: Final = manifest.portable_data_hash(IMAGE_MANIFEST)
+_FACTS: Final = Facts(image_pdh=IMAGE, hashes={}, user_uuid=ADMIN_USER)
+
+
+def request_body(
+    command: Sequence[str], *, vcpus: int, value: int, most: int, reuses: bool, has_api: bool
+) -> dict[str, Fields]:
+    """The body that makes a Committed request of priority `value`.
+
+    `most` is its container_count_max, `reuses` its use_existing.
+    """
+    sizes: Fields = {"vcpus": vcpus, "ram": 1 << 20, "keep_cache_ram": 0}
+    return {
+        "container_request": {
+            "state": "Committed",
+            "command": list(command),
+            "container_image": IMAGE,
+            "output_path": "/out",
+            "mounts": {"/out": {"kind": "tmp", "capacity": 1000}},
+            "runtime_constraints": sizes | ({"API": True} if has_api else {}),
+            "priority": value,
+            "container_count_max": most,
+            "use_existing": reuses,
+        }
+    }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sender:
+    """The sender of a call, by its token.
+
+    `container` is set for a container's own token, `supervises` for that of its supervisor.
+    """
+
+    token_uuid: str
+    is_admin: bool = True
+    container: str | None = None
+    supervises: str | None = None
+
+
+class ModelServer:
+    """Records, tokens and connections. `clock` is seconds since START."""
+
+    def __init__(self, clock: Callable[[], float], rules: ServerRules = CORRECT) -> None:
+        self.clock = clock
+        self.rules = rules
+        self.records = RecordTables()
+        self.streams: list[Stream] = []
+        self._made: Counter[str] = Counter()
+        self._minted: dict[str, str] = {}
+        self._stale: dict[str, None] = {}
+        self._routes: dict[tuple[str, str, str], Callable[[Sender, str, Fields], Any]] = {
+            ("GET", "api_client_authorizations", ""): self._current_token,
+            ("GET", "containers", ""): self._get,
+            ("GET", "containers", "auth"): self._auth,
+            ("POST", "containers", "lock"): self._lock,
+            ("POST", "containers", "unlock"): self._unlock,
+            ("POST", "containers", "finish"): self._finish_call,
+            ("PUT", "containers", ""): self._update,
+            ("POST", "collections", ""): self._save,
+            ("POST", "container_requests", ""): self._submit,
+            ("PUT", "container_requests", ""): self._update_request,
+            ("POST", "container_requests", "cancel"): self._cancel_call,
+            ("POST", "dispatch", ""): self._statuses,
+        }
+
+    def call(
+        self,
+        token: str,
+        method: str,
+        path: str,
+        body: Fields | None = None,
+        params: Mapping[str, str] | None = None,
+    ) -> Any:
+        """The JSON of the answer. `path` is below /arvados/v1/, `params` is the query.
+
+        Raises the error of a refusal.
+        """
+        sender = self._authenticate(token)
+        if (method, path) == ("GET", "containers"):
+            return {"items": self._list(params or {})}
+        kind, uuid, action = (*path.split("/"), "", "")[:3]
+        handler = self._routes.get((method, kind, action))
+        if handler is None:
+            raise NotFound(f"{method} {path}")
+        answer = handler(sender, uuid, body or {})
+        self._settle()
+        return answer
+
+    def now(self) -> str:
+        """The time as the API writes it."""
+        return format_time(START + timedelta(seconds=self.clock()))
+
+    def ended_tokens(self, container_uuid: str) -> list[str]:
+        """The tokens that a container had in earlier locks."""
+        had = [uuid for uuid, of in self._minted.items() if of == container_uuid]
+        return [uuid for uuid in had if uuid not in self.records.tokens]
+
+    def text_of(self, token_uuid: str) -> str:
+        """A token as its holder sends it."""
+        return token_text(token_uuid)
+
+    # Calls.
+
+    def _authenticate(self, token: str) -> Sender:
+        uuid = uuid_of(token)
+        if uuid == ADMIN_TOKEN or uuid in DISPATCHER_TOKENS:
+            return Sender(uuid)
+        alive = self.records.tokens if self.rules.fences else self._minted
+        container = self.records.containers.get(alive.get(uuid, ""))
+        if container is None:
+            raise Unauthenticated
+        if uuid == container.auth_uuid:
+            return Sender(uuid, container=container.uuid)
+        return Sender(uuid, supervises=container.uuid)
+
+    def _current_token(self, sender: Sender, _uuid: str, _body: Fields) -> Fields:
+        return {"uuid": sender.token_uuid}
+
+    def _statuses(self, _sender: Sender, _uuid: str, _body: Fields) -> Fields:
+        return {}
+
+    def _get(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
+        return self._container(uuid).shown()
+
+    def _auth(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
+        container = self._container(uuid)
+        if sender.token_uuid not in (container.locked_by_uuid, container.supervisor_auth_uuid):
+            raise Forbidden("Not locked by your token")
+        return {"uuid": container.auth_uuid, "api_token": "x" * 50}
+
+    def _list(self, params: Mapping[str, str]) -> list[Fields]:
+        asked = {name: msgspec.json.decode(params[name]) for name in _LISTS if name in params}
+        found = [
+            one
+            for one in self.records.containers.values()
+            if all(_passes(getattr(one, name), *condition) for name, *condition in asked["filters"])
+        ]
+        for term in reversed(asked.get("order", [])):
+            name, _, direction = term.partition(" ")
+            found.sort(key=attrgetter(name), reverse=direction == "desc")
+        first = asked.get("offset", 0)
+        page = found[first : first + asked["limit"]]
+        return [{name: getattr(one, name) for name in asked["select"]} for one in page]
+
+    def _lock(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
+        before = self._container(uuid)
+        own, supervisor = self._uuid(Infix.TOKEN), self._uuid(Infix.TOKEN)
+        tokens = lifecycle.NewTokens(auth_uuid=own, supervisor_uuid=supervisor)
+        change = self.rules.lock(before, caller=_caller(sender, uuid), tokens=tokens)
+        after = self._write(sender, before, change)
+        known = {
+            "container": after.shown(),
+            "auth": {"uuid": after.auth_uuid, "api_token": "x" * 50},
+        }
+        return {
+            **_brief(after),
+            "supervisor_token": token_text(after.supervisor_auth_uuid or ""),
+            "known": known,
+        }
+
+    def _unlock(self, sender: Sender, uuid: str, _body: Fields) -> Fields:
+        before = self._container(uuid)
+        change = self.rules.unlock(
+            before,
+            caller=_caller(sender, uuid),
+            now=self.now(),
+            max_attempts=POLICY.max_dispatch_attempts,
+        )
+        return _brief(self._write(sender, before, change))
+
+    def _update(self, sender: Sender, uuid: str, body: Fields) -> Fields:
+        before, given = self._container(uuid), body["container"]
+        log = given.get("log")
+        if sender.supervises == uuid and log is not None and log not in self.records.saved:
+            raise Invalid("log: is no collection that the container's user can read")
+        output = given.get("output")
+        change = self.rules.update(
+            before,
+            given,
+            caller=_caller(sender, uuid),
+            now=self.now(),
+            max_attempts=POLICY.max_dispatch_attempts,
+            output_readable=output is None or output in self.records.saved,
+        )
+        return _brief(self._write(sender, before, change))
+
+    def _finish_call(self, sender: Sender, uuid: str, body: Fields) -> Fields:
+        before = self._container(uuid)
+        if sender.token_uuid not in (before.locked_by_uuid, before.supervisor_auth_uuid):
+            raise Forbidden("Forbidden: the end of a container is reported by its supervisor")
+        manifests = body["collections"]
+        hashes = {name: manifest.portable_data_hash(text) for name, text in manifests.items()}
+        change = self.rules.update(
+            before, {**body["container"], **hashes}, caller=_caller(sender, uuid), now=self.now()
+        )
+        self.records.saved.update(hashes.values())
+        after = self._write(sender, before, change)
+        return {"uuid": uuid, "state": after.state}
+
+    def _save(self, _sender: Sender, _uuid: str, body: Fields) -> Fields:
+        pdh = manifest.portable_data_hash(body["collection"]["manifest_text"])
+        self.records.saved.add(pdh)
+        return {"portable_data_hash": pdh}
+
+    def _submit(self, sender: Sender, _uuid: str, body: Fields) -> Fields:
+        parent = None
+        if sender.container is not None:
+            made_by = self._container(sender.container)
+            requests = self.records.requests.values()
+            values = [one.priority or 0 for one in requests if one.container_uuid == made_by.uuid]
+            parent = Parent(
+                container_uuid=made_by.uuid,
+                state=made_by.state,
+                priority=max(values, default=0),
+            )
+        change = request.create(
+            body["container_request"],
+            uuid=self._uuid(Infix.REQUEST),
+            owner_uuid=ADMIN_USER,
+            user_uuid=ADMIN_USER,
+            now=self.now(),
+            policy=POLICY,
+            parent=parent,
+        )
+        if any(isinstance(one, Resolve) for one in change.effects):
+            change = self._resolve(change)
+        self.records.requests[change.request.uuid] = change.request
+        return _brief_request(change.request)
+
+    def _update_request(self, _sender: Sender, uuid: str, body: Fields) -> Fields:
+        subject = self._request(uuid)
+        given = body["container_request"]
+        change = request.update(subject, given, policy=POLICY, user_uuid=ADMIN_USER, admin=True)
+        return _brief_request(self._change_request(change))
+
+    def _cancel_call(self, _sender: Sender, uuid: str, _body: Fields) -> Fields:
+        return _brief_request(self._cancel_request(self._request(uuid)))
+
+    # Requests.
+
+    def _resolve(self, change: request.Change) -> request.Change:
+        subject = change.request
+        made_of = recipe.resolve(subject, _FACTS, policy=POLICY)
+        choice = self.rules.choose(
+            made_of,
+            self._candidates(made_of) if subject.use_existing else [],
+            policy=POLICY,
+            use_existing=subject.use_existing,
+            waiting=self._waiting(subject.requesting_container_uuid),
+        )
+        if isinstance(choice, Reuse):
+            container = choice.container
+            change = request.then(change, request.assign(subject, container.uuid))
+            if container.state in FINAL:
+                return request.then(change, self._finalize(change.request, container, reused=True))
+            self._stale[container.uuid] = None
+            return change
+        uuid = self._uuid(Infix.CONTAINER)
+        change = request.then(change, request.assign(subject, uuid))
+        parent = self.records.containers.get(subject.requesting_container_uuid or "")
+        known = {parent.uuid: parent.priority} if parent else {}
+        worth = priority.container_priority([change.request], known)
+        self._store(recipe.new_container(made_of, uuid=uuid, now=self.now(), priority=worth), "")
+        return change
+
+    def _candidates(self, made_of: recipe.Recipe) -> list[Candidate]:
+        keys = {(one.broad, one.exact) for one in recipe.keys(made_of)}
+        return [
+            Candidate(one, one.log in self.records.saved, one.output in self.records.saved)
+            for one in self.records.containers.values()
+            if (one.broad_key, one.reuse_key) in keys
+        ]
+
+    def _waiting(self, uuid: str | None) -> set[str]:
+        """The container that makes a request, and the containers that wait for that one."""
+        seen: set[str] = set()
+        frontier = [uuid] if uuid else []
+        while frontier:
+            seen.update(frontier)
+            above = {
+                one.requesting_container_uuid
+                for one in self.records.requests.values()
+                if one.container_uuid in frontier and one.requesting_container_uuid
+            }
+            frontier = [one for one in above if one not in seen]
+        return seen
+
+    def _change_request(self, change: request.Change) -> ContainerRequest:
+        self.records.requests[change.request.uuid] = change.request
+        self._stale |= dict.fromkeys(self.rules.concerned(change))
+        return change.request
+
+    def _cancel_request(self, subject: ContainerRequest) -> ContainerRequest:
+        container = self.records.containers.get(subject.container_uuid or "")
+        state = container.state if container else None
+        after = self._change_request(request.cancel(subject, container_state=state))
+        if after.state is not subject.state:
+            self._charge_for(subject)
+        if container is not None and after.state is request.State.FINAL and state not in FINAL:
+            self._abandon(container.uuid)
+        return after
+
+    def _charge_for(self, subject: ContainerRequest) -> None:
+        """Charge the container that made a request for its earlier attempts."""
+        parent = self.records.containers.get(subject.requesting_container_uuid or "")
+        if parent is not None and parent.state == "Running" and subject.cumulative_cost > 0:
+            cost = parent.subrequests_cost + subject.cumulative_cost
+            self._alter(parent.uuid, subrequests_cost=cost)
+
+    def _finalize(
+        self,
+        subject: ContainerRequest,
+        container: Container,
+        *,
+        reused: bool,
+    ) -> request.Change:
+        parent = self.records.containers.get(subject.requesting_container_uuid or "")
+        end = self.rules.finalize(subject, container, now=self.now(), parent=parent, reused=reused)
+        kept = {_KEPT_IN[one.keeps]: "kept" for one in end.collections if one.keeps in _KEPT_IN}
+        if end.parent_uuid is not None and parent is not None:
+            self._alter(parent.uuid, subrequests_cost=parent.subrequests_cost + end.parent_cost)
+        return request.with_values(end.change, kept) if kept else end.change
+
+    # Containers.
+
+    def _write(self, sender: Sender, before: Container, change: lifecycle.Change) -> Container:
+        self.records.writes.append(ContainerWrite(sender.token_uuid, before))
+        return self._change_container(before, change)
+
+    def _change_container(self, before: Container, change: lifecycle.Change) -> Container:
+        after = change.container
+        if change.changed:
+            self._store(after, before.state)
+        for effect in change.effects:
+            if self.rules.carries_out(effect):
+                self._carry_out(effect, after, before)
+        return after
+
+    def _carry_out(self, effect: ContainerEffect, after: Container, before: Container) -> None:
+        match effect:
+            case MintTokens():
+                for uuid in filter(None, (effect.auth_uuid, effect.supervisor_uuid)):
+                    self.records.tokens[uuid] = self._minted[uuid] = effect.container_uuid
+            case RevokeTokens(uuids):
+                for uuid in uuids:
+                    self.records.tokens.pop(uuid, None)
+            case Finish():
+                self._finish(after, before)
+            case CancelChildren(uuid):
+                self._cancel_children(uuid)
+            case ReprioritiseChildren():
+                self._stale |= dict.fromkeys(self._below([after.uuid]))
+            case _:
+                raise NotImplementedError(f"the model does not carry out {effect}")
+
+    def _finish(self, after: Container, before: Container) -> None:
+        containers = self.records.containers
+        left = {one.uuid: one for one in self.records.wanting(after.uuid)}
+        parents = {one.requesting_container_uuid for one in left.values()}
+        tried = {uuid for one in left.values() for uuid in one.attempted_container_uuids}
+        again = self.rules.retry(
+            after,
+            list(left.values()),
+            before=before,
+            parents={uuid: containers[uuid] for uuid in parents if uuid},
+            earlier={uuid: containers[uuid] for uuid in tried},
+            uuid=self._uuid(Infix.CONTAINER),
+            now=self.now(),
+            policy=POLICY,
+        )
+        if again is not None:
+            self._store(again.container, "")
+            for change in again.changes:
+                subject = left.pop(change.request.uuid)
+                if finalize.attempt_log(subject, after, now=self.now()) is not None:
+                    change = request.with_values(change, {"log_uuid": "kept"})
+                self._change_request(change)
+        for subject in left.values():
+            self._change_request(self._finalize(subject, after, reused=False))
+
+    def _cancel_children(self, container_uuid: str) -> None:
+        for uuid in list(self.records.requests):
+            # A request may have ended with an earlier one of the list.
+            subject = self.records.requests[uuid]
+            is_child = subject.requesting_container_uuid == container_uuid
+            if is_child and subject.state is request.State.COMMITTED:
+                self._cancel_request(subject)
+
+    def _abandon(self, uuid: str) -> None:
+        container = self.records.containers[uuid]
+        if request.is_abandoned(container.state, self.records.wanting(uuid)):
+            reason = "No request wants this container any more."
+            change = lifecycle.cancel(container, now=self.now(), reason=reason)
+            self._change_container(container, change)
+
+    def _settle(self) -> None:
+        """Compute the stale priorities, and those of containers below them, anew."""
+        containers = self.records.containers
+        while self._stale:
+            due, self._stale = self._stale, {}
+            frontier = list(due)
+            while frontier:
+                frontier = [uuid for uuid in self._below(frontier) if uuid not in due]
+                due |= dict.fromkeys(frontier)
+            live = [uuid for uuid in due if containers[uuid].state in LIVE]
+            wanting = [one for uuid in live for one in self.records.wanting(uuid)]
+            parents = {one.requesting_container_uuid for one in wanting}
+            named = (*due, *filter(None, parents))
+            known = {uuid: containers[uuid].priority for uuid in named}
+            for uuid, value in self.rules.propagate(known, wanting, recompute=live).items():
+                self._alter(uuid, priority=value)
+
+    def _below(self, uuids: Sequence[str]) -> list[str]:
+        """The live containers of the Committed requests that these containers made."""
+        containers = self.records.containers
+        return [
+            str(one.container_uuid)
+            for one in self.records.requests.values()
+            if one.state is request.State.COMMITTED
+            and containers[str(one.container_uuid)].state in LIVE
+            and any(self.rules.below(containers[uuid], one) for uuid in uuids)
+        ]
+
+    def _alter(self, uuid: str, **values: Any) -> None:
+        before = self.records.containers[uuid]
+        self._store(dataclasses.replace(before, **values), before.state)
+
+    def _store(self, container: Container, old: str) -> None:
+        self.records.containers[container.uuid] = container
+        if self.streams:
+            states = {
+                "old_attributes": {"state": old},
+                "new_attributes": {"state": container.state.value},
+            }
+            kind = "update" if old else "create"
+            self.publish(
+                Event(
+                    event_type=kind,
+                    object_uuid=container.uuid,
+                    object_kind="arvados#container",
+                    properties=states,
+                )
+            )
+
+    def publish(self, event: Event) -> None:
+        """Send an event to all streams."""
+        for stream in self.streams:
+            stream.send(event)
+
+    def _container(self, uuid: str) -> Container:
+        if uuid not in self.records.containers:
+            raise NotFound(f"{uuid}: not found")
+        return self.records.containers[uuid]
+
+    def _request(self, uuid: str) -> ContainerRequest:
+        if uuid not in self.records.requests:
+            raise NotFound(f"{uuid}: not found")
+        return self.records.requests[uuid]
+
+    def _uuid(self, infix: str) -> str:
+        self._made[infix] += 1
+        return f"zzzzz-{infix}-{self._made[infix]:015d}"
+
+
+def refusal(error: LadingError) -> tuple[int, bytes]:
+    """Status and body of a refusal."""
+    return error.status, msgspec.json.encode({"errors": [error.message]})
+
+
+def _caller(sender: Sender, container_uuid: str) -> Caller:
+    return Caller(
+        token_uuid=sender.token_uuid,
+        is_admin=sender.is_admin,
+        is_own=sender.container == container_uuid,
+    )
+
+
+def _brief(one: Container) -> Fields:
+    return {name: getattr(one, name) for name in _SHOWN}
+
+
+def _brief_request(one: ContainerRequest) -> Fields:
+    return {name: getattr(one, name) for name in ("uuid", "state", "priority", "container_uuid")}
+
+
+def _passes(value: Any, operator: str, operand: Any) -> bool:
+    if operator == "in":
+        return value in operand
+    return bool(value == operand if operator == "=" else value > operand)

@@ -1,0 +1,64 @@
+"""What is at places of a directory whose owner may be an attacker."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lading.confined import Stopped
+from lading.core.containers.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
+from lading.supervisor.inputs.container_files import look
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    place = tmp_path / "top"
+    (place / "d").mkdir(parents=True)
+    (place / "d" / "file").write_bytes(b"12345")
+    (place / "d" / "link").symlink_to("/etc")
+    os.mkfifo(place / "d" / "pipe")
+    return place
+
+
+def test_every_kind_is_told(top: Path) -> None:
+    assert look(top, "d/file", measured=True) == FileEntry(5)
+    assert look(top, "d/link", measured=True) == LinkEntry("/etc")
+    assert look(top, "d/pipe", measured=True) == SpecialEntry()
+    assert look(top, "", measured=True) == DirectoryEntry(("d",))
+    assert look(top, "d/none", measured=True) is None
+    assert look(top, "d/file/none", measured=True) is None
+    assert look(top / "none", "", measured=True) is None
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_files_of_a_directory_are_measured_where_that_is_wanted(
+    top: Path, measured: bool
+) -> None:
+    found = look(top, "d", measured=measured)
+    assert isinstance(found, DirectoryEntry)
+    assert sorted(found.names) == ["file", "link", "pipe"]
+    assert found.files == {"file"}
+    assert found.sizes == ({"file": 5} if measured else {})
+
+
+def test_no_link_is_followed_on_the_way(top: Path, tmp_path: Path) -> None:
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host" / "secret").touch()
+    (top / "way").symlink_to(tmp_path / "host")
+    assert look(top, "way/secret", measured=True) is None
+    assert look(top, "way", measured=True) == LinkEntry(str(tmp_path / "host"))
+
+
+def test_looking_at_a_large_directory_can_be_stopped(top: Path) -> None:
+    for number in range(300):
+        (top / "d" / f"more{number}").touch()
+    asked: list[bool] = []
+
+    def stop() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    with pytest.raises(Stopped):
+        look(top, "d", measured=False, stop=stop)

@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from lading.client.api import ApiClient
+from lading.client.blocks import BlockClient
+from lading.client.retry import NO_RETRY
+from lading.client.tree_cache import TreeCache
+from lading.core.containers.mount_plan import Collection, GitTree, Host, KeepTree, MountPlan, plan
+from lading.core.containers.output import DirectoryEntry, FileEntry, LinkEntry, SpecialEntry
+from lading.core.errors import ExecutionError, Failure, Unavailable
+from lading.supervisor import linux
+from lading.supervisor.inputs.keep_mount import KeepMount
+from lading.supervisor.inputs.staging import Inputs, Stage, full_places
+from lading.testing.asgi import AsgiTransport
+from lading.testing.supervising import FakeServer
+
+
+@pytest.fixture
+def server() -> FakeServer:
+    return FakeServer()
+
+
+@pytest.fixture
+def inputs(server: FakeServer, tmp_path: Path) -> Inputs:
+    transport = AsgiTransport(server)
+    api = ApiClient(transport, "t", retry=NO_RETRY)
+    return Inputs(
+        api,
+        BlockClient(transport, "t", retry=NO_RETRY),
+        TreeCache(tmp_path / "trees", 1 << 30),
+        no_git,
+    )
+
+
+def planned(tmp_path: Path, mounts: dict[str, Any]) -> MountPlan:
+    given = {"/out": {"kind": "tmp"}, **mounts}
+    return plan(given, secret_mounts={}, output_path="/out", scratch=str(tmp_path / "s"))
+
+
+async def staged(
+    tmp_path: Path, inputs: Inputs, mounts: dict[str, Any], *, memory: bool = False
+) -> Stage:
+    stage = Stage(planned(tmp_path, mounts))
+    await stage.set(inputs, memory=memory)
+    return stage
+
+
+class Mount:
+    """Stands for a KeepMount: a directory that was filled before, under another name for the
+    engine.
+    """
+
+    def __init__(self, view: Path, error: Unavailable | None = None) -> None:
+        self.is_open = False
+        self.whole = False
+        self.said: list[str] = []
+        self._view, self._error = view, error
+
+    async def open(self, *, whole: bool) -> None:
+        if self._error:
+            raise self._error
+        self.is_open, self.whole = True, whole
+
+    def place(self, source: Collection | KeepTree) -> Path:
+        return self._view / (
+            source.path if isinstance(source, KeepTree) else f"{source.pdh}/{source.path}"
+        )
+
+    def shown(self, path: Path) -> Path:
+        return (
+            Path("/shown") / path.relative_to(self._view)
+            if path.is_relative_to(self._view)
+            else path
+        )
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+
+def _mounted(root: Path, pdh: str, *, error: Unavailable | None = None) -> tuple[KeepMount, Mount]:
+    (root / "view" / pdh / "d").mkdir(parents=True)
+    (root / "view" / pdh / "d" / "x").write_text("mounted")
+    mount = Mount(root / "view", error)
+    return cast(KeepMount, mount), mount
+
+
+async def test_large_collections_are_mounted(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    large, small = (
+        server.add_collection({"d/x": b"x" * 100}),
+        server.add_collection({"d/x": b"small"}),
+    )
+    mounts = {
+        "/large": {"kind": "collection", "portable_data_hash": large, "path": "d"},
+        "/small": {"kind": "collection", "portable_data_hash": small},
+        "/out/copy": {"kind": "collection", "portable_data_hash": large, "writable": True},
+        "stdin": {"kind": "collection", "portable_data_hash": large, "path": "d/x"},
+    }
+    keep, mount = _mounted(tmp_path, large)
+    stage = Stage(planned(tmp_path, mounts))
+    await stage.set(replace(inputs, large=50), memory=False, keep=keep)
+    at = {bind.target: bind.source for bind in stage.binds}
+    assert at["/large"] == f"/shown/{large}/d"
+    assert Path(at["/small"], "d", "x").read_text() == "small"
+    assert Path(at["/out"], "copy", "d", "x").read_text() == "mounted"
+    assert os.read(stage.stdin, 100) == b"mounted"
+    assert stage.look(Collection(large, "d")) == DirectoryEntry(("x",), frozenset(("x",)))
+    assert (mount.is_open, mount.whole) == (True, False)
+    await stage.close()
+
+
+async def test_a_large_collection_that_is_laid_out_already_is_not_mounted(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdh = server.add_collection({"d/x": b"x" * 100})
+    mounts = {"/in": {"kind": "collection", "portable_data_hash": pdh}}
+    await (await staged(tmp_path, inputs, mounts)).close()
+    keep, mount = _mounted(tmp_path, pdh)
+    stage = Stage(planned(tmp_path, mounts))
+    await stage.set(replace(inputs, large=50), memory=False, keep=keep)
+    assert not mount.is_open
+    await stage.close()
+
+
+async def test_where_nothing_can_be_mounted_large_ones_are_laid_out(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdh = server.add_collection({"d/x": b"x" * 100})
+    keep, mount = _mounted(tmp_path, pdh, error=Unavailable("no /dev/fuse"))
+    stage = Stage(planned(tmp_path, {"/in": {"kind": "collection", "portable_data_hash": pdh}}))
+    await stage.set(replace(inputs, large=50), memory=False, keep=keep)
+    assert Path(stage.binds[0].source, "d", "x").read_bytes() == b"x" * 100
+    assert mount.said == [
+        "large inputs are laid out on disk, as they cannot be mounted: no /dev/fuse"
+    ]
+    await stage.close()
+
+
+async def test_a_file_mount_and_standard_input_of_other_mounts(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdh = server.add_collection({"d/x": b"x"})
+    collection = {"kind": "collection", "portable_data_hash": pdh}
+    mounts = {
+        "/in": collection,
+        "/again": {"kind": "file", "path": "/in/d"},
+        "/copy": {**collection, "writable": True},
+        "stdin": {"kind": "file", "path": "/copy/d/x"},
+    }
+    stage = await staged(tmp_path, inputs, mounts)
+    at = {bind.target: bind for bind in stage.binds}
+    assert (Path(at["/again"].source, "x").read_text(), at["/again"].readonly) == ("x", True)
+    assert (Path(at["/copy"].source, "d", "x").read_text(), at["/copy"].readonly) == ("x", False)
+    assert os.read(stage.stdin, 100) == b"x"
+    await stage.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "fault"),
+    [
+        ("/in/d/none", "has no 'd/none'"),
+        ("/in/d", "not a regular file"),
+        ("/out/none", "not there when the command begins"),
+    ],
+)
+async def test_standard_input_that_is_no_file(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, path: str, fault: str
+) -> None:
+    pdh = server.add_collection({"d/x": b"x"})
+    mounts = {
+        "/in": {"kind": "collection", "portable_data_hash": pdh},
+        "stdin": {"kind": "file", "path": path},
+    }
+    with pytest.raises(ExecutionError, match=rf"mounts\[stdin\]: .*{fault}") as caught:
+        await staged(tmp_path, inputs, mounts)
+    assert caught.value.failure is Failure.USER
+
+
+async def test_a_file_mount_of_what_is_not_there(inputs: Inputs, tmp_path: Path) -> None:
+    with pytest.raises(ExecutionError, match="not there when the command begins"):
+        await staged(tmp_path, inputs, {"/a": {"kind": "file", "path": "/out/x"}})
+
+
+@pytest.mark.parametrize(("memory", "size"), [(False, 5), (True, None)])
+async def test_an_engine_that_sees_no_mounts_of_ours_makes_memory_itself(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: bool, size: int | None
+) -> None:
+    monkeypatch.setattr(linux, "mount", lambda *_: None)
+    stage = await staged(
+        tmp_path,
+        inputs,
+        {"/t": {"kind": "tmp", "device_type": "ram", "capacity": 5}},
+        memory=memory,
+    )
+    assert {bind.target: bind.memory for bind in stage.binds} == {"/out": None, "/t": size}
+    await stage.close()
+
+
+async def test_the_tree_of_all_collections(inputs: Inputs, tmp_path: Path) -> None:
+    keep, mount = _mounted(tmp_path, "by_id")
+    stage = Stage(planned(tmp_path, {"/keep": {"kind": "keep"}}))
+    await stage.set(inputs, memory=False, keep=keep)
+    assert {bind.target: bind.source for bind in stage.binds}["/keep"] == "/shown"
+    assert mount.whole
+    await stage.close()
+
+
+async def test_a_tree_of_all_collections_that_cannot_be_mounted(
+    inputs: Inputs, tmp_path: Path
+) -> None:
+    keep, _ = _mounted(tmp_path, "by_id", error=Unavailable("no /dev/fuse"))
+    stage = Stage(planned(tmp_path, {"/keep": {"kind": "keep"}}))
+    with pytest.raises(
+        ExecutionError, match="a keep mount cannot be made here: no /dev/fuse"
+    ) as caught:
+        await stage.set(inputs, memory=False, keep=keep)
+    assert caught.value.failure is Failure.NODE
+    with pytest.raises(ExecutionError, match="the tree of all collections is not mounted"):
+        await Stage(planned(tmp_path, {"/keep": {"kind": "keep"}})).set(inputs, memory=False)
+
+
+async def test_everything_is_made(server: FakeServer, inputs: Inputs, tmp_path: Path) -> None:
+    pdh = server.add_collection({"d/x": b"x"})
+    mounts = {
+        "/in": {"kind": "collection", "portable_data_hash": pdh, "path": "d"},
+        "/text": {"kind": "text", "content": "t"},
+        "/out/deep/note": {"kind": "text", "content": "n"},
+        "/out/copy": {"kind": "collection", "portable_data_hash": pdh, "writable": True},
+        "/out/file": {
+            "kind": "collection",
+            "portable_data_hash": pdh,
+            "path": "d/x",
+            "writable": True,
+        },
+        "stdin": {"kind": "collection", "portable_data_hash": pdh, "path": "d/x"},
+        "stdout": {"kind": "file", "path": "/out/o/out"},
+        "stderr": {"kind": "file", "path": "/out/o/out"},
+    }
+    stage = await staged(tmp_path, inputs, mounts)
+    at = {bind.target: Path(bind.source) for bind in stage.binds}
+    assert (at["/in"] / "x").read_text() == "x"
+    assert at["/text"].stat().st_mode & 0o777 == 0o444
+    assert (at["/out"] / "deep" / "note").stat().st_mode & 0o777 == 0o777
+    assert (at["/out"] / "copy" / "d" / "x").stat().st_mode & 0o777 == 0o777
+    assert (at["/out"] / "file").read_text() == "x"
+    assert at["/out"].stat().st_mode & 0o7777 == 0o2777
+    assert os.read(stage.stdin, 9) == b"x"
+    os.write(stage.stdout, b"1")
+    os.write(stage.stderr, b"2")
+    assert (at["/out"] / "o" / "out").read_bytes() == b"12"
+    assert server.calls.count("GET collections") == 1
+    await stage.close()
+    await stage.close()
+
+
+@pytest.mark.parametrize(
+    ("mount", "fault"),
+    [
+        (
+            {"portable_data_hash": "acbd18db4cc2f85cedef654fccc4a4d8+3"},
+            "collection acbd18db4cc2f85cedef654fccc4a4d8",
+        ),
+        ({"path": "none"}, "has no 'none'"),
+    ],
+)
+async def test_a_missing_input_is_named(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, mount: dict[str, str], fault: str
+) -> None:
+    pdh = server.add_collection({"x": b"x"})
+    stage = Stage(
+        planned(tmp_path, {"/in": {"kind": "collection", "portable_data_hash": pdh, **mount}})
+    )
+    with pytest.raises(ExecutionError, match=fault) as caught:
+        await stage.set(inputs, memory=False)
+    assert caught.value.failure is Failure.USER
+    await stage.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "failure"), [(errno.ENOSPC, Failure.DISK), (errno.EACCES, Failure.USER)]
+)
+async def test_what_the_disk_refuses_is_told(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, failure: Failure
+) -> None:
+    def refuse(self: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(ExecutionError) as caught:
+        await Stage(planned(tmp_path, {})).set(inputs, memory=False)
+    assert caught.value.failure is failure
+
+
+async def test_looking_does_not_follow_links(
+    server: FakeServer, inputs: Inputs, tmp_path: Path
+) -> None:
+    pdh = server.add_collection({"x": b"x"})
+    stage = await staged(
+        tmp_path, inputs, {"/in": {"kind": "collection", "portable_data_hash": pdh}}
+    )
+    output = Path(stage.plan.output_directory)
+    (output / "link").symlink_to("/etc")
+    os.mkfifo(output / "fifo")
+    assert stage.look(Host(str(output / "link"))) == LinkEntry("/etc")
+    assert stage.look(Host(str(output / "fifo"))) == SpecialEntry()
+    assert stage.look(Host(str(output / "none"))) is None
+    assert stage.look(Collection(pdh)) == DirectoryEntry(("x",), frozenset(("x",)))
+    assert stage.look(Collection(pdh, "x")) == FileEntry(1)
+    assert stage.look(Collection(pdh, "x/y")) is None
+    await stage.close()
+
+
+async def test_a_directory_in_memory(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted: list[tuple[str, ...]] = []
+    monkeypatch.setattr(linux, "mount", lambda *what: mounted.append(what))
+    ram = {"kind": "tmp", "device_type": "ram"}
+    await staged(tmp_path, inputs, {"/a": {**ram, "capacity": 7}, "/b": ram}, memory=True)
+    assert [what[3] for what in mounted] == ["mode=2777,size=7", "mode=2777"]
+
+
+async def test_git_trees_come_once_to_this_machine(inputs: Inputs, tmp_path: Path) -> None:
+    fetched: list[GitTree] = []
+
+    async def fetch(tree: GitTree, directory: Path) -> None:
+        fetched.append(tree)
+        (directory / ("blob" if tree.kind == "blob" else "run.sh")).write_text("x")
+
+    inputs.fetch_git_tree = fetch
+    mounts = {
+        "/src": {"kind": "git_tree", "tree": "a" * 40},
+        "/out-of": {"kind": "git_tree", "tree": "a" * 40},
+        "/one": {"kind": "git_tree", "blob": "b" * 40},
+    }
+    for _ in range(2):
+        stage = await staged(tmp_path, inputs, mounts)
+        at = {bind.target: Path(bind.source) for bind in stage.binds}
+        assert (at["/src"] / "run.sh").read_text() == at["/one"].read_text() == "x"
+        assert stage.look(GitTree("a" * 40, "tree", "run.sh")) == FileEntry(1)
+        await stage.close()
+    assert fetched == [GitTree("b" * 40, "blob"), GitTree("a" * 40, "tree")]
+
+
+@pytest.mark.parametrize(
+    ("target", "fault"),
+    [
+        ("/in/x", "no directory 'x'"),
+        ("/in/d", ""),
+        ("/in/none", "no directory 'none'"),
+        ("/in/d/e", "no directory"),
+    ],
+)
+async def test_a_mount_inside_a_read_only_one_needs_a_place(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, target: str, fault: str
+) -> None:
+    pdh = server.add_collection({"x": b"x", "d/y": b"y"})
+    stage = Stage(
+        planned(
+            tmp_path,
+            {"/in": {"kind": "collection", "portable_data_hash": pdh}, target: {"kind": "tmp"}},
+        )
+    )
+    if not fault:
+        await stage.set(inputs, memory=False)
+    else:
+        with pytest.raises(
+            ExecutionError,
+            match=f"mounts\\[{target}\\]: lies inside the read-only mount /in.*{fault}",
+        ):
+            await stage.set(inputs, memory=False)
+    await stage.close()
+
+
+async def test_a_directory_in_memory_that_is_full_is_named(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linux, "mount", lambda *_: None)
+    mounts = {"/a": {"kind": "tmp", "device_type": "ram", "capacity": 7}}
+    stage = await staged(tmp_path, inputs, mounts, memory=True)
+    assert full_places(tmp_path, stage) == ""
+    assert full_places(tmp_path / "none", None) == ""
+    monkeypatch.setattr(
+        os, "statvfs", lambda path: os.statvfs_result((1, 1, 100, 1, 0, 1, 1, 1, 1, 1))
+    )
+    assert full_places(tmp_path, stage) == "/a was full (mounts: capacity 7)"
+
+
+async def no_git(tree: GitTree, directory: Path) -> None:
+    raise AssertionError(f"{tree} is not wanted in {directory}")
+
+
+async def test_laying_out_a_copy_ends_when_nobody_wants_it(
+    server: FakeServer, inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pdh = server.add_collection({f"{number:04}": b"x" for number in range(50)})
+    made = planned(
+        tmp_path, {"/out/copy": {"kind": "collection", "portable_data_hash": pdh, "writable": True}}
+    )
+    stage, begun, go = Stage(made), asyncio.Event(), threading.Event()
+    loop, sendfile = asyncio.get_running_loop(), os.sendfile
+
+    def wait(*given: Any) -> int:
+        loop.call_soon_threadsafe(begun.set)
+        go.wait()
+        return sendfile(*given)
+
+    monkeypatch.setattr(os, "sendfile", wait)
+    task = asyncio.create_task(stage.set(inputs, memory=False))
+    await begun.wait()
+    task.cancel()
+    await asyncio.sleep(0)
+    assert not task.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(list(Path(made.output_directory, "copy").iterdir())) == 1
+    await stage.close()
+
+
+async def test_a_stream_is_not_written_through_a_link(inputs: Inputs, tmp_path: Path) -> None:
+    made = planned(tmp_path, {"stdout": {"kind": "file", "path": "/out/said"}})
+    Path(made.output_directory).mkdir(parents=True)
+    (Path(made.output_directory) / "said").symlink_to(tmp_path / "host")
+    with pytest.raises(ExecutionError, match="symbolic link"):
+        await Stage(made).set(inputs, memory=False)
+    assert not (tmp_path / "host").exists()

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+
+from lading.confined import Stopped
+from lading.core.containers.disk_space import Amount, Writer
+from lading.core.errors import ExecutionError, Failure
+from lading.supervisor.limits import disk_usage
+from lading.supervisor.limits.disk_usage import (
+    MAX_DEPTH,
+    Neighbours,
+    check_room,
+    held,
+    layers,
+    measure,
+)
+
+KIB = 1 << 10
+
+
+def make(path: Path, size: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x" * size)
+    return path
+
+
+def total(uses: dict[int, Amount]) -> Amount:
+    return sum(uses.values(), Amount())
+
+
+def test_files_are_measured_once_and_links_not_followed(tmp_path: Path) -> None:
+    file = make(tmp_path / "a" / "d" / "file", 64 * KIB)
+    make(tmp_path / "else", 640 * KIB)
+    (tmp_path / "a" / "hard").hardlink_to(file)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "hard").hardlink_to(file)
+    (tmp_path / "a" / "soft").symlink_to(tmp_path)
+    uses = measure([tmp_path / "a", tmp_path / "b", tmp_path / "none"], most=Amount())
+    assert list(uses) == [tmp_path.stat().st_dev]
+    found = total(uses)
+    assert 64 * KIB <= found.size < 128 * KIB
+    assert found.files == 3
+
+
+def test_a_hole_takes_nothing(tmp_path: Path) -> None:
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    assert total(measure([tmp_path], most=Amount())).size < 64 * KIB
+
+
+def test_it_ends_with_more_than_is_allowed(tmp_path: Path) -> None:
+    for number in range(50):
+        make(tmp_path / str(number), KIB)
+    assert total(measure([tmp_path], most=Amount(0, 10))).files == 11
+    assert total(measure([tmp_path], most=Amount(8 * KIB, 0))).files < 50
+
+
+def test_directories_that_are_too_deep(tmp_path: Path) -> None:
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(MAX_DEPTH + 2):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(here)
+    with pytest.raises(OSError, match="deep") as caught:
+        measure([tmp_path], most=Amount())
+    assert caught.value.errno == errno.ELOOP
+    with pytest.raises(Stopped):
+        measure([tmp_path], most=Amount(), stop=lambda: True)
+
+
+def test_files_without_a_name_are_found(tmp_path: Path) -> None:
+    device = tmp_path.stat().st_dev
+    before = held([os.getpid()]).get(device, Amount())
+    opened = make(tmp_path / "opened", 64 * KIB).open("rb")
+    with make(tmp_path / "mapped", 64 * KIB).open("r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    (tmp_path / "opened").unlink()
+    (tmp_path / "mapped").unlink()
+    found = held([os.getpid(), 1 << 30])[device] - before
+    opened.close()
+    mapped.close()
+    assert found.files == (2 if os.geteuid() == 0 else found.files)
+    assert found.size >= 64 * KIB
+
+
+def test_the_layer_of_a_daemon_is_found_by_its_processes(tmp_path: Path) -> None:
+    (tmp_path / "upper").mkdir()
+    lines = [
+        "1 0 0:1 / /proc rw - proc proc rw",
+        (
+            "2 0 0:2 / / rw,relatime shared:1 - overlay overlay rw,"
+            f"lowerdir=/l,upperdir={tmp_path}/upper,workdir=/w"
+        ),
+    ]
+    for pid, text in (
+        ("7", "\n".join(lines)),
+        ("8", "2 0 0:2 / / rw - overlay overlay rw,upperdir=relative"),
+        ("9", ""),
+    ):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "mountinfo").write_text(text)
+    assert layers([7, 8, 9, 10], proc=tmp_path) == ()
+    assert layers([7, 8, 9, 10], proc=Path(f"{tmp_path}/../{tmp_path.name}")) == (
+        tmp_path / "upper",
+    )
+
+
+def test_neighbours_tell_each_other(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+    now = (tmp_path / "a").stat().st_mtime
+    one, two = Neighbours(tmp_path / "a", lambda: now), Neighbours(tmp_path / "b", lambda: now)
+    (tmp_path / "b" / "journal").touch()
+    assert one.are_unknown()
+    two.tell({})
+    assert one.are_unknown()
+    assert not two.are_unknown()
+    writer = Writer("b", Amount(1 << 50, 2), Amount(3, 4))
+    two.tell({7: Writer("b", Amount(9), Amount())})
+    two.tell({7: writer})
+    (tmp_path / "c" / disk_usage.NAME).write_text("rubbish")
+    assert one.others(7) == [writer]
+    assert not one.are_unknown()
+    assert one.others(8) == [Writer("b", Amount(), Amount())]
+    assert two.others(7) == []
+    assert Neighbours(tmp_path / "a", lambda: now + 100).others(7) == []
+    Neighbours(tmp_path / "none", lambda: now).tell({})
+
+
+def test_room_is_checked_before_something_is_begun(tmp_path: Path) -> None:
+    check_room(tmp_path, Amount(0, 0))
+    with pytest.raises(
+        ExecutionError, match=r"^no room for the 1048576.0 GiB of it: the disk of"
+    ) as caught:
+        check_room(tmp_path, Amount(0, 0), need=1 << 50, what="it")
+    assert caught.value.failure is Failure.DISK
+    with pytest.raises(ExecutionError, match="the container cannot begin") as caught:
+        check_room(tmp_path, Amount(1 << 50, 0))
+    assert caught.value.failure is Failure.NODE

@@ -1,0 +1,160 @@
+"""Who serves which container; the workers here are processes that do what the test tells them."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from lading.supervisor.process.worker import DONE, FREE
+from lading.supervisor.process.worker_pool import IDLE, Crew
+
+
+@dataclass
+class Yard:
+    """A crew whose workers answer every order with `free` and `done`; on the order `die` they end
+    instead.
+    """
+
+    now: float = 0.0
+    poll: select.poll = field(default_factory=select.poll)
+    pids: list[int] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
+    crew: Crew = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.crew = Crew(
+            hire=self.hire, tell=self.tell, poll=self.poll, clock=lambda: self.now, most_idle=2
+        )
+
+    def tell(self, word: str, uuid: str) -> None:
+        assert word == "idle"
+        self.idle.append(uuid)
+
+    def hire(self, theirs: socket.socket) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.crew.leave()
+                while self.served(theirs):
+                    pass
+            finally:
+                os._exit(0)
+        self.pids.append(pid)
+        return pid
+
+    def served(self, theirs: socket.socket) -> bool:
+        data, descriptors, _, _ = socket.recv_fds(theirs, 100, 1)
+        if data in (b"", b"die"):
+            return False
+        os.close(descriptors[0])
+        theirs.send(FREE)
+        theirs.send(DONE)
+        return True
+
+    def assign(self, uuid: str, told: bytes = b"go") -> int:
+        lock = os.open(os.devnull, os.O_RDONLY)
+        try:
+            return self.crew.assign(uuid, told, lock).pid
+        finally:
+            os.close(lock)
+
+    def hear(self) -> list[str]:
+        """The containers whose end the next descriptors tell of."""
+        told = len(self.idle)
+        while True:
+            found = [
+                uuid
+                for descriptor, _ in self.poll.poll(10_000)
+                if (uuid := self.crew.take(descriptor))
+            ]
+            if found or len(self.idle) == told:
+                return found
+            told = len(self.idle)
+
+
+@pytest.fixture
+def yard() -> Iterator[Yard]:
+    yard = Yard()
+    yield yard
+    yard.crew.leave()
+    for pid in yard.pids:
+        try:
+            os.waitpid(pid, 0)
+        except ChildProcessError:
+            continue
+
+
+def test_a_worker_that_is_done_serves_the_next(yard: Yard) -> None:
+    first = yard.assign("one")
+    assert yard.hear() == ["one"]
+    assert yard.assign("two") == first
+    assert yard.hear() == ["two"]
+    assert len(yard.pids) == 1
+    assert yard.idle == ["one", "two"]
+
+
+def test_two_at_a_time_are_two_workers(yard: Yard) -> None:
+    assert yard.assign("one") != yard.assign("two")
+    heard: list[str] = []
+    while len(heard) < 2:
+        heard += yard.hear()
+    assert sorted(heard) == ["one", "two"]
+
+
+def test_one_that_ended_while_it_waited_is_replaced(yard: Yard) -> None:
+    first = yard.assign("one")
+    assert yard.hear() == ["one"]
+    os.kill(first, signal.SIGKILL)
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
+    assert yard.assign("two") != first
+    while yard.hear() != ["two"]:
+        pass
+
+
+def test_an_end_in_the_middle_is_seen_by_the_pidfd_alone(yard: Yard) -> None:
+    yard.assign("one", b"die")
+    assert yard.hear() == []
+    while len(yard.pids) > 1 or yard.crew.timeout() is not None or _alive(yard.pids[0]):
+        assert yard.hear() == []
+
+
+def test_they_are_let_go_when_they_have_waited(yard: Yard) -> None:
+    yard.assign("one")
+    assert yard.crew.timeout() is None
+    assert yard.hear() == ["one"]
+    assert yard.crew.timeout() == IDLE
+    yard.crew.retire()
+    assert yard.crew.timeout() == IDLE
+    yard.now = IDLE
+    yard.crew.retire()
+    assert yard.crew.timeout() is None
+    assert yard.hear() == []
+    assert yard.assign("two") != yard.pids[0]
+
+
+def test_no_more_wait_than_may(yard: Yard) -> None:
+    for name in ("one", "two", "three"):
+        yard.assign(name)
+    heard: list[str] = []
+    while len(heard) < 3:
+        heard += yard.hear()
+    again = {yard.assign(name) for name in ("four", "five", "six")}
+    assert len(again & set(yard.pids[:3])) == 2
+
+
+def test_a_descriptor_of_somebody_else(yard: Yard) -> None:
+    assert yard.crew.take(0) is None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

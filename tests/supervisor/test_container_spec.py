@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lading.core.containers.container import Container
+from lading.core.containers.mount_plan import plan
+from lading.supervisor.container_spec import CERTIFICATES, amount, specify
+from lading.supervisor.engines import Bind, Reach
+from lading.supervisor.inputs.staging import Stage
+from lading.supervisor.limits.gpu_locks import Given
+from lading.testing.supervising import CONTAINER
+from tests.supervisor.supervised import Bench
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_who_may_use_the_api_gets_token_and_certificates(
+    bench: Bench, own: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lading.supervisor.container_spec.certificates", lambda: "/etc/bundle")
+    stage = Stage(
+        plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch="/s")
+    )
+    stage.binds = (Bind("/mine", CERTIFICATES, True),) if own else ()
+    container = Container(
+        uuid=CONTAINER, command=["x"], runtime_constraints={"API": True, "ram": 5, "vcpus": -1}
+    )
+    made = specify(
+        container, stage, bench.assignment(), token="t", given=Given(), stdout=1, stderr=2
+    )
+    assert made.environment == (("ARVADOS_API_TOKEN", "t"), ("ARVADOS_API_HOST", "host:1"))
+    assert made.binds == (Bind("/mine" if own else "/etc/bundle", CERTIFICATES, True),)
+    assert (made.ram, made.vcpus, made.processes, made.network) == (5, 0, 4096, True)
+    assert made.reach == Reach(api=("host:1",))
+
+
+@pytest.mark.parametrize("internet", [True, False])
+def test_what_is_reached(bench: Bench, internet: bool) -> None:
+    stage = Stage(
+        plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch="/s")
+    )
+    told = replace(
+        bench.assignment(),
+        api_addresses=("b:2",),
+        internet_with_api=internet,
+        refused_networks=("10.0.0.0/8",),
+    )
+    for constraints, reach in (
+        ({"API": True}, Reach(api=("host:1", "b:2"), internet=internet, refused=("10.0.0.0/8",))),
+        ({"internet": True}, Reach(internet=True, refused=("10.0.0.0/8",))),
+    ):
+        container = Container(uuid=CONTAINER, command=["x"], runtime_constraints=dict(constraints))
+        made = specify(container, stage, told, token="t", given=Given(), stdout=1, stderr=2)
+        assert (made.network, made.reach) == (True, reach)
+
+
+def test_amounts() -> None:
+    assert [amount({"x": value}, "x") for value in (None, -1, 0, 3, "3")] == [0, 0, 0, 3, 0]
+
+
+def test_a_gang_gets_the_resources_of_all_its_containers(bench: Bench) -> None:
+    stage = Stage(
+        plan({"/out": {"kind": "tmp"}}, secret_mounts={}, output_path="/out", scratch="/s")
+    )
+    container = Container(
+        uuid=CONTAINER,
+        command=["x"],
+        output_path="/out",
+        runtime_constraints={"ram": 5, "vcpus": 2},
+        scheduling_parameters={"nodes": 3, "launcher": "all", "rank_failure": "none"},
+    )
+    made = specify(
+        container,
+        stage,
+        bench.assignment(),
+        token="t",
+        given=Given(),
+        stdout=1,
+        stderr=2,
+        notices=3,
+    )
+    assert (made.nodes, made.ram, made.vcpus, made.processes, made.notices) == (3, 15, 6, 12288, 3)
+    assert (made.launcher, made.rank_failure, made.output_path) == ("all", "none", "/out")

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lading.supervisor import node_health
+from lading.supervisor.node_health import can_tell, is_broken, tell
+from tests.supervisor.supervised import Bench
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        (
+            "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. "
+            "Is the docker daemon running?"
+        ),
+        "cannot connect to the Docker daemon",
+        (
+            "oci runtime error: starting container process caused: "
+            "mounting /x to rootfs at /y: no such file or directory"
+        ),
+        "grpc: the connection is unavailable",
+        "write /var/lib/docker/x: no space left on device",
+        "[Errno 28] No space left on device: '/x'",
+        "docker cannot load the image: no answer from /run/docker.sock; is the daemon running?",
+        "crun could not be run; install the package crun",
+        "crun cannot be run ([Errno 2]); install the package crun",
+    ],
+)
+def test_words_of_a_broken_machine(text: str) -> None:
+    assert is_broken(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["the command cannot be started: executable file `x` not found", "", "exit code 1"]
+)
+def test_words_of_a_broken_container(text: str) -> None:
+    assert not is_broken(text)
+
+
+async def test_the_machine_is_marked(bench: Bench, tmp_path: Path) -> None:
+    told = replace(bench.assignment(), lock_directory=str(tmp_path))
+    assert can_tell(told)
+    assert "marked as broken" in await tell(told, "why")
+    assert (tmp_path / "crunch-run-broken").read_text() == "why\n"
+    (tmp_path / "file").touch()
+    elsewhere = replace(told, lock_directory=str(tmp_path / "file"))
+    assert "cannot be marked" in await tell(elsewhere, "why")
+
+
+async def test_the_hook_is_run_in_place_of_that(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert not can_tell(bench.assignment())
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\nexit 3\n")
+    hook.chmod(0o755)
+    told = replace(bench.assignment(), lock_directory=str(tmp_path), broken_node_hook=str(hook))
+    assert (await tell(told, "why")).endswith("hook ended with 3")
+    assert (tmp_path / "ran").exists()
+    assert not (tmp_path / "crunch-run-broken").exists()
+    missing = replace(told, broken_node_hook="/no/such/hook")
+    assert "cannot be run" in await tell(missing, "why")
+    hook.write_text("#!/bin/sh\nexec sleep 100\n")
+    monkeypatch.setattr(node_health, "_HOOK_TIME", 0.01)
+    assert "was ended" in await tell(told, "why")

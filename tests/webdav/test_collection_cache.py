@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+
+from lading.core.data.filetree import File, Segment, Tree
+from lading.core.errors import NotFound, Unauthenticated
+from lading.webdav import collection_cache
+from lading.webdav.collection_cache import Library, tag_of
+from tests.webdav.site import Site
+
+
+async def test_a_collection_and_a_content(here: Site) -> None:
+    uuid = await here.collection({"f": b"x"}, name="n")
+    library = Library(here.transport, anonymous="")
+    shelf = await library.open(uuid, here.world.admin)
+    assert (shelf.uuid, shelf.name, shelf.editable, list(shelf.tree.entries)) == (
+        uuid,
+        "n",
+        True,
+        ["f"],
+    )
+    assert isinstance(shelf.modified, datetime)
+    content = await library.open(shelf.pdh, here.world.admin)
+    assert (content.uuid, content.modified, content.editable) == (shelf.pdh, None, False)
+    with pytest.raises(NotFound):
+        await library.open("zzzzz-4zz18-000000000000009", here.world.admin)
+
+
+async def test_trees_are_kept_for_a_while(here: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    uuid, now = await here.collection({"f": b"x"}), [0.0]
+    library = Library(here.transport, anonymous="", clock=lambda: now[0])
+    first = (await library.open(uuid, here.world.admin)).tree
+    assert (await library.open(uuid, here.world.admin)).tree is first
+    now[0] = 301
+    assert (await library.open(uuid, here.world.admin)).tree is not first
+    monkeypatch.setattr(collection_cache, "_KEPT_TEXT", 1)
+    monkeypatch.setattr(collection_cache, "_LARGE", 1)
+    await library.open(await here.collection({"g": b"x"}), here.world.admin)
+    assert len(library._kept) == 1
+
+
+async def test_permissions_are_asked_for_each_time(here: Site) -> None:
+    uuid = await here.collection({"f": b"x"})
+    library = Library(here.transport, anonymous="")
+    await library.open(uuid, here.world.admin)
+    with pytest.raises(NotFound):
+        await library.open(uuid, await here.world.user("u"))
+    await here.world.ok("DELETE", f"collections/{uuid}")
+    with pytest.raises(NotFound):
+        await library.open(uuid, here.world.admin)
+
+
+async def test_somebody_or_nobody(here: Site) -> None:
+    assert Library(here.transport, anonymous="n").token("") == "n"
+    assert Library(here.transport, anonymous="n").token("t") == "t"
+    with pytest.raises(Unauthenticated):
+        Library(here.transport, anonymous="").token("")
+
+
+def test_tags_are_of_the_blocks() -> None:
+    block = f"{'a' * 32}+5"
+    assert tag_of(File((Segment(block, 0, 3),))) == tag_of(File((Segment(f"{block}+Ax@1", 0, 3),)))
+    assert tag_of(File((Segment(block, 0, 3),))) != tag_of(File((Segment(block, 1, 3),)))
+    assert tag_of(Tree()) == ""
