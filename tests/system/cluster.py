@@ -99,7 +99,7 @@ class Cluster:
         mark = {
             "server": "lading.wiring.server",
             "dispatcher": "lading.wiring.dispatcher",
-            "warm-parent": "zygote",
+            "warm-parent": "forkserver",
         }[role]
         return [pid for pid in _children(parent) if mark in _command_line(pid)]
 

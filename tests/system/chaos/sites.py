@@ -92,7 +92,7 @@ class Guest:
 
     def parents(self) -> list[int]:
         """Its warm parent."""
-        return [pid for pid in _descendants(self.pids()) if "zygote" in _line(pid)]
+        return [pid for pid in _descendants(self.pids()) if "forkserver" in _line(pid)]
 
     def stop(self) -> None:
         """End it."""
@@ -313,7 +313,7 @@ async def left_behind(runs: Sequence[Path], root: Path) -> list[str]:
             for line in left_processes(root)
             if "lading.wiring" not in line
             and "lading up" not in line
-            and "zygote" not in line
+            and "forkserver" not in line
             and "slurm" not in line
         ]
         if not processes:

@@ -101,7 +101,7 @@ _SIGNALS = {
     name: signal.Signals[f"SIG{name}"]
     for name in ("TERM", "INT", "QUIT", "USR1", "USR2", "CONT", "KILL")
 }
-_logger = logging.getLogger("lading.zygote")
+_logger = logging.getLogger("lading.forkserver")
 Message = dict[str, Any]
 
 
@@ -118,7 +118,7 @@ class _Cleaner:
 
 
 @dataclass(slots=True)
-class Zygote:
+class Forkserver:
     """The warm parent."""
 
     connection: socket.socket
@@ -408,7 +408,7 @@ def main(arguments: list[str] | None = None) -> int:
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=given.fd) as connection:
-        Zygote(connection, given.run.absolute(), engines.make).serve()
+        Forkserver(connection, given.run.absolute(), engines.make).serve()
     return 0
 
 
