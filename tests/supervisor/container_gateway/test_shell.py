@@ -5,6 +5,7 @@ tests/system/test_shell.py.
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import asyncssh
 import pytest
 
 from lading.core.errors import Invalid
-from lading.supervisor.container_gateway.shell import parse_form
+from lading.net.http_upgrade import LIMIT
+from lading.net.pipes import Pipe
+from lading.supervisor.container_gateway.shell import ShellServer, parse_form
 from tests.supervisor.container_gateway.entering import Gateway, gateway_of, stub_running
 
 
@@ -33,6 +36,26 @@ async def test_a_command_its_streams_and_exit_code(ssh: asyncssh.SSHClientConnec
         "error\n",
         7,
     )
+
+
+async def test_a_session_that_is_cancelled_early_leaves_no_socket(tmp_path: Path) -> None:
+    async with stub_running(tmp_path) as engine:
+        shell = ShellServer(engine)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for passes in range(12):
+            ours, theirs = socket.socketpair()
+            pipe = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
+            serving = asyncio.create_task(shell.serve(pipe, "root"))
+            for _ in range(passes):
+                await asyncio.sleep(0)
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+            await pipe.close()
+            ours.close()
+        await shell.close()
+        async with asyncio.timeout(180):
+            while len(list(Path("/proc/self/fd").iterdir())) > before:
+                await asyncio.sleep(0)
 
 
 async def test_large_amounts_arrive_whole(ssh: asyncssh.SSHClientConnection) -> None:

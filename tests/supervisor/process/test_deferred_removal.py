@@ -14,6 +14,9 @@ import pytest
 from lading import removal
 from lading.supervisor.process.deferred_removal import LONGEST, PERIOD, Tidier
 
+PATIENCE = 180_000
+"""Milliseconds. The process has the lowest priority, so a busy machine makes it wait."""
+
 
 class Rig:
     """A tidier with a clock that is set by hand. Its processes end at once; they remove something
@@ -37,7 +40,7 @@ class Rig:
     def round(self) -> None:
         """Look, and wait for the end of a try."""
         self.tidier.look()
-        for descriptor, _ in self.tidier.poll.poll(10_000) if self.tidier._pidfd >= 0 else ():
+        for descriptor, _ in self.tidier.poll.poll(PATIENCE) if self.tidier._pidfd >= 0 else ():
             assert self.tidier.take(descriptor)
 
 

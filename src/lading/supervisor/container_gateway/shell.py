@@ -73,12 +73,19 @@ class ShellServer:
             ours, theirs = (undo.enter_context(one) for one in socket.socketpair())
             near = Pipe(*await asyncio.open_connection(sock=theirs, limit=LIMIT))
             undo.pop_all()
+        is_taken = False
+
+        def log_in() -> _Login:
+            nonlocal is_taken
+            is_taken = True
+            return _Login(_Entry(self._engine, user, keys, self.leave))
+
         joined = join(pipe, near)
         carrying = asyncio.create_task(joined, name="ssh bytes")
         try:
             connection = await asyncssh.run_server(
                 ours,
-                server_factory=lambda: _Login(_Entry(self._engine, user, keys, self.leave)),
+                server_factory=log_in,
                 server_host_keys=[self._key],
                 encoding=None,
                 encryption_algs=_CIPHERS,
@@ -98,6 +105,12 @@ class ShellServer:
         finally:
             carrying.cancel()
             await asyncio.gather(carrying, return_exceptions=True)
+            # A task that is cancelled before it began has closed nothing.
+            joined.close()
+            near.writer.close()
+            if not is_taken:
+                # asyncssh reads its options in a thread first; a cancel there leaves the socket.
+                ours.close()
 
 
 def parse_form(form: bytes) -> tuple[str, str]:
