@@ -90,7 +90,7 @@ async def test_times_that_a_zip_does_not_have(modified: datetime | None) -> None
 
 async def test_large_sizes_and_many_members(monkeypatch: pytest.MonkeyPatch) -> None:
     # The same paths as of 4 GiB and 65,535 members, with limits that a test reaches.
-    monkeypatch.setattr(archives, "_MANY", 3)
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 3)
     nodes: dict[str, Node] = {f"f{number}": File((Segment("z", 0, number),)) for number in range(5)}
     data = await packed(Format.ZIP, filetree.from_files(nodes))
     assert b"PK\6\6" in data
