@@ -2,11 +2,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from lading.net.certificates import derive_key, is_key_of, make_certificate
+from lading.net.certificates import DECADE, derive_key, is_key_of, make_certificate
 
 NOW = datetime(2030, 1, 2, tzinfo=UTC)
 
@@ -46,3 +47,16 @@ def test_a_certificate_is_known_by_its_key() -> None:
         )
         shown = signed.public_bytes(serialization.Encoding.DER)
         assert is_key_of(shown, b"a" * 64) is not isinstance(key, ed25519.Ed25519PrivateKey)
+
+
+def test_a_certificate_for_hosts_and_addresses_and_for_none() -> None:
+    hosts = ("localhost", "127.0.0.1", "localhost", "::1")
+    text, _ = make_certificate("a", now=NOW, life=DECADE, hosts=hosts)
+    found = x509.load_pem_x509_certificate(text.encode())
+    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
+    assert found.not_valid_after_utc == NOW + DECADE
+    bare = x509.load_pem_x509_certificate(make_certificate("a", now=NOW, hosts=())[0].encode())
+    with pytest.raises(x509.ExtensionNotFound):
+        bare.extensions.get_extension_for_class(x509.SubjectAlternativeName)

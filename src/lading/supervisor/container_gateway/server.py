@@ -13,16 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
 import ssl
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.x509.oid import NameOID
+from datetime import UTC, datetime
 
 from lading.core.containers import sessions
 from lading.core.errors import Corrupt, Invalid, LadingError, NotFound, TooLarge, Unauthenticated
@@ -30,7 +24,7 @@ from lading.core.protocols import http_head
 from lading.core.protocols.connection_limits import Connection, HttpLimits
 from lading.core.protocols.http_head import Head
 from lading.net.acceptor import StreamServer
-from lading.net.certificates import derive_key
+from lading.net.certificates import DECADE, derive_key, load_identity, make_certificate
 from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import CHUNK, Pipe, read_head
 from lading.supervisor.container_gateway import ports, shell
@@ -39,7 +33,6 @@ from lading.supervisor.engines import Engine
 LIMITS = HttpLimits(connections=4096, trusted=())
 """The callers are the servers, which prove themselves."""
 _ANSWER_TIMEOUT = 300.0
-_LIFE = timedelta(days=3650)
 _MOST_FORM = 1 << 16
 
 
@@ -162,33 +155,14 @@ def make_identity(uuid: str, seed: bytes) -> tuple[ssl.SSLContext, bytes]:
     """The key that follows from `seed` with a new certificate, ready to serve with; the certificate
     (DER).
     """
-    key = derive_key(seed)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, uuid)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + _LIFE)
-        .sign(key, hashes.SHA256())
-    )
-    secret = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    # The server knows the key, so the certificate needs no host names.
+    certificate, private = make_certificate(
+        uuid, now=datetime.now(UTC), life=DECADE, hosts=(), key=derive_key(seed)
     )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # The library reads files only; this one is in memory and nobody else's.
-    descriptor = os.memfd_create("gateway")
-    try:
-        path = Path(f"/proc/self/fd/{descriptor}")
-        path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
-        context.load_cert_chain(path)
-    finally:
-        os.close(descriptor)
-    return context, made.public_bytes(serialization.Encoding.DER)
+    load_identity(context, certificate, private)
+    return context, ssl.PEM_cert_to_DER_cert(certificate)
 
 
 def _refusal(error: LadingError) -> bytes:

@@ -4,10 +4,11 @@ other.
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
 from dataclasses import dataclass, field
+
+from lading.net.certificates import load_identity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +26,7 @@ def trust(context: ssl.SSLContext, certificate: str, key: str) -> ssl.SSLContext
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(cadata=certificate)
-    # It takes files only; this one is nowhere but in memory.
-    descriptor = os.memfd_create("gang")
-    try:
-        os.write(descriptor, f"{certificate}\n{key}".encode())
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}")
-    finally:
-        os.close(descriptor)
+    load_identity(context, certificate, key)
     return context
 
 
