@@ -15,7 +15,8 @@ from lading.core.errors import ExecutionError
 from lading.hpc import network, remote_ranks
 from lading.hpc.credentials import make_identity
 from lading.hpc.ranks import NativeGround
-from lading.hpc.remote_ranks import Pipe, SpreadGround, read_identity
+from lading.hpc.remote_ranks import SpreadGround, read_identity
+from lading.net.rpc import LinePipe
 
 IDENTITY = make_identity("container_1", now=datetime.now(UTC))
 
@@ -27,7 +28,7 @@ class Annex:
 
     def __init__(self) -> None:
         mine, theirs = os.pipe(), os.pipe()
-        self.pipe = Pipe(mine[0], theirs[1])
+        self.pipe = LinePipe(mine[0], theirs[1])
         self._reading, self._writing = (
             os.fdopen(theirs[0], "rb"),
             os.fdopen(mine[1], "wb", buffering=0),

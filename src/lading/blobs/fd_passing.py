@@ -5,8 +5,8 @@
                {"status": <as over HTTP>, "error": "..."}; also if no volume can pass a file; then
                the reader uses HTTP
 
-One request on each connection, one packet each way (Unix socket, SOCK_SEQPACKET;
-`client.fd_receiving` is the other side). Token and signature are checked as over HTTP. The bytes
+One request on each connection, one packet of `net.rpc` each way (`client.fd_receiving` is the other
+side). Token and signature are checked as over HTTP. The bytes
 are not: the reader hashes them and requests a damaged block over HTTP. Only root and the user of
 the server are answered: the receiver of a descriptor can reopen the file for writing if the file
 system permits, and it permits only these two.
@@ -29,7 +29,9 @@ from lading.blobs.open_block import Loan
 from lading.blobs.volume_set import Mounts
 from lading.config import Config
 from lading.core.data import locator as locators
-from lading.core.errors import LadingError, Unauthenticated
+from lading.core.errors import LadingError, Malformed, TooLarge, Unauthenticated
+from lading.core.protocols import messages
+from lading.net import rpc
 from lading.telemetry import event
 
 _MOST: Final = 1 << 16
@@ -101,28 +103,27 @@ class Lender:
                 if peer_of(connection) not in (0, os.geteuid()):
                     return
                 async with asyncio.timeout(_TIMEOUT):
-                    asked = await asyncio.get_running_loop().sock_recv(connection, _MOST)
-                    await self._lend(connection, asked)
-            except OSError as error:
-                # The client has disconnected or sends nothing.
+                    asked = await rpc.wait_packet(connection, limit=_MOST)
+                    await self._lend(connection, asked.data)
+            except (OSError, TooLarge) as error:
+                # The client has disconnected, sends nothing or too much.
                 event(_logger, "block not lent", fault=error)
 
     async def _lend(self, connection: socket.socket, asked: bytes) -> None:
         try:
-            loan = await self.open(msgspec.json.decode(asked, type=Wanted))
-        except msgspec.DecodeError:
-            connection.send(
-                msgspec.json.encode({"status": 400, "error": "not a request for a block"})
-            )
+            wanted = messages.decode(asked, Wanted)
+        except Malformed:
+            rpc.send_packet(connection, {"status": 400, "error": "not a request for a block"})
+            return
+        try:
+            loan = await self.open(wanted)
         except LadingError as error:
-            connection.send(msgspec.json.encode({"status": error.status, "error": error.message}))
-        else:
-            try:
-                socket.send_fds(
-                    connection, [msgspec.json.encode({"status": 200})], [loan.descriptor]
-                )
-            finally:
-                loan.close()
+            rpc.send_packet(connection, {"status": error.status, "error": error.message})
+            return
+        try:
+            rpc.send_packet(connection, {"status": 200}, (loan.descriptor,))
+        finally:
+            loan.close()
 
 
 def peer_of(connection: socket.socket) -> int:

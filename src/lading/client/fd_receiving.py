@@ -18,7 +18,9 @@ from pathlib import Path
 
 import msgspec
 
-from lading.core.errors import LadingError, Unavailable, from_status
+from lading.core.errors import LadingError, Malformed, Unavailable, from_status
+from lading.core.protocols import messages
+from lading.net import rpc
 
 _MOST = 1 << 16
 _TIMEOUT = 15.0
@@ -75,28 +77,30 @@ class Borrower:
             found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             if _CREDENTIALS.unpack(found)[1] not in _trusted():
                 raise Unavailable(f"{self._path}: a server of another user answers there")
-            connection.send(msgspec.json.encode({"token": self._token, "locator": locator}))
-            said, descriptors, _, _ = socket.recv_fds(connection, _MOST, 1, socket.MSG_CMSG_CLOEXEC)
-        return _take(said, descriptors)
+            rpc.send_packet(connection, {"token": self._token, "locator": locator})
+            return _take(rpc.receive_packet(connection, limit=_MOST, descriptors=1))
 
 
 def _trusted() -> tuple[int, int]:
     return 0, os.geteuid()
 
 
-def _take(said: bytes, descriptors: list[int]) -> int:
+def _take(packet: rpc.Packet) -> int:
+    taken = False
     try:
-        answer = msgspec.json.decode(said, type=_Answer)
+        try:
+            answer = messages.decode(packet.data, _Answer)
+        except Malformed as error:
+            raise Unavailable("the server hung up") from error
         if answer.status != 200:
             raise from_status(answer.status, answer.error)
-        if not descriptors:
+        if not packet.descriptors:
             raise Unavailable("no file came with the answer")
-        return descriptors.pop()
-    except msgspec.DecodeError as error:
-        raise Unavailable("the server hung up") from error
+        taken = True
+        return packet.descriptors[0]
     finally:
-        for one in descriptors:
-            os.close(one)
+        if not taken:
+            packet.close()
 
 
 def _close_result(borrowing: asyncio.Task[int]) -> None:

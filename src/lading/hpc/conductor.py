@@ -43,7 +43,8 @@ from lading.hpc.plan import Plan, read_plan
 from lading.hpc.ranks import DockerGround, Ground, NativeGround
 from lading.hpc.remote_rank_agent import own_address
 from lading.hpc.remote_rank_agent import serve as serve_annex
-from lading.hpc.remote_ranks import Pipe, SpreadGround, spool_room
+from lading.hpc.remote_ranks import SpreadGround, spool_room
+from lading.net import rpc
 
 COULD_NOT = 75
 _READY_TIME = 60.0
@@ -338,7 +339,7 @@ def _ground(plan: Plan, wires: tuple[network.Wire, ...]) -> Ground:
     native = NativeGround(plan.name, plan.bundles, plan.crun, spread=bool(wires))
     if not wires:
         return native
-    pipes = tuple(Pipe(*ends) for ends in plan.pipes)
+    pipes = tuple(rpc.LinePipe(*ends) for ends in plan.pipes)
     return SpreadGround(native, wires, pipes, Path(plan.spool))
 
 
@@ -352,8 +353,7 @@ async def conduct(plan: Plan, wires: tuple[network.Wire, ...] = ()) -> int:
 
     def write(name: str, data: bytes) -> None:
         with contextlib.suppress(BrokenPipeError):
-            while data:
-                data = data[os.write(streams[name], data) :]
+            rpc.write_all(streams[name], data)
 
     def say(line: str) -> None:
         with contextlib.suppress(BrokenPipeError):

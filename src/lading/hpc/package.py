@@ -21,8 +21,11 @@ _MODULES = (
     "core/errors.py",
     "core/protocols/__init__.py",
     "core/protocols/connection_limits.py",
+    "core/protocols/daemon_http.py",
+    "core/protocols/http_head.py",
     "net/__init__.py",
     "net/acceptor.py",
+    "net/http_bodies.py",
 )
 _OF_HPC = (
     "__init__.py", "code.py", "daemon.py", "delivery.py", "endpoints.py", "filesystems.py",

@@ -18,7 +18,8 @@ from lading.core.hpc import machine_addresses
 from lading.hpc import network
 from lading.hpc.plan import Plan
 from lading.hpc.ranks import NativeGround
-from lading.hpc.remote_ranks import Pipe, read_identity
+from lading.hpc.remote_ranks import read_identity
+from lading.net.rpc import LinePipe
 
 
 def own_address(leader: str) -> str:
@@ -32,22 +33,22 @@ def own_address(leader: str) -> str:
 
 async def serve(plan: Plan, wire: network.Wire, *, rank: int, leader: str, address: str) -> int:
     """From the making of the network to the end of the rank; the exit code of the process."""
-    pipe = Pipe(0, 1)
+    pipe = LinePipe(0, 1)
     await pipe.open()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, pipe.reader.feed_eof)
     with contextlib.suppress(BrokenPipeError):
         try:
             await network.make_bridge(wire, alone=True)
-            pipe.tell({"port": wire.port, "address": address, "leader": leader})
-            told = await pipe.hear()
+            pipe.send({"port": wire.port, "address": address, "leader": leader})
+            told = await pipe.receive()
             if "peers" in told:
                 await network.tell_peers(wire, own=rank, peers=told["peers"])
                 ground = NativeGround(plan.name, plan.bundles, plan.crun, spread=True)
                 await ground.start(rank, read_identity(told["identity"]), told["environment"])
-                pipe.tell({"started": True})
-                await pipe.hear()
+                pipe.send({"started": True})
+                await pipe.receive()
         except (LadingError, OSError) as error:
             fault = error.message if isinstance(error, LadingError) else str(error)
-            pipe.tell({"fault": fault})
+            pipe.send({"fault": fault})
     return 0

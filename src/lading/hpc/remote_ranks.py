@@ -1,12 +1,14 @@
 """Ranks on other machines, as the conductor sees them: each has an annex of the supervisor, at the
-end of a pipe.
+end of a pipe with lines of `net.rpc`.
 
-    annex      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}    it has made its end of
-    the wire conductor  {"peers": [[rank, address, port], ...], "identity": {...}, "environment":
-    {...}} annex      {"started": true} or {"fault": "..."}                          its rank runs
-    conductor  {"end": true}, or the end of the pipe                          its rank is to be
-    ended annex      a tar archive                                                  what is in its
-    output directory
+    annex      {"port": 4789, "address": "10.0.0.2", "leader": "10.0.0.1"}
+                    its end of the wire is made
+    conductor  {"peers": [[rank, address, port], ...], "identity": {...}, "environment": {...}}
+    annex      {"started": true} or {"fault": "..."}
+                    its rank runs, or could not be started
+    conductor  {"end": true}, or the end of the pipe
+                    its rank is to be ended
+    annex      a tar archive of its output directory
 
 Where ranks are on several machines, each machine has a rank, and an output directory of its own.
 The archives are kept as they come, in the spool; when all ranks are dead the supervisor makes one
@@ -18,20 +20,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lading.core.errors import ExecutionError, Failure, Invalid
+from lading.core.errors import ExecutionError, Failure, Invalid, RequestError
 from lading.core.hpc import machine_addresses
 from lading.hpc import network
 from lading.hpc.credentials import Identity
 from lading.hpc.ranks import NativeGround
+from lading.net.rpc import LinePipe
 
-_MOST_LINE = 1 << 22
 _READY_TIME = 600.0
 """Seconds for the image and the inputs to get to a machine."""
 _SILENCE = 120.0
@@ -39,37 +40,6 @@ _CHUNK = 1 << 18
 # Of the disk, that the spool leaves free.
 _RESERVE = 0.05
 _FIELDS = ("certificate", "key", "authorization")
-
-
-@dataclass(slots=True)
-class Pipe:
-    """Lines of JSON to and from the other end, which may be followed by bytes."""
-
-    reading: int
-    writing: int
-    reader: asyncio.StreamReader = field(init=False)
-
-    async def open(self) -> None:
-        """Begin to read. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        self.reader = asyncio.StreamReader(_MOST_LINE)
-        protocol = asyncio.StreamReaderProtocol(self.reader)
-        await loop.connect_read_pipe(lambda: protocol, os.fdopen(self.reading, "rb", buffering=0))
-
-    def tell(self, said: Mapping[str, Any]) -> None:
-        """Say something. Raises BrokenPipeError."""
-        data = json.dumps(said).encode() + b"\n"
-        while data:
-            data = data[os.write(self.writing, data) :]
-
-    async def hear(self, *, patience: float | None = None) -> dict[str, Any]:
-        """What the other end says next; nothing when it has gone. Raises TimeoutError,
-        ValueError.
-        """
-        async with asyncio.timeout(patience):
-            line = await self.reader.readline()
-        heard: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
-        return heard
 
 
 @dataclass(slots=True)
@@ -81,7 +51,7 @@ class SpreadGround:
     native: NativeGround
     wires: tuple[network.Wire, ...]
     """Of which that is used whose kind of address the others know this machine by."""
-    pipes: tuple[Pipe, ...]
+    pipes: tuple[LinePipe, ...]
     spool: Path
     _peers: list[list[object]] = field(default_factory=list)
 
@@ -117,7 +87,7 @@ class SpreadGround:
             return await self.native.start(number, identity, environment)
         pipe = self.pipes[number - 1]
         with contextlib.suppress(BrokenPipeError):
-            pipe.tell(
+            pipe.send(
                 {
                     "peers": self._peers,
                     "identity": asdict(identity),
@@ -131,12 +101,12 @@ class SpreadGround:
         """End the others, and bring their archives here; sentences on what cannot be had."""
         for pipe in self.pipes:
             with contextlib.suppress(BrokenPipeError):
-                pipe.tell({"end": True})
+                pipe.send({"end": True})
         return [
             said for rank, pipe in enumerate(self.pipes, 1) for said in await self._take(rank, pipe)
         ]
 
-    async def _take(self, rank: int, pipe: Pipe) -> list[str]:
+    async def _take(self, rank: int, pipe: LinePipe) -> list[str]:
         """Keep the archive of a rank. One that is too large, or comes too slowly, is thrown
         away.
         """
@@ -164,11 +134,11 @@ class SpreadGround:
         return heard
 
 
-async def _within(rank: int, pipe: Pipe, word: str) -> dict[str, Any]:
+async def _within(rank: int, pipe: LinePipe, word: str) -> dict[str, Any]:
     """What an annex says, which must have `word` or be a fault. Raises ExecutionError."""
     try:
-        heard = await pipe.hear(patience=_READY_TIME)
-    except (TimeoutError, ValueError) as error:
+        heard = await pipe.receive(timeout=_READY_TIME)
+    except (TimeoutError, RequestError) as error:
         raise ExecutionError(f"rank {rank}: its machine does not answer") from error
     if word not in heard and "fault" not in heard:
         raise ExecutionError(f"rank {rank}: its supervisor has ended; see the log of its machine")

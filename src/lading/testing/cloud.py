@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from lading.core.errors import LadingError, Unavailable
+from lading.core.protocols.messages import Message
 from lading.core.resources import Resources
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.agent_link import Link, Message
 from lading.dispatch.fleets.cloud.drivers.driver import (
     DriverSite,
     Instance,
@@ -31,6 +31,7 @@ from lading.dispatch.fleets.cloud.drivers.driver import (
 )
 from lading.dispatch.fleets.cloud.machine import Machine
 from lading.dispatch.fleets.cloud.ssh_connection import Unverified
+from lading.net.rpc import LineChannel
 
 _FOREVER = 1e9
 _CONNECT = 60.0
@@ -333,7 +334,7 @@ class FakeCloud:
     @asynccontextmanager
     async def reach(
         self, machine: Machine, tell: Callable[[Message], None]
-    ) -> AsyncGenerator[Link]:
+    ) -> AsyncGenerator[LineChannel]:
         """An agent, when the VM has booted and the secret is right."""
         self._pass_time()
         vm = self.vms.get(machine.name)
@@ -354,7 +355,12 @@ class FakeCloud:
             tell({"op": "verified"})
         agent = _Agent(self, vm)
         vm.agents[agent] = None
-        link = Link(agent.lines(), agent, stray=tell)
+        link = LineChannel(
+            agent.lines(),
+            agent,
+            peer="The instance",
+            stray=lambda reply: tell(reply.message),
+        )
         try:
             yield link
         finally:

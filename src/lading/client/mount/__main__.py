@@ -1,9 +1,9 @@
-"""`python -m lading.client.mount`: one mount in this process; its settings are JSON on standard
-input.
+"""`python -m lading.client.mount`: one mount in this process.
 
-One line of JSON goes to standard output: {"mounted": true}, or {"error": "one line"}; at the end
-another one, with {"statistics": {...}}. TERM and INT end the mount, and so do whoever unmounts it
-and, with `tied`, the end of standard input.
+Its settings come as a line of `net.rpc` on standard input. One line goes to standard output:
+{"mounted": true}, or {"error": "one line"}; at the end another one, with {"statistics": {...}}.
+TERM and INT end the mount, and so do an unmount by anybody and, with `tied`, the end of standard
+input.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ import os
 import signal
 import sys
 
-import msgspec
-
 from lading.client.mount.service import MountSettings, mounted, open_transport
 from lading.core.errors import LadingError
+from lading.net import rpc
 
 
 def main() -> int:
     """Exit code 0 when the mount ended as it should, 1 when it could not be made."""
-    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=MountSettings)
+    settings = rpc.read_line(0, MountSettings)
+    if settings is None:
+        return 1
     if settings.namespace >= 0:
         enter_namespace(settings.namespace)
     import uvloop
@@ -81,7 +82,7 @@ async def _end_of_input() -> None:
 
 def _say(message: dict[str, object]) -> None:
     with contextlib.suppress(BrokenPipeError):
-        os.write(1, msgspec.json.encode(message) + b"\n")
+        rpc.write_line(1, message)
 
 
 if __name__ == "__main__":

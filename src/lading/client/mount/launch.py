@@ -1,18 +1,20 @@
-"""Starting a mount in a process of its own, and ending it. These functions block."""
+"""Starting a mount in a process of its own, and ending it. These functions block.
+
+The process (`client.mount.__main__`) and its parent exchange lines of `net.rpc`.
+"""
 
 from __future__ import annotations
 
-import selectors
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from typing import IO, Any
 
-import msgspec
-
 from lading.client.mount.service import MountSettings
-from lading.core.errors import Unavailable
+from lading.core.errors import RequestError, Unavailable
+from lading.core.protocols import messages
+from lading.net import rpc
 
 _START_TIME = 60.0
 _END_TIME = 8.0
@@ -72,7 +74,7 @@ def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dic
         if kept is not None and process.returncode is not None:
             kept.close()
     for line in (said or b"").splitlines():
-        found = _decode(line).get("statistics")
+        found = messages.read_object(line).get("statistics")
         if isinstance(found, dict):
             return found
     return {}
@@ -81,8 +83,7 @@ def wait(process: subprocess.Popen[bytes], *, limit: float | None = None) -> dic
 def _tell(process: subprocess.Popen[bytes], settings: MountSettings) -> None:
     assert process.stdin is not None
     try:
-        process.stdin.write(msgspec.json.encode(settings) + b"\n")
-        process.stdin.flush()
+        rpc.write_line(process.stdin.fileno(), settings)
         if not settings.tied:
             process.stdin.close()
             process.stdin = None
@@ -92,19 +93,12 @@ def _tell(process: subprocess.Popen[bytes], settings: MountSettings) -> None:
 
 def _answer(process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
     assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        if not selector.select(limit):
-            raise Unavailable(f"nothing was mounted within {limit:g} s")
-    answer = _decode(process.stdout.readline())
+    try:
+        answer = rpc.read_line(process.stdout.fileno(), dict[str, Any], timeout=limit)
+    except TimeoutError as error:
+        raise Unavailable(f"nothing was mounted within {limit:g} s") from error
+    except RequestError:
+        answer = None
     if not answer:
         raise Unavailable("the process of the mount ended at once; its log says why")
     return answer
-
-
-def _decode(line: bytes) -> dict[str, Any]:
-    try:
-        found = msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}

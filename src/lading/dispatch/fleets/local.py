@@ -53,8 +53,8 @@ from lading.core.scheduling.instance_types import Gpu
 from lading.dispatch.capacity import measure, see_gpus
 from lading.dispatch.fleet import Assignment, FleetView, Look, Process, WorkerView
 from lading.dispatch.fleet_plugins import Site
-from lading.dispatch.fleets.forkserver_channel import Answer, Channel
 from lading.dispatch.fleets.machine_sharing import Shares
+from lading.net.rpc import PacketChannel, Reply
 from lading.telemetry import event
 
 WORKER = "this machine"
@@ -169,7 +169,7 @@ class LocalFleet:
         self._said: dict[str, Process] = {}
         self._idle: dict[str, None] = {}
         self._known = False
-        self._channel: Channel | None = None
+        self._channel: PacketChannel | None = None
         self._change = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self._heeded: Look = lambda _: None
@@ -259,7 +259,7 @@ class LocalFleet:
         )
         if answer.op != "started":
             answer.close()
-            fault = str(answer.message.get("error") or "the warm parent refused")
+            fault = str(answer.get("error") or "the warm parent refused")
             raise ExecutionError(f"No supervisor could be started: {fault}", Failure.NODE)
         self._adopt([uuid], answer.descriptors)
 
@@ -297,10 +297,8 @@ class LocalFleet:
                 "clean", timeout=self._settings.clean_timeout, uuid=uuid
             )
             answer.close()
-            if answer.op != "cleaned" or answer.message.get("error"):
-                raise Unavailable(
-                    f"{uuid} could not be cleared away: {answer.message.get('error')}"
-                )
+            if answer.op != "cleaned" or answer.get("error"):
+                raise Unavailable(f"{uuid} could not be cleared away: {answer.get('error')}")
         self._processes.pop(uuid, None)
         self._change.set()
 
@@ -315,7 +313,7 @@ class LocalFleet:
             else {},
         }
 
-    def _connected(self) -> Channel:
+    def _connected(self) -> PacketChannel:
         if self._channel is None:
             raise Unavailable(
                 "The warm parent of the supervisors is not there; it is being started."
@@ -374,7 +372,9 @@ class LocalFleet:
         with ours:
             with theirs:
                 process = await self._spawn(theirs.fileno())
-            channel = Channel(ours, stray=self._take_stray)
+            channel = PacketChannel(
+                ours, peer="The warm parent of the supervisors", stray=self._take_stray
+            )
             try:
                 await self._survey(channel)
                 event(_logger, "warm parent ready", pid=process.pid, processes=len(self._processes))
@@ -422,22 +422,20 @@ class LocalFleet:
             await _kill(process)
             raise
 
-    async def _survey(self, channel: Channel) -> None:
+    async def _survey(self, channel: PacketChannel) -> None:
         answer = await channel.request("list", timeout=self._settings.ready_timeout)
         if answer.op != "listed":
             answer.close()
-            raise Unavailable(
-                f"The warm parent did not list its processes: {answer.message.get('error')}"
-            )
-        self._adopt(_uuids(answer.message.get("live")), answer.descriptors)
-        for uuid in _uuids(answer.message.get("dead")):
+            raise Unavailable(f"The warm parent did not list its processes: {answer.get('error')}")
+        self._adopt(_uuids(answer.get("live")), answer.descriptors)
+        for uuid in _uuids(answer.get("dead")):
             self._processes.setdefault(uuid, Process(WORKER, alive=False))
         self._known = True
         self._channel = channel
         self._change.set()
 
-    def _take_stray(self, answer: Answer) -> None:
-        uuid = str(answer.message.get("uuid"))
+    def _take_stray(self, answer: Reply) -> None:
+        uuid = str(answer.get("uuid"))
         if answer.op == "ended":
             if uuid in self._pidfds:
                 self._ended(uuid)

@@ -18,13 +18,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import msgspec
-
 from lading import removal
 from lading.client.tree_cache import TreeCache
 from lading.confined import Stopped
 from lading.core.containers import mount_plan
-from lading.core.errors import ExecutionError, LadingError
+from lading.core.errors import ExecutionError, LadingError, RequestError
+from lading.net import rpc
 from lading.supervisor import linux
 from lading.supervisor.container_spec import specify
 from lading.supervisor.engines import Engine, EngineSettings, Spec, Spread
@@ -41,7 +40,6 @@ from lading.supervisor.session import Session, open_transport
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import Assignment, check
 
-_MOST_LINE = 1 << 22
 _GRACE = 5.0
 
 
@@ -81,23 +79,20 @@ def _serve(annex: Annex) -> int:
 def _fault(error: BaseException) -> int:
     fault = error.message if isinstance(error, LadingError) else str(error)
     with contextlib.suppress(BrokenPipeError):
-        os.write(1, msgspec.json.encode({"fault": fault}) + b"\n")
+        rpc.write_line(1, {"fault": fault})
     return 1
 
 
 def read_invitation(descriptor: int) -> Invitation:
-    """The first line, and nothing after it. Raises ExecutionError, Invalid."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        # Whatever comes after the line is for the conductor.
-        one = os.read(descriptor, 1)
-        if not one or len(line) > _MOST_LINE:
-            raise ExecutionError("nobody has said what this annex is for")
-        line += one
+    """The first line, and nothing after it, which is for the conductor. Raises ExecutionError,
+    Invalid.
+    """
     try:
-        found = msgspec.json.decode(line, type=Invitation)
-    except msgspec.DecodeError as error:
-        raise ExecutionError(f"what this annex is for cannot be read: {error}") from error
+        found = rpc.read_line(descriptor, Invitation)
+    except RequestError as error:
+        raise ExecutionError(f"what this annex is for cannot be read: {error.message}") from error
+    if found is None:
+        raise ExecutionError("nobody has said what this annex is for")
     return replace(found, assignment=check(found.assignment))
 
 

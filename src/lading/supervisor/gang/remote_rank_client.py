@@ -9,16 +9,14 @@ conductor (`hpc.remote_ranks`). An annex ends when its pipe does, so none outliv
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
 from lading.core.errors import ExecutionError, Failure
+from lading.net import rpc
 from lading.supervisor.engines import Spread
 from lading.supervisor.gang.mutual_tls import Course
 from lading.supervisor.supervisor_config import Assignment
@@ -109,4 +107,4 @@ class Annexes:
             with contextlib.suppress(BrokenPipeError):
                 # One that has ended has said why.
                 for line in lines:
-                    os.write(process.stdin.fileno(), msgspec.json.encode(line) + b"\n")
+                    rpc.write_line(process.stdin.fileno(), line)

@@ -12,12 +12,10 @@ import contextlib
 import os
 import ssl
 
-import msgspec
-
-from lading.core.errors import ExecutionError
+from lading.core.errors import ExecutionError, RequestError
+from lading.net import rpc
 from lading.supervisor.gang.mutual_tls import Course, keep_alive, trust
 
-_MOST_LINE = 1 << 20
 _CONNECT_TIME = 60.0
 _CHUNK = 1 << 18
 
@@ -33,23 +31,20 @@ def main() -> int:
             else str(error) or "it does not answer"
         )
         with contextlib.suppress(BrokenPipeError):
-            os.write(1, msgspec.json.encode({"fault": fault}) + b"\n")
+            rpc.write_line(1, {"fault": fault})
         return 1
     return 0
 
 
 def read_course(descriptor: int) -> Course:
     """The first line, and nothing after it. Raises ExecutionError."""
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        one = os.read(descriptor, 1)
-        if not one or len(line) > _MOST_LINE:
-            raise ExecutionError("nobody has said where this line leads")
-        line += one
     try:
-        return msgspec.json.decode(line, type=Course)
-    except msgspec.DecodeError as error:
+        course = rpc.read_line(descriptor, Course)
+    except RequestError as error:
         raise ExecutionError("where this line leads cannot be read") from error
+    if course is None:
+        raise ExecutionError("nobody has said where this line leads")
+    return course
 
 
 async def serve(course: Course) -> None:
@@ -88,9 +83,4 @@ async def _send(writer: asyncio.StreamWriter) -> None:
 
 async def _receive(reader: asyncio.StreamReader) -> None:
     while data := await reader.read(_CHUNK):
-        await asyncio.to_thread(_write, data)
-
-
-def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(1, data) :]
+        await asyncio.to_thread(rpc.write_all, 1, data)

@@ -3,11 +3,11 @@ the other.
 
     python -m lading.supervisor.process.forkserver --fd N --run DIR/run [--engine NAME]
 
-N is one end of a socketpair of type SOCK_SEQPACKET; DIR/run holds one run directory for each
+N is one end of a socketpair for packets of `net.rpc`; DIR/run holds one run directory for each
 container. NAME is the engine that most containers will have; any other works too, but each process
-imports it for itself. One message is one JSON object. Each request gets exactly one answer with the
-same `id` (any JSON value; null when it had none); answers may come in another order than the
-requests. Descriptors travel as SCM_RIGHTS with the answer that names them.
+imports it for itself. Each request gets exactly one answer with the same `id` (any JSON value; null
+when it had none); answers may come in another order than the requests. Descriptors come with the
+answer that names them.
 
     {"op":"start","id":1,"assignment":{...}}
         {"op":"started","id":1,"uuid":U,"pid":P}                    and one pidfd
@@ -61,7 +61,6 @@ no probe can kill it: handlers and not SIG_IGN, which the container's command wo
 from __future__ import annotations
 
 import argparse
-import array
 import asyncio
 import contextlib
 import gc
@@ -77,12 +76,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from lading import removal, telemetry
 from lading.client.allocation import spread_directories
 from lading.core import ids
-from lading.core.errors import Conflict, LadingError
+from lading.core.errors import Conflict, LadingError, TooLarge
+from lading.core.protocols import messages
+from lading.net import rpc
 from lading.supervisor import journal, supervisor_config
 from lading.supervisor.engines import AUTOMATIC, find_engines
 from lading.supervisor.gang import rank_launcher
@@ -91,11 +90,14 @@ from lading.supervisor.process.crash_cleanup import clean, describe
 from lading.supervisor.process.deferred_removal import Tidier
 from lading.supervisor.process.environment import ignore_probes
 from lading.supervisor.process.warmup import rehearse
-from lading.supervisor.process.worker import MESSAGE_SIZE, work
+from lading.supervisor.process.worker import work
 from lading.supervisor.process.worker_pool import Crew
 from lading.supervisor.supervisor import EngineMaker
 
 _MOST_DESCRIPTORS = 200
+"""Descriptors of one message; the kernel passes 253 at most."""
+_SEND_BUFFER = 1 << 20
+"""Bytes of answers that the other side may leave unread, so that no request waits for it."""
 _START_TIME = 1.0
 _SIGNALS = {
     name: signal.Signals[f"SIG{name}"]
@@ -143,7 +145,7 @@ class Forkserver:
 
     def serve(self) -> None:
         """Answer requests until the other end closes."""
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MESSAGE_SIZE)
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._poll.register(self.connection, select.POLLIN)
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             while True:
@@ -154,7 +156,11 @@ class Forkserver:
                     if descriptor != self.connection.fileno():
                         self._heed(descriptor)
                         continue
-                    data = self.connection.recv(MESSAGE_SIZE)
+                    try:
+                        data = rpc.receive_packet(self.connection).data
+                    except TooLarge as error:
+                        self._send({"op": "error", "id": None, "error": error.message})
+                        continue
                     if not data:
                         return
                     self._answer(data)
@@ -179,13 +185,13 @@ class Forkserver:
     def _answer(self, data: bytes) -> None:
         request: Message = {}
         try:
-            request = msgspec.json.decode(data, type=dict[str, Any])
+            request = messages.decode(data, dict[str, Any])
             handlers = {
                 "start": self._start, "signal": self._signal, "list": self._list,
                 "clean": self._clean, "admit": self._admit,
             }  # fmt: skip
             handlers[request["op"]](request)
-        except (msgspec.DecodeError, KeyError, LadingError, OSError) as error:
+        except (KeyError, LadingError, OSError) as error:
             text = (
                 error.message
                 if isinstance(error, LadingError)
@@ -194,12 +200,7 @@ class Forkserver:
             self._send({"op": "error", "id": request.get("id"), "error": " ".join(text.split())})
 
     def _send(self, message: Message, descriptors: tuple[int, ...] = ()) -> None:
-        rights = (
-            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-            if descriptors
-            else []
-        )
-        self.connection.sendmsg([msgspec.json.encode(message)], rights)
+        rpc.send_packet(self.connection, message, descriptors)
 
     # Requests.
 
@@ -224,7 +225,7 @@ class Forkserver:
             )
             return
         try:
-            worker = self._crew.assign(uuid, msgspec.json.encode(told), lock)
+            worker = self._crew.assign(uuid, messages.encode(told), lock)
         finally:
             # The worker holds the lock through its own copy of the descriptor.
             lockfile.release(lock)

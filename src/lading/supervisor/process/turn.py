@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-PREPARING = b"preparing"
-ASKING = b"asking"
+from lading.core.protocols import messages
+
+PREPARING = messages.encode({"op": "preparing"})
+ASKING = messages.encode({"op": "asking"})
 PATIENCE = 0.5
 """Seconds of preparation before VCPUs are given back."""
 

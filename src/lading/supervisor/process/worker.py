@@ -9,11 +9,11 @@ Good order: nothing was raised, the run directory is gone (with it every mount a
 that container), no task is left over, and the process has not grown. Otherwise it ends, and whoever
 watches it sees that at once.
 
-Protocol, on a socketpair of type SOCK_SEQPACKET: the parent sends an assignment as JSON, with the
-locked descriptor of its run directory. The worker says `preparing` and `asking`
-(`supervisor.process.turn`), `free` when the command has ended and only its results are still to be
-saved, and `done` when it has ended in good order and let the lock go. When the parent's end closes,
-the worker ends as soon as it serves no container.
+Protocol, in packets (`net.rpc`): the parent sends an assignment, with the locked descriptor of its
+run directory. The worker sends {"op": "preparing"} and {"op": "asking"}
+(`supervisor.process.turn`), {"op": "free"} when the command has ended and only its results are
+still to be saved, and {"op": "done"} when it has ended in good order and released the lock. When
+the parent's end closes, the worker ends as soon as it serves no container.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from pathlib import Path
 
 from lading.client.transport import Transport
 from lading.core.errors import LadingError
+from lading.core.protocols import messages
+from lading.net import rpc
 from lading.supervisor import supervisor_config
 from lading.supervisor.process import lockfile
 from lading.supervisor.process.environment import Signals, ignore_probes, live, take_own_mounts
@@ -36,9 +38,8 @@ from lading.supervisor.session import open_transport
 from lading.supervisor.supervisor import EngineMaker
 from lading.supervisor.supervisor_config import Assignment
 
-FREE = b"free"
-DONE = b"done"
-MESSAGE_SIZE = 1 << 18
+FREE = messages.encode({"op": "free"})
+DONE = messages.encode({"op": "done"})
 _LIVES = 1000
 """Containers that one process serves, at most."""
 _LARGE = 96 << 20
@@ -145,15 +146,8 @@ class _Way:
 
 async def _receive(connection: socket.socket) -> tuple[Assignment, int] | None:
     """The next assignment and the lock of its run directory; None when there will be none."""
-    loop = asyncio.get_running_loop()
-    readable = asyncio.Event()
-    loop.add_reader(connection.fileno(), readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(connection.fileno())
-    data, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_SIZE, 1, socket.MSG_CMSG_CLOEXEC)
-    return (supervisor_config.parse(data), descriptors[0]) if data else None
+    packet = await rpc.wait_packet(connection, descriptors=1)
+    return (supervisor_config.parse(packet.data), packet.descriptors[0]) if packet.data else None
 
 
 async def _in_good_order(told: Assignment) -> bool:

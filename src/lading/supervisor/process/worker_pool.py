@@ -13,14 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from lading.core.errors import TooLarge
+from lading.net import rpc
 from lading.supervisor.process.turn import ASKING, PREPARING
 from lading.supervisor.process.worker import DONE, FREE
 
 IDLE = 10.0
 """Seconds after which a worker that waits is let go."""
 _WORDS = MappingProxyType({FREE: "idle", PREPARING: "preparing", ASKING: "asking"})
-_LONGEST = 64
-"""Bytes of a word."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,8 +83,8 @@ class Crew:
             self._bury(worker)
             return ""
         try:
-            said = worker.connection.recv(_LONGEST)
-        except OSError:
+            said = rpc.receive_packet(worker.connection).data
+        except (OSError, TooLarge):
             said = b""
         if said in _WORDS:
             self.tell(_WORDS[said], worker.uuid)
@@ -130,7 +130,7 @@ class Crew:
         return worker
 
     def _send(self, worker: Worker, uuid: str, told: bytes, lock: int) -> None:
-        socket.send_fds(worker.connection, [told], [lock])
+        rpc.send_packet(worker.connection, told, (lock,))
         worker.uuid = uuid
 
     def _part(self, worker: Worker) -> None:

@@ -12,7 +12,7 @@ import pytest
 from lading.core.containers.container import State
 from lading.core.resources import GIB
 from lading.core.scheduling.instance_lifecycle import Behavior
-from lading.dispatch.fleets.cloud.agent_link import Link
+from lading.net.rpc import LineChannel
 from lading.testing.cloud import FakeVm, Troubles
 from lading.testing.simulated_loop import pass_time
 from tests.dispatch.fleets.cloud.scene import Scene, most, staged
@@ -149,15 +149,15 @@ def test_a_vm_that_takes_no_ranks_is_said_and_all_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[str] = []
-    request = Link.request
+    request = LineChannel.request
 
-    async def refuse(self: Link, op: str, **more: Any) -> Any:
+    async def refuse(self: LineChannel, op: str, **more: Any) -> Any:
         asked.append(op)
         if asked.count("admit") == 1 == (op == "admit"):
             return {"op": "refused", "error": "no"}
         return await request(self, op, **more)
 
-    monkeypatch.setattr(Link, "request", refuse)
+    monkeypatch.setattr(LineChannel, "request", refuse)
 
     async def acts(scene: Scene) -> None:
         uuid = gang(scene)

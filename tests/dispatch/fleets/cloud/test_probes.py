@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from lading.core.errors import Unavailable
+from lading.core.protocols.messages import Message
 from lading.core.scheduling.instance_lifecycle import Behavior, Phase, Times
 from lading.dispatch.fleet import Assignment
-from lading.dispatch.fleets.cloud.agent_link import Link, Message
 from lading.dispatch.fleets.cloud.cloud_fleet import CloudFleet
 from lading.dispatch.fleets.cloud.drivers.driver import Spec
 from lading.dispatch.fleets.cloud.machine import Machine
 from lading.dispatch.fleets.cloud.settings import CloudSettings
+from lading.net.rpc import LineChannel, Reply
 from lading.testing.cloud import FakeCloud, FakeVm, Troubles
 from lading.testing.simulated_loop import pass_time, play
 from tests.simulation.cloud_scenario import TYPES
@@ -180,7 +181,7 @@ class Worker:
     @asynccontextmanager
     async def reach(
         self, machine: Machine, tell: Callable[[Message], None]
-    ) -> AsyncGenerator[Link]:
+    ) -> AsyncGenerator[LineChannel]:
         """As on a real VM the boot probe and the copy come first."""
         if self.fails == "boot":
             raise Unavailable("the boot probe failed")
@@ -189,12 +190,12 @@ class Worker:
         async with self.cloud.reach(machine, tell) as link:
             requesting = link.request
 
-            async def request(op: str, *, timeout: float, **more: object) -> Message:
+            async def request(op: str, *, timeout: float, **more: object) -> Reply:
                 if self.fails == op or (self.fails in ("boot", "copy") and op == "ping"):
                     raise Unavailable(f"no answer to {op}")
                 answer = await requesting(op, timeout=timeout, **more)
                 return (
-                    {**answer, "broken": "it says so"}
+                    Reply({**answer.message, "broken": "it says so"})
                     if self.fails == "broken" and op == "ping"
                     else answer
                 )

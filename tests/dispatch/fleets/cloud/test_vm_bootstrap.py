@@ -57,7 +57,7 @@ class Place:
             answer = await link.request("list", timeout=10.0)
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
-            return list(answer["dead"])
+            return list(answer.message["dead"])
 
 
 @pytest.fixture

@@ -1,12 +1,15 @@
-"""What runs on a VM for the dispatcher: sent over ssh as one argument of `python3 -c`, speaks JSON,
-a line a message.
+"""The dispatcher's agent on a VM: sent over ssh as one argument of `python3 -c`; exchanges lines of
+`net.rpc`.
 
-Only the standard library of Python 3.9 is used here, as nothing else is promised to be on a VM.
+Only the standard library of Python 3.9 is used here, as nothing else is promised to be on a VM: the
+framing is written out once more.
 
     check DIR            one line about the machine: Python, architecture, C library, engines,
-    runners in DIR, broken install DIR HASH     a tar archive on standard input becomes
-    DIR/runner~HASH if its sha256 is HASH serve DIR HASH       keep the warm parent of the
-    supervisors of that runner; relay between it and standard streams
+                         runners in DIR, broken
+    install DIR HASH     a tar archive on standard input becomes DIR/runner~HASH if its sha256 is
+                         HASH
+    serve DIR HASH       keep the warm parent of the supervisors of that runner; relay between it
+                         and standard streams
 
 `serve` passes requests on to the warm parent (`supervisor.process.forkserver` has them) and its
 answers back. The descriptors of the answers stay here: when one says that a supervisor has ended,

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from lading.core.errors import LadingError, Unavailable
+from lading.core.protocols.messages import Message
 from lading.core.scheduling.instance_lifecycle import Event, Phase
-from lading.dispatch.fleets.cloud.agent_link import Message
 from lading.dispatch.fleets.cloud.machine import Machine
 from lading.dispatch.fleets.cloud.metrics import Counts
 from lading.dispatch.fleets.cloud.rate_limit import Pace
 from lading.dispatch.fleets.cloud.settings import CloudSettings
 from lading.dispatch.fleets.cloud.vm_bootstrap import Reach
+from lading.net.rpc import Reply
 from lading.telemetry import event
 
 _logger = logging.getLogger("lading.dispatch.fleets.cloud")
@@ -145,7 +146,7 @@ class Watch:
                 event(_logger, "instance broken", instance=one.name, why=broken)
                 self._touch()
 
-    def _arrive(self, one: Machine, answer: Message) -> None:
+    def _arrive(self, one: Machine, answer: Reply) -> None:
         now = self._clock()
         if one.phase in (Phase.UNKNOWN, Phase.BOOTING):
             self._counts.boot("success")
@@ -163,7 +164,7 @@ class Watch:
         one.seen, one.fault = now, ""
         self._survey(one, answer)
 
-    def _survey(self, one: Machine, answer: Message) -> None:
+    def _survey(self, one: Machine, answer: Reply) -> None:
         live = [str(item.get("uuid")) for item in answer.get("live") or []]
         posts = {
             str(item.get("uuid")): int(item.get("ranks") or 1)

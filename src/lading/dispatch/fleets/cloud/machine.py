@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from lading.core.containers.cost import Price
 from lading.core.scheduling.instance_lifecycle import Behavior, Event, Facts, Phase, step
 from lading.core.scheduling.instance_types import InstanceType
-from lading.dispatch.fleets.cloud.agent_link import Link
 from lading.dispatch.fleets.cloud.drivers.driver import Instance
+from lading.net.rpc import LineChannel
 
 # Asked of every VM at every step.
 _IDLE, _RUNNING = Phase.IDLE, Phase.RUNNING
@@ -46,7 +46,7 @@ class Machine:
     """Whether the boot probe has succeeded since it was last started, as far as this dispatcher
     knows.
     """
-    link: Link | None = None
+    link: LineChannel | None = None
     containers: set[str] = field(default_factory=set)
     """Those whose supervisors are here, alive or not cleared away."""
     posts: dict[str, int] = field(default_factory=dict)

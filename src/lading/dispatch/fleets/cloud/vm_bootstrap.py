@@ -22,10 +22,11 @@ import asyncssh
 import msgspec
 
 from lading.core.errors import Unavailable
-from lading.dispatch.fleets.cloud.agent_link import Link, Message
+from lading.core.protocols.messages import Message
 from lading.dispatch.fleets.cloud.machine import Machine
 from lading.dispatch.fleets.cloud.runner import Runner
 from lading.dispatch.fleets.cloud.ssh_connection import SECRET_PATH, Done, Door, Shell
+from lading.net.rpc import LineChannel
 
 OLDEST_PYTHON = (3, 9)
 _NOT_FOUND = 127
@@ -43,7 +44,7 @@ class Reach(Protocol):
 
     def __call__(
         self, machine: Machine, tell: Callable[[Message], None]
-    ) -> AbstractAsyncContextManager[Link]:
+    ) -> AbstractAsyncContextManager[LineChannel]:
         """A link to the agent on a VM; what nobody asked for is told. Raises Unavailable."""
         ...
 
@@ -79,7 +80,7 @@ class SshReach:
     @asynccontextmanager
     async def __call__(
         self, machine: Machine, tell: Callable[[Message], None]
-    ) -> AsyncGenerator[Link]:
+    ) -> AsyncGenerator[LineChannel]:
         """See `Reach`."""
         instance = machine.instance
         assert instance is not None
@@ -107,7 +108,13 @@ class SshReach:
             process = await shell.open(self._agent(shell, "serve", runner.hash))
             errors = asyncio.create_task(process.stderr.read(), name="agent's errors")
             try:
-                yield Link(process.stdout, process.stdin, stray=tell)
+                yield LineChannel(
+                    process.stdout,
+                    process.stdin,
+                    peer="The instance",
+                    stray=lambda reply: tell(reply.message),
+                    faults=(asyncssh.Error,),
+                )
             finally:
                 # Nobody waits for the other side: it may be gone without a word.
                 shell.abort()
