@@ -20,7 +20,9 @@ async def read(head: str, sent: bytes, *, method: str = "GET") -> tuple[bytes, b
         theirs.shutdown(socket.SHUT_WR)
         try:
             answer = http_head.parse_answer(f"HTTP/1.1 {head}\r\n\r\n".encode())
-            body = b"".join([piece async for piece in read_body(pipe, answer, method=method)])
+            body = b"".join(
+                [piece async for piece in read_body(pipe.reader, answer, method=method)]
+            )
             return body, await pipe.reader.read()
         finally:
             await pipe.close()

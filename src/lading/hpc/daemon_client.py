@@ -15,17 +15,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import h11
+
 from lading.core.errors import Unavailable
 from lading.hpc.credentials import Identity
 
 PORT = 443
 _TIMEOUT = 10.0
 _KILL_TIME = 40.0
+_CHUNK = 1 << 16
+_MOST_BODY = 64 << 20
+"""Bytes of an answer; a daemon sends at most 4 MiB of a log."""
 _Line = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class DaemonReply:
     """What came back; header names are in lower case."""
 
     status: int
@@ -115,7 +120,7 @@ class Caller:
         )
         return reply.body if reply.status in (200, 206) else b""
 
-    def _data(self, reply: Reply) -> dict[str, Any]:
+    def _data(self, reply: DaemonReply) -> dict[str, Any]:
         try:
             said = json.loads(reply.body)
             data: dict[str, Any] = said["data"]
@@ -129,7 +134,7 @@ class Caller:
 
     async def _once(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], timeout: float
-    ) -> Reply:
+    ) -> DaemonReply:
         """One request on a connection of its own. Raises Unavailable."""
         line = await self._connect()
         try:
@@ -154,35 +159,39 @@ class Caller:
         body: bytes,
         headers: Mapping[str, str],
         timeout: float,
-    ) -> Reply:
+    ) -> DaemonReply:
         reader, writer = line
+        connection = h11.Connection(h11.CLIENT)
         fields = {
             "Host": "daemon",
             "Authorization": self.identity.authorization,
             "Content-Length": str(len(body)),
+            **headers,
         }
-        lines = [
-            f"{method} {path} HTTP/1.1",
-            *(f"{name}: {value}" for name, value in (fields | dict(headers)).items()),
-        ]
         try:
             async with asyncio.timeout(timeout):
-                writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+                request = h11.Request(method=method, target=path, headers=list(fields.items()))
+                for event in (request, h11.Data(data=body), h11.EndOfMessage()):
+                    writer.write(connection.send(event) or b"")
                 await writer.drain()
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-                told = dict(one.split(": ", 1) for one in head[1:] if ": " in one)
-                found = {name.lower(): value for name, value in told.items()}
-                return Reply(
-                    int(head[0].split()[1]),
-                    found,
-                    await reader.readexactly(int(found["content-length"])),
-                )
-        except (
-            OSError,
-            EOFError,
-            asyncio.LimitOverrunError,
-            ValueError,
-            IndexError,
-            KeyError,
-        ) as error:
+                return await _read_reply(connection, reader)
+        except (OSError, h11.ProtocolError) as error:
             raise Unavailable(f"{self.host}: its daemon does not answer: {error}") from error
+
+
+async def _read_reply(connection: h11.Connection, reader: asyncio.StreamReader) -> DaemonReply:
+    """The answer to the request that was sent. Raises h11.RemoteProtocolError, OSError."""
+    status, headers, body = 0, dict[str, str](), bytearray()
+    while True:
+        event = connection.next_event()
+        if event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(_CHUNK))
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+            headers = {name.decode(): value.decode("latin-1") for name, value in event.headers}
+        elif isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > _MOST_BODY:
+                raise h11.RemoteProtocolError("the answer is too long")
+        elif isinstance(event, h11.EndOfMessage):
+            return DaemonReply(status, headers, bytes(body))

@@ -25,8 +25,10 @@ from typing import IO, Any, cast
 from urllib.parse import urlsplit
 
 from lading import confined
-from lading.core.errors import Invalid, LadingError, Unavailable
+from lading.core.errors import Invalid, LadingError, Malformed, Unavailable
 from lading.core.hpc.daemon_configuration import RESULTS, Settings
+from lading.core.protocols import http_head
+from lading.core.protocols.http_head import Head
 from lading.hpc.layout import Layout, make_folder
 
 ATTEMPTS = 6
@@ -162,18 +164,15 @@ async def _put(url: str, file: IO[bytes], size: int) -> str:
     async with asyncio.timeout(_CONNECT_TIME):
         reader, writer = await asyncio.open_connection(host, port, ssl=context)
     try:
-        head = (
-            f"PUT {target} HTTP/1.1\r\nHost: {shown}\r\n"
-            f"Content-Length: {size}\r\nConnection: close\r\n\r\n"
-        )
-        writer.write(head.encode("ascii"))
+        fields = (("Host", shown), ("Content-Length", str(size)), ("Connection", "close"))
+        writer.write(Head(f"PUT {target} HTTP/1.1", fields).encode())
         file.seek(0)
         while chunk := file.read(_CHUNK):
             writer.write(chunk)
             async with asyncio.timeout(_ANSWER_TIME):
                 await writer.drain()
         async with asyncio.timeout(_ANSWER_TIME):
-            answer = await reader.readuntil(b"\r\n\r\n")
+            answer = await reader.readuntil(http_head.END)
     finally:
         writer.close()
         with contextlib.suppress(OSError, TimeoutError, ssl.SSLError):
@@ -183,17 +182,14 @@ async def _put(url: str, file: IO[bytes], size: int) -> str:
 
 
 def _etag(answer: bytes) -> str:
-    line, *headers = answer.decode("latin-1").split("\r\n")
-    words = line.split(" ")
-    status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
-    if 200 <= status < 300:
-        found = {
-            name.strip().lower(): value.strip()
-            for name, _, value in (one.partition(":") for one in headers)
-        }
-        return found.get("etag", "").strip('"')
-    told = f"it answered {status or 'no HTTP'}"
-    if status >= 500 or status == 0 or status in _RETRIED:
+    try:
+        head = http_head.parse_answer(answer)
+    except Malformed:
+        raise Unavailable("it answered no HTTP") from None
+    if 200 <= head.status < 300:
+        return head.get("etag").strip('"')
+    told = f"it answered {head.status}"
+    if head.status >= 500 or head.status in _RETRIED:
         raise Unavailable(told)
     raise Invalid(f"the upload was refused: {told}; is the presigned address still valid?")
 

@@ -23,16 +23,16 @@ from lading import __version__
 from lading.core.errors import Invalid, MethodNotAllowed, NotFound
 from lading.core.hpc import daemon_configuration, mpi_files
 from lading.core.hpc.daemon_document import COMMANDS, LOGS, ROUTES, Call, openapi
-from lading.core.hpc.daemon_http import (
-    Head,
+from lading.core.hpc.daemon_states import CodeStatus, ResultStatus
+from lading.core.protocols.daemon_http import (
     Part,
+    RequestHead,
     Searchable,
     byte_range,
     form_parts,
     media_type,
     waiting_time,
 )
-from lading.core.hpc.daemon_states import CodeStatus, ResultStatus
 from lading.hpc.code import Code
 from lading.hpc.inotify import Notices
 from lading.hpc.layout import OPEN, PRIVATE, Layout, append, make_folder, read_text, write
@@ -74,7 +74,7 @@ class Endpoints:
         self._notices, self._said = notices, percent
         self._inherited = {name: value for name, value in inherited.items() if name not in _SECRET}
 
-    async def answer(self, head: Head, body: Searchable) -> Answer:
+    async def answer(self, head: RequestHead, body: Searchable) -> Answer:
         """The answer to one request. Raises LadingError and OSError."""
         path = head.path.rstrip("/") or "/"
         route = ROUTES.get(path)
@@ -102,7 +102,7 @@ class Endpoints:
 
     # Configuration.
 
-    async def _configure_code(self, head: Head, body: Searchable) -> Answer:
+    async def _configure_code(self, head: RequestHead, body: Searchable) -> Answer:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
             # Beside the loop: the code's processes are followed meanwhile, and others are answered.
@@ -149,13 +149,13 @@ class Endpoints:
         path, size = self._layout.outside(place), part.end - part.start
         return {"name": name, "path": path, "size": size, "sha256": digest.hexdigest()}
 
-    def _configure_daemon(self, head: Head, body: Searchable) -> Answer:
+    def _configure_daemon(self, head: RequestHead, body: Searchable) -> Answer:
         kind, parameters = media_type(head.headers.get("content-type", ""))
         if kind == "multipart/form-data":
             return self._set_up(_texts(form_parts(body, parameters.get("boundary", "")), body))
         return self._set_up(daemon_configuration.daemon_parameters(_json(kind, body)))
 
-    def _name_code(self, head: Head, body: Searchable) -> Answer:
+    def _name_code(self, head: RequestHead, body: Searchable) -> Answer:
         kind, _ = media_type(head.headers.get("content-type", ""))
         read = _json(kind, body)
         if not isinstance(read, dict) or "codeName" not in read:
@@ -243,7 +243,7 @@ class Endpoints:
 
     # Commands.
 
-    async def _command(self, head: Head, body: Searchable) -> Answer:
+    async def _command(self, head: RequestHead, body: Searchable) -> Answer:
         kind, _ = media_type(head.headers.get("content-type", ""))
         given = _json(kind, body)
         command = given.get("command") if isinstance(given, dict) else None
@@ -273,7 +273,7 @@ class Endpoints:
 
     # Questions.
 
-    async def _state(self, head: Head) -> Answer:
+    async def _state(self, head: RequestHead) -> Answer:
         """The states; with `If-None-Match` and `Prefer: wait=SECONDS` as soon as they are others
         than those named.
         """
@@ -330,7 +330,7 @@ class Endpoints:
             return 100.0
         return self._said()
 
-    def _log(self, head: Head, name: str) -> Answer:
+    def _log(self, head: RequestHead, name: str) -> Answer:
         path = self._code.log(name)
         size = _size(path)
         wanted = head.headers.get("range", "")
@@ -355,7 +355,7 @@ class Endpoints:
         )
 
 
-def _heartbeat(head: Head) -> Answer:
+def _heartbeat(head: RequestHead) -> Answer:
     now = datetime.now(UTC).strftime("%a %b %e %H:%M:%S UTC %Y")
     if media_type(head.headers.get("accept", ""))[0] == "text/plain":
         return Answer(200, now.encode(), {"Content-Type": "text/plain; charset=utf-8"})

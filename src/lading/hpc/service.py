@@ -15,8 +15,8 @@ import logging
 import socket
 import ssl
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
@@ -24,9 +24,11 @@ from typing import IO, Any, cast
 
 from lading.core.errors import LadingError, Malformed, RequestError, TooLarge
 from lading.core.hpc.daemon_document import Status, jsend
-from lading.core.hpc.daemon_http import MOST_HEAD, Head, Searchable, parse_head
 from lading.core.protocols.connection_limits import Connection, HttpLimits
+from lading.core.protocols.daemon_http import MOST_HEAD, RequestHead, Searchable, parse_head
+from lading.core.protocols.http_head import END, Head
 from lading.net.acceptor import StreamServer
+from lading.net.http_bodies import read_chunks, read_sized
 
 MOST_JSON = 1 << 20
 MOST_FORM = 16 << 30
@@ -61,7 +63,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "application/json"})
 
 
-Handler = Callable[[Head, Searchable], Awaitable[Answer]]
+Handler = Callable[[RequestHead, Searchable], Awaitable[Answer]]
 
 
 def success(data: Mapping[str, Any]) -> Answer:
@@ -125,7 +127,7 @@ class Service:
         keep, unread = False, 0
         try:
             # Who sends no head is dropped by the server.
-            head = parse_head((await reader.readuntil(b"\r\n\r\n"))[:-4])
+            head = parse_head((await reader.readuntil(END)).removesuffix(END))
             unread = self._limits.linger_bytes if head.length is None else head.length
             if not self.is_authorized(head.headers):
                 answer = Answer(401, jsend(Status.FAIL, {"message": "Bad Authorization header"}))
@@ -146,7 +148,7 @@ class Service:
         return keep
 
     async def _handle(
-        self, head: Head, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, head: RequestHead, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> tuple[Answer, bool]:
         if head.headers.get("expect", "").lower() == "100-continue":
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -170,18 +172,21 @@ class Service:
                 ), False
 
     @asynccontextmanager
-    async def _body(self, head: Head, reader: asyncio.StreamReader) -> AsyncIterator[Searchable]:
+    async def _body(
+        self, head: RequestHead, reader: asyncio.StreamReader
+    ) -> AsyncIterator[Searchable]:
         form = head.headers.get("content-type", "").lower().startswith("multipart/")
         most = MOST_FORM if form else MOST_JSON
         if (head.length or 0) > most:
             raise TooLarge(f"the body is longer than {most} bytes")
         with tempfile.SpooledTemporaryFile(max_size=MOST_JSON, dir=str(self._scratch)) as file:
             size = 0
-            async for chunk in _chunks(head, reader):
-                size += len(chunk)
-                if size > most:
-                    raise TooLarge(f"the body is longer than {most} bytes")
-                file.write(chunk)
+            async with aclosing(_chunks(head, reader)) as chunks:
+                async for chunk in chunks:
+                    size += len(chunk)
+                    if size > most:
+                        raise TooLarge(f"the body is longer than {most} bytes")
+                    file.write(chunk)
             file.seek(0)
             yield file.read() if size <= MOST_JSON else FileBody(cast(IO[bytes], file), size)
 
@@ -223,51 +228,18 @@ class FileBody:
         return self._data
 
 
-async def _chunks(head: Head, reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    if head.length is not None:
-        left = head.length
-        while left:
-            chunk = await reader.read(min(_CHUNK, left))
-            if not chunk:
-                raise asyncio.IncompleteReadError(b"", left)
-            left -= len(chunk)
-            yield chunk
-        return
-    while True:
-        line = (await reader.readuntil(b"\r\n"))[:-2].partition(b";")[0].strip()
-        try:
-            size = int(line, 16) if line.isalnum() and len(line) < 16 else -1
-        except ValueError:
-            size = -1
-        if size < 0:
-            raise Malformed("a chunk of the body has no length")
-        left = size
-        while left:
-            chunk = await reader.read(min(_CHUNK, left))
-            if not chunk:
-                raise asyncio.IncompleteReadError(b"", left)
-            left -= len(chunk)
-            yield chunk
-        end = await reader.readuntil(b"\r\n")
-        # After the last chunk there may be trailers, which nobody needs.
-        while size == 0 and end != b"\r\n":
-            end = await reader.readuntil(b"\r\n")
-        if end != b"\r\n":
-            raise Malformed("a chunk of the body is longer than it says")
-        if size == 0:
-            return
+def _chunks(head: RequestHead, reader: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    return read_chunks(reader) if head.length is None else read_sized(reader, head.length)
 
 
 async def _send(writer: asyncio.StreamWriter, answer: Answer, *, keep: bool) -> None:
-    lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
-    lines += [f"{name}: {value}" for name, value in answer.headers.items()]
-    lines += [
-        f"Content-Length: {len(answer.body)}",
-        f"Connection: {'keep-alive' if keep else 'close'}",
-        "",
-        "",
-    ]
-    writer.write("\r\n".join(lines).encode("latin-1") + answer.body)
+    fields = {
+        **answer.headers,
+        "Content-Length": str(len(answer.body)),
+        "Connection": "keep-alive" if keep else "close",
+    }
+    start = f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"
+    writer.write(Head(start, tuple(fields.items())).encode() + answer.body)
     await writer.drain()
 
 

@@ -366,7 +366,7 @@ class LineChannel(Channel):
         super().__init__(peer, stray=stray)
         self._lines = lines
         self._writer = writer
-        self._faults = (OSError, *faults)
+        self._faults: tuple[type[Exception], ...] = (OSError, *faults)
 
     async def serve(self) -> None:
         """Read until the other side is gone; then every waiting request raises Unavailable."""

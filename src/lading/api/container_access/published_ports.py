@@ -405,7 +405,7 @@ async def _answer(pipe: Pipe, answer: Head, exchange: _Exchange, rules: _Rules) 
         (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in shown.fields
     ]
     await exchange.send({"type": "http.response.start", "status": answer.status, "headers": fields})
-    body: AsyncGenerator[bytes] = read_body(pipe, answer, method=exchange.scope["method"])
+    body: AsyncGenerator[bytes] = read_body(pipe.reader, answer, method=exchange.scope["method"])
     stream = exchange.turns.stream()
     async with aclosing(body) as pieces:
         async for piece in pieces:

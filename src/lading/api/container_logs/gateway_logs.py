@@ -224,7 +224,7 @@ async def _pieces(pipe: Pipe, head: Head) -> AsyncGenerator[bytes]:
         # The caller takes this empty piece at once: from then on, closing the generator ends the
         # connection.
         yield b""
-        async with aclosing(read_body(pipe, head, method="GET")) as body:
+        async with aclosing(read_body(pipe.reader, head, method="GET")) as body:
             while True:
                 async with asyncio.timeout(TIMEOUT):
                     piece = await anext(body, b"")

@@ -22,6 +22,8 @@ from lading import confined
 from lading.core.data import locator as locators
 from lading.core.errors import ExecutionError
 from lading.core.images.image_layout import Account, Process
+from lading.core.protocols import http_head
+from lading.core.protocols.http_head import Head
 from lading.supervisor import linux
 from lading.supervisor.engines import EngineSettings, Exec, Execution, Exit, ImageSource, Spec
 from lading.supervisor.engines.bundle import Bundle, make_config
@@ -167,29 +169,25 @@ class _Rehearsal:
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     try:
         while True:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
-            length = int(headers.get("content-length", "0"))
+            head = http_head.parse_request(await reader.readuntil(http_head.END))
+            length = int(head.get("content-length") or 0)
             await reader.readexactly(length)
-            body = _answer(head[0], length)
-            writer.write(
-                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-                % len(body)
-            )
-            writer.write(body)
+            body = _answer(head.target, length)
+            fields = (("Content-Type", "application/json"), ("Content-Length", str(len(body))))
+            writer.write(Head("HTTP/1.1 200 OK", fields).encode() + body)
     except asyncio.IncompleteReadError:
         writer.close()
         await writer.wait_closed()
 
 
-def _answer(line: str, length: int) -> bytes:
-    if "/auth" in line:
+def _answer(target: str, length: int) -> bytes:
+    if "/auth" in target:
         return b'{"uuid":"zzzzz-gj3su-000000000000000","api_token":"none"}'
-    if "/containers" in line:
+    if "/containers" in target:
         return msgspec.json.encode(_RECORD)
-    if "/collections" in line:
+    if "/collections" in target:
         return msgspec.json.encode(
             {"uuid": "zzzzz-4zz18-000000000000000", "portable_data_hash": _PDH}
         )
-    digest = line.split()[1][1:33] or locators.EMPTY_HASH
+    digest = target[1:33] or locators.EMPTY_HASH
     return f"{digest}+{length}+A{'0' * 40}@ffffffff\n".encode()

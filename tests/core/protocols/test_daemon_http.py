@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lading.core.errors import Invalid, Malformed
-from lading.core.hpc.daemon_http import (
-    Head,
+from lading.core.protocols.daemon_http import (
     Part,
+    RequestHead,
     byte_range,
     form_parts,
     media_type,
@@ -24,7 +24,7 @@ def test_a_head_is_read() -> None:
     head = parse_head(
         b"POST /v1/command?x=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nX-Y:  z \r\nX-Y: w"
     )
-    assert head == Head(
+    assert head == RequestHead(
         "POST", "/v1/command", {"host": "a", "content-length": "12", "x-y": "w"}, True
     )
     assert head.length == 12

@@ -1,9 +1,8 @@
-"""The little of HTTP/1.1 that the daemon of an HPC container speaks: heads of requests, forms with
-files, ranges.
+"""Requests to the daemon of an HPC container: heads, forms with files, ranges.
 
-Own, because the daemon is made of the standard library alone and must stay small beside the code.
-Strict: what could be read in two ways is refused. Offsets instead of copies, so that files of any
-size can be forms on disk.
+The daemon is made of the standard library alone and must stay small beside the code, so its HTTP is
+written by hand, as strict as `http_head` and stricter: a head that could be read in two ways is
+refused. Forms are described by offsets, so that files of any size can be forms on disk.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from lading.core.errors import Invalid, Malformed
+from lading.core.protocols import http_head
 
 MOST_HEAD = 16 << 10
 MOST_PARTS = 10_000
 """Parts of one form."""
-_LINE = re.compile(rb"([A-Z]{1,20}) ([!-~]{1,4000}) HTTP/1\.([01])")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*?)[ \t]*")
+_LINE = re.compile(r"[A-Z]{1,20} [!-~]{1,4000} HTTP/1\.[01]")
 _PARAMETER = re.compile(r';\s*([!#$%&\'*+.^_`|~0-9A-Za-z-]+)=(?:"((?:[^"\\]|\\.)*)"|([^;\s"]*))')
 _WAIT = re.compile(r"(?:^|[,;\s])wait\s*=\s*([0-9]{1,6})(?![0-9])", re.IGNORECASE)
 MOST_WAIT = 60.0
@@ -27,7 +26,7 @@ _ONCE = ("content-length", "transfer-encoding", "authorization", "content-type",
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RequestHead:
     """The first lines of a request. Header names are in lower case."""
 
     method: str
@@ -43,28 +42,23 @@ class Head:
         return int(self.headers.get("content-length", "0"))
 
 
-def parse_head(data: bytes) -> Head:
+def parse_head(data: bytes) -> RequestHead:
     """The request line and headers, without the empty line that ends them. Raises Malformed."""
-    first, *lines = data.split(b"\r\n")
-    line = _LINE.fullmatch(first)
-    if not line:
+    head = http_head.parse_request(data)
+    if not _LINE.fullmatch(head.start):
         raise Malformed("the request line is not METHOD PATH HTTP/1.1")
     headers: dict[str, str] = {}
-    for text in lines:
-        found = _HEADER.fullmatch(text)
-        if not found:
-            raise Malformed("a header line is not NAME: VALUE")
-        name, value = found[1].decode("ascii").lower(), found[2].decode("latin-1")
+    for field, value in head.fields:
+        name = field.lower()
         if name in headers and name in _ONCE:
             raise Malformed(f"the header {name} stands there twice")
         headers[name] = value
-    length, coding = headers.get("content-length"), headers.get("transfer-encoding")
-    if length is not None and (coding is not None or not re.fullmatch("[0-9]{1,15}", length)):
+    if not re.fullmatch("[0-9]{1,15}", headers.get("content-length", "0")):
         raise Malformed("the length of the body is not clear")
-    if coding is not None and coding.lower() != "chunked":
+    if headers.get("transfer-encoding", "chunked").lower() != "chunked":
         raise Malformed("the only transfer coding taken is chunked")
-    closing = headers.get("connection", "").lower() == "close" or line[3] == b"0"
-    return Head(line[1].decode(), line[2].decode().partition("?")[0], headers, not closing)
+    closing = headers.get("connection", "").lower() == "close" or head.start.endswith("0")
+    return RequestHead(head.method, head.target.partition("?")[0], headers, not closing)
 
 
 def media_type(text: str) -> tuple[str, dict[str, str]]:
