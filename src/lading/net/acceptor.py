@@ -1,8 +1,8 @@
-"""Connections taken in by one mechanism for all servers: counted, limited in time, dropped.
+"""Accepting connections for all servers: counted, limited in time, dropped.
 
-A TLS handshake counts as waiting, so it ends in time or gives way to a newcomer like any other
-stranger. What is admitted and what is dropped says `core.protocols.connection_limits`. Standard
-library only: the HPC daemon uses this.
+A TLS handshake counts as waiting: it ends in time or gives way to a new connection, as other
+unauthenticated connections do. `core.protocols.connection_limits` decides which connections are
+admitted and dropped. Standard library only: the HPC daemon uses this.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from lading.core.protocols.connection_limits import (
 )
 
 _AT_ONCE: Final = 64
-"""Connections accepted in one pass of the loop: other work waits for no more."""
+"""Connections accepted in one pass of the event loop, so that other work is not delayed."""
 _PAUSE: Final = 0.2
+"""Seconds without accepting after the system had no room for a connection."""
 _PERIOD: Final = 0.1
-"""Seconds between two looks for overdue connections, at least."""
+"""Seconds between two checks for overdue connections, at least."""
 _QUIET: Final = 1.0
 """Seconds between two warnings."""
 _EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -40,7 +41,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter, Connection], Await
 
 
 class Acceptor:
-    """Takes in the connections of some listening sockets. `table` may be shared by several."""
+    """Accepts the connections of some listening sockets. Acceptors may share a `table`."""
 
     def __init__(
         self, table: ConnectionTable, make: MakeProtocol, *, context: ssl.SSLContext | None = None
@@ -59,11 +60,11 @@ class Acceptor:
 
     @property
     def sockets(self) -> tuple[socket.socket, ...]:
-        """The sockets that are listened at."""
+        """The listening sockets."""
         return tuple(self._listening)
 
     def listen(self, sockets: Sequence[socket.socket]) -> None:
-        """Take in what comes to these sockets, which listen already."""
+        """Accept connections of these sockets, which listen already."""
         for one in sockets:
             one.setblocking(False)
             self._listening.append(one)
@@ -71,7 +72,7 @@ class Acceptor:
         self._resume()
 
     def close(self) -> None:
-        """Take no more in; close the sockets. Open connections go on, also limited in time."""
+        """Close the listening sockets. Open connections go on, with the same time limits."""
         for one in self._listening:
             self._loop.remove_reader(one.fileno())
             one.close()
@@ -83,7 +84,7 @@ class Acceptor:
         self._stop_sweeping()
 
     async def wait_closed(self) -> None:
-        """Wait until no handshake is under way any more."""
+        """Wait for the end of all handshakes."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def drop(self, connection: Connection) -> None:
@@ -94,14 +95,14 @@ class Acceptor:
             task.cancel()
         transport = self._transports.pop(connection, None)
         if transport is not None:
-            # In some releases of Python 3.11 a TLS transport that was closed twice has nothing left
-            # to abort.
+            # In some releases of Python 3.11 `abort` fails for a TLS transport that was closed
+            # twice.
             with contextlib.suppress(AttributeError):
                 transport.abort()
         self._stop_sweeping()
 
     def release(self, connection: Connection, *, keep_transport: bool = False) -> None:
-        """The connection has ended."""
+        """Remove an ended connection from the table."""
         self.table.release(connection)
         if not keep_transport:
             self._transports.pop(connection, None)
@@ -145,7 +146,7 @@ class Acceptor:
                 ssl_handshake_timeout=handshake,
             )
         except (OSError, TimeoutError):
-            # No handshake, or none in time; SSLError is an OSError.
+            # The handshake failed or took too long; SSLError is an OSError.
             self.release(connection)
             accepted.close()
         except asyncio.CancelledError:
@@ -160,7 +161,7 @@ class Acceptor:
             del self._tasks[connection]
 
     def _relieve(self, error: OSError) -> None:
-        """Make room where the system has none for another connection, and wait a little."""
+        """After a failed accept: where the system has no room, drop a connection and pause."""
         if error.errno not in _EXHAUSTED:
             _logger.warning("connection not taken in: %s", error.strerror)
             return
@@ -177,9 +178,7 @@ class Acceptor:
             self._loop.add_reader(one.fileno(), self._accept, one)
 
     def _note_deadline(self, deadline: float) -> None:
-        """Look for overdue connections then; not often, and not at all when nothing is limited in
-        time.
-        """
+        """Schedule a check for overdue connections; none when no connection has a deadline."""
         if deadline < self._sweep_at:
             if self._sweeping is not None:
                 self._sweeping.cancel()
@@ -194,7 +193,7 @@ class Acceptor:
         self._note_deadline(self.table.next_deadline())
 
     def _stop_sweeping(self) -> None:
-        """Sweep as long as there is anything to take in or to drop."""
+        """Stop the checks when there is nothing to accept or to drop."""
         if (
             not self._listening
             and not self._transports
@@ -212,9 +211,9 @@ class Acceptor:
 
 
 class StreamServer:
-    """Serves streams: `asyncio.start_server` with limits. `serve` has the connection to itself.
+    """`asyncio.start_server` with limits. `serve` is called with the streams of each connection.
 
-    `serve` tells the table when the peer is known, and when it waits for another request.
+    `serve` notes in the table when the client is authenticated, and when it waits for a request.
     """
 
     def __init__(self, serve: Serve, limits: HttpLimits, *, stream_limit: int = 1 << 16) -> None:
@@ -238,7 +237,7 @@ class StreamServer:
         self._acceptor.listen(sockets)
 
     async def close(self) -> None:
-        """Listen no more and end what is being served."""
+        """Stop listening and end all connections."""
         if self._acceptor is not None:
             self._acceptor.close()
         for task in self._tasks:
@@ -267,7 +266,7 @@ class StreamServer:
             await self._serve(reader, writer, connection)
         finally:
             writer.close()
-            # A peer that takes nothing more must not keep the connection.
+            # A client that reads no more must not keep the connection.
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(self.table.limits.linger_seconds):
                     await writer.wait_closed()

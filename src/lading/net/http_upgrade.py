@@ -1,9 +1,11 @@
-"""HTTP requests that turn a connection into something else: 101 Switching Protocols, and from then
-on plain bytes.
+"""HTTP requests that switch a connection to another protocol: 101, then plain bytes.
 
-POST <path>, Connection: upgrade, Upgrade: <protocol>      the parameters are a form
-101, Upgrade: <protocol>                                   anything else is an error, as JSON or
-text
+    POST <path>, Connection: upgrade, Upgrade: <protocol>      the parameters are a form
+    101, Upgrade: <protocol>                                   any other answer is an error, as JSON
+                                                               or text
+
+The head is read by `core.protocols.http_head` and not by h11, which takes the first bytes of the
+new protocol from the connection as well.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ from lading.net.pipes import Pipe, read_head
 LIMIT = 1 << 17
 """Bytes that a connection reads ahead."""
 TIMEOUT = 30.0
+"""Seconds for a connection to be made, and for an answer to it."""
 _MOST_TEXT = 1 << 16
+"""Bytes of an error's text that are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +43,11 @@ class Way:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """Name of the server in messages."""
         return self.unix_socket or f"{self.host}:{self.port}"
 
     async def open(self) -> Pipe:
-        """A connection. Raises Unavailable."""
+        """Open a connection. Raises Unavailable."""
         try:
             async with asyncio.timeout(TIMEOUT):
                 if self.unix_socket:
@@ -59,8 +63,8 @@ class Way:
 
 
 def trusting(authorities: Path | None, *, insecure: bool = False) -> ssl.SSLContext:
-    """TLS that checks the server's certificate with these authorities, those of the machine, or not
-    at all.
+    """TLS context that checks certificates with `authorities` (a PEM file; None: those of the
+    machine), or, if `insecure`, does not check them.
     """
     context = ssl.create_default_context(cafile=str(authorities) if authorities else None)
     if insecure:
@@ -89,10 +93,10 @@ async def switch(
     form: Mapping[str, str],
     check: Callable[[Head], None] | None = None,
 ) -> Head:
-    """Ask for another protocol on a new connection; the head of the answer, when that was 101.
+    """Ask for another protocol on a new connection; the head of the answer, which has status 101.
 
-    `check` looks at the answer first, whatever its status. Raises the error that the answer is,
-    Unavailable when there is none. After an error the connection is closed.
+    `check` is called with the answer first, whatever its status. Raises the error of the answer's
+    status, Unavailable without an answer. After an error the connection is closed.
     """
     body = urlencode(form).encode()
     fields = {
@@ -122,7 +126,7 @@ async def switch(
 
 
 async def _text(pipe: Pipe, answer: Head) -> str:
-    """What an error says."""
+    """The text of an error."""
     length = answer.get("content-length")
     try:
         async with asyncio.timeout(TIMEOUT):

@@ -18,13 +18,14 @@ _ACCOUNT: Final = Path("/proc/self/schedstat")
 _GRAIN: Final = 0.001
 """Delay in seconds of an idle event loop that does not count as congestion."""
 _FIRST: Final = 2.0
+"""The first rate, in multiples of the lowest one."""
 
 
 def read_account() -> tuple[float, int] | None:
-    """Seconds for which this process was ready and waited for a processor, and how often it was
-    given one.
+    """Seconds for which the first thread of this process waited for a processor, and how often it
+    was given one. None where the kernel does not count them.
 
-    Of its first thread, which has the event loop. None where the kernel keeps no such account.
+    The first thread runs the event loop.
     """
     try:
         ran, waited, turns = (int(one) for one in _ACCOUNT.read_text().split())
@@ -63,7 +64,7 @@ class Pacer:
         self._called = self._clock()
 
     def stream(self) -> PacedStream:
-        """For one stream, in one direction."""
+        """Pace of one stream in one direction."""
         return PacedStream(self)
 
     def now(self) -> float:
@@ -107,7 +108,7 @@ class PacedStream:
         self._allowance = congestion.Allowance(at=pacer.now())
 
     async def admit(self, size: int) -> None:
-        """Wait until so many bytes may be passed on."""
+        """Wait until `size` bytes may be passed on."""
         self._allowance = self._allowance.spend(size, now=self._pacer.now())
         if self._allowance.is_spent:
             await self._pacer.admit(size)

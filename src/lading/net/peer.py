@@ -1,4 +1,4 @@
-"""The other side of an HTTP connection, as an application sees it in the ASGI scope."""
+"""The client's connection, as an application finds it in the ASGI scope."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PEER: Final = "lading.peer"
 
 
 class Peer:
-    """The place of one connection in the table of its server; `leave` is called when it has ended,
-    `abort` ends it.
+    """One connection and the table of its server; `leave` is called when it has ended, `abort` ends
+    it at once.
     """
 
     __slots__ = ("abort", "connection", "leave", "table")
@@ -33,16 +33,16 @@ class Peer:
 
 
 def note_known(scope: Mapping[str, Any]) -> None:
-    """Say that the request of this scope was authenticated; a server without limits is not told."""
+    """Note that the request of this scope was authenticated, where the server limits strangers."""
     peer = (scope.get("state") or {}).get(PEER)
     if peer is not None:
         peer.table.know(peer.connection)
 
 
 async def end(scope: Mapping[str, Any]) -> None:
-    """End the connection of this scope at once: nothing that was written is kept for it."""
+    """End the connection of this scope at once; buffered bytes are dropped."""
     peer = (scope.get("state") or {}).get(PEER)
     if peer is not None:
         peer.abort()
-        # The server hears of it in the next pass of the loop.
+        # The event loop tells the server in its next pass.
         await asyncio.sleep(0)

@@ -1,7 +1,8 @@
-"""Bytes between two connections, as they come, and heads of HTTP messages read from one.
+"""Bytes passed on between two connections, and heads of HTTP messages read from one.
 
-Nothing is gathered: a side that does not read stops the other one after a few hundred KiB. Where
-many are joined beside other work, `Turns` keep them from filling a pass of the event loop together.
+Little is buffered: a side that does not read stops the other side after a few hundred KiB. Where
+many connections are joined in an event loop with other work, `Turns` limits them to one piece in
+each pass of the loop.
 """
 
 from __future__ import annotations
@@ -18,23 +19,28 @@ from lading.core.protocols import http_head
 from lading.net.pacing import PacedStream, Pacer
 
 CHUNK = 1 << 17
+"""Bytes read at once where no other work waits: the limit of a connection's read buffer."""
 PIECE = 1 << 16
-"""What is carried in one turn."""
+"""Bytes passed on in one turn."""
 _SMALL = 1 << 12
+"""Bytes of a piece that takes no turn: what somebody types, and its echo."""
 _LINGER = 5.0
+"""Seconds for the other side to take the rest of what was written."""
 _BUSY = 0.001
+"""Seconds of processor time after which joined connections pause for as long."""
 _READING = 1.0
+"""Processor time of reading a piece, as a share of that of writing it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """One connection: what comes from it, and where to write to it."""
+    """The two streams of one connection."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     async def close(self) -> None:
-        """End it; what was written still goes out, if the other side takes it soon."""
+        """Close it; written bytes are still sent, if the other side takes them within seconds."""
         self.writer.close()
         # A connection that broke is closed as well.
         with contextlib.suppress(OSError, TimeoutError):
@@ -43,12 +49,12 @@ class Pipe:
 
 
 class Turns:
-    """Whose piece is next, among joined connections that share an event loop with other work.
+    """Order of the pieces of joined connections that share an event loop with other work.
 
-    There is one turn in a pass of the loop, so what else is ready waits for one piece and not for
-    one of each connection. Turns that have taken a millisecond are followed by as long a pause:
-    then all connections together use no more than about half of a processor. Small pieces, as
-    somebody types them, take no turn. With a `pacer`, streams that move much wait for it first.
+    There is one turn in a pass of the loop: other work that is ready waits for one piece, not for
+    one piece of each connection. Turns that have taken a millisecond together are followed by an
+    equal pause: all connections together use about half of a processor at most. Small pieces take
+    no turn. With a `pacer`, large streams wait for it first.
     """
 
     def __init__(
@@ -60,7 +66,7 @@ class Turns:
         self._busy = 0.0
 
     def note_call(self) -> None:
-        """Somebody waits for the answer to a call, beside all that is passed on."""
+        """Note an API call, which large streams give way to."""
         if self._pacer is not None:
             self._pacer.note_call()
 
@@ -70,14 +76,14 @@ class Turns:
 
     @asynccontextmanager
     async def one(self, size: int) -> AsyncIterator[None]:
-        """The turn in which so many bytes may be passed on."""
+        """Context of one turn, for `size` bytes."""
         if size <= _SMALL:
             yield
             return
         async with self._line:
             began = self._clock()
             yield
-            # To read them took about as long.
+            # Reading the piece took about as long as writing it.
             self._busy += (self._clock() - began) * (1 + _READING)
             pause = self._busy if self._busy >= _BUSY else 0.0
             if pause:
@@ -94,7 +100,7 @@ class Stream:
 
     @asynccontextmanager
     async def turn(self, size: int) -> AsyncIterator[None]:
-        """The turn in which so many bytes may be passed on."""
+        """Context of one turn, for `size` bytes."""
         if self._paced is not None:
             await self._paced.admit(size)
         async with self._turns.one(size):
@@ -102,7 +108,7 @@ class Stream:
 
 
 async def join(one: Pipe, other: Pipe, turns: Turns | None = None) -> int:
-    """Carry bytes both ways until either side ends, then close both; how many were carried."""
+    """Pass bytes on both ways until either side ends, then close both; the number of bytes."""
     moved = [0, 0]
     ways = (_carry(one, other, moved, 0, turns), _carry(other, one, moved, 1, turns))
     tasks = [asyncio.create_task(way, name="pipe") for way in ways]
@@ -120,7 +126,7 @@ async def _carry(
     source: Pipe, target: Pipe, moved: list[int], which: int, turns: Turns | None
 ) -> None:
     stream = turns.stream() if turns is not None else None
-    # A connection that breaks has ended.
+    # A broken connection has ended.
     with contextlib.suppress(OSError):
         while data := await source.reader.read(CHUNK if stream is None else PIECE):
             moved[which] += len(data)
@@ -134,7 +140,7 @@ async def _carry(
 
 async def read_head(pipe: Pipe, *, timeout: float) -> bytes:
     """The head of the next HTTP message. Raises Malformed when it is too long, Unavailable when
-    none comes.
+    none comes within `timeout` seconds.
     """
     try:
         async with asyncio.timeout(timeout):

@@ -1,7 +1,7 @@
-"""A connection that carries many: yamux (`core.protocols.yamux`) over any two-way stream of bytes.
+"""Many streams over one connection: yamux (`core.protocols.yamux`) over any stream of bytes.
 
-Each stream is joined to a connection of its own, so whoever uses one need not know of the tunnel. A
-tunnel asks every half minute whether the other side is there, and ends when it hears nothing.
+Each stream is joined to a socket of its own, so its user needs to know nothing of the tunnel. A
+tunnel sends a ping every half minute, and ends when nothing has come between two of them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from lading.net.http_upgrade import LIMIT
 from lading.net.pipes import CHUNK, Pipe
 
 KEEPALIVE = 30.0
+"""Seconds between two pings: the default of yamux."""
 Accept = Callable[[], Awaitable[Pipe]]
 
 
 class _Stream:
-    """One stream: what came and was not used yet, and whether more may be sent."""
+    """One stream: received data that is not delivered yet, and whether more may be sent."""
 
     def __init__(self) -> None:
         self.come: asyncio.Queue[bytes] = asyncio.Queue()
@@ -31,8 +32,8 @@ class _Stream:
 
 
 class Tunnel:
-    """One end. `accept` makes the connection that a stream opened by the other side is joined to;
-    None takes none.
+    """One end. `accept` makes the connection to which a stream of the other side is joined; None
+    refuses all.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Tunnel:
         try:
             await self._flush()
         except OSError as error:
-            # It has broken, and `run` does not know yet.
+            # The connection broke, and `run` has not seen it yet.
             await asyncio.gather(near.close(), far.close())
             raise Unavailable(
                 "the tunnel to the container is down; try again in a moment"
