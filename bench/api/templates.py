@@ -7,12 +7,13 @@ bulk of rows costs microseconds each.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
+
+from msgspec.structs import replace
 
 from bench.api.sample import IMAGE, INPUTS, MARK, PROJECTS, REFERENCE, USERS, Site, body, name, pdh
 from lading.core.containers import recipe, request
@@ -173,7 +174,7 @@ class _Maker:
         container = recipe.new_container(
             made_of, uuid=site.uuid(Infix.CONTAINER, "template"), now=now
         )
-        ended = dataclasses.replace(
+        ended = replace(
             container,
             state=State.COMPLETE,
             exit_code=0,
@@ -182,7 +183,7 @@ class _Maker:
             started_at=now,
             finished_at=now,
         )
-        final = dataclasses.replace(
+        final = replace(
             change.request, state=request.State.FINAL, container_count=1, cumulative_cost=0.25
         )
         owned = {

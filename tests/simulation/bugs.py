@@ -14,6 +14,8 @@ from signal import Signals
 from types import MappingProxyType
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from lading.core.containers import finalize, lifecycle, priority, retry, reuse
 from lading.core.containers.container import Container, State
 from lading.core.containers.effects import CancelChildren, ContainerEffect, RevokeTokens
@@ -89,7 +91,7 @@ def planted(bug: Bug | None) -> Iterator[ServerRules]:
 
 def _lock_anything(container: Container, *, caller: Caller, **more: Any) -> Change:
     if container.state is State.LOCKED:
-        container = dataclasses.replace(container, state=State.QUEUED)
+        container = replace(container, state=State.QUEUED)
     return lifecycle.lock(container, caller=caller, **more)
 
 
@@ -121,15 +123,15 @@ def _retry_for_ever(
     requests: list[ContainerRequest],
     **more: Any,
 ) -> retry.Retry | None:
-    raised = [dataclasses.replace(one, container_count_max=1000) for one in requests]
+    raised = [replace(one, container_count_max=1000) for one in requests]
     again = retry.plan(ended, raised, **more)
     if again is None:
         return None
     limits = {one.uuid: one.container_count_max for one in requests}
     changes = tuple(
-        dataclasses.replace(
+        replace(
             one,
-            request=dataclasses.replace(one.request, container_count_max=limits[one.request.uuid]),
+            request=replace(one.request, container_count_max=limits[one.request.uuid]),
         )
         for one in again.changes
     )
@@ -139,7 +141,7 @@ def _retry_for_ever(
 def _choose_failed(recipe: Any, candidates: list[reuse.Candidate], **more: Any) -> reuse.Choice:
     taken = []
     for one in candidates:
-        container = dataclasses.replace(one.container, exit_code=0)
+        container = replace(one.container, exit_code=0)
         taken.append(dataclasses.replace(one, container=container))
     return reuse.choose(recipe, taken, **more)
 
@@ -152,7 +154,7 @@ def _finalize_one_fewer(
     end = finalize.finalize(subject, container, **more)
     if int(subject.uuid[-3:]) % 2 or more["reused"]:
         return end
-    return dataclasses.replace(end, change=dataclasses.replace(end.change, request=subject))
+    return dataclasses.replace(end, change=replace(end.change, request=subject))
 
 
 def _no_requests(_: Any) -> tuple[str, ...]:

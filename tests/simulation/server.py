@@ -503,7 +503,7 @@ class ModelServer:
 
     def _alter(self, uuid: str, **values: Any) -> None:
         before = self.records.containers[uuid]
-        self._store(dataclasses.replace(before, **values), before.state)
+        self._store(msgspec.structs.replace(before, **values), before.state)
 
     def _store(self, container: Container, old: str) -> None:
         self.records.containers[container.uuid] = container

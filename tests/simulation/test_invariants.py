@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from lading.core.containers.container import Container, State
@@ -71,7 +71,7 @@ class Case:
         old = self.records.containers.get(uuid) or Container(
             uuid=uuid, priority=own_worth(1, NOW), runtime_constraints=SIZES, command=["work"]
         )
-        made = self.records.containers[uuid] = dataclasses.replace(old, **changes)
+        made = self.records.containers[uuid] = msgspec.structs.replace(old, **changes)
         return made
 
     def request(self, uuid: str, **changes: Any) -> ContainerRequest:
@@ -81,7 +81,7 @@ class Case:
             container_count=1, created_at=NOW,
             container_count_max=2, command=["work"], runtime_constraints=SIZES,
         )  # fmt: skip
-        made = self.records.requests[uuid] = dataclasses.replace(old, **changes)
+        made = self.records.requests[uuid] = msgspec.structs.replace(old, **changes)
         return made
 
     def lock(self, state: State = State.LOCKED, **changes: Any) -> None:

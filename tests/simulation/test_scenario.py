@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from lading.core.containers import lifecycle
 from lading.core.containers.container import State
@@ -78,8 +78,8 @@ def test_a_found_bug_is_found_again_by_its_seed_and_leaves_nothing_behind() -> N
 def test_a_model_that_differs_from_the_handlers_is_told() -> None:
     def lock(container: Any, **more: Any) -> lifecycle.Change:
         change = lifecycle.lock(container, **more)
-        container = dataclasses.replace(change.container, state=State.QUEUED)
-        return dataclasses.replace(change, container=container)
+        container = replace(change.container, state=State.QUEUED)
+        return replace(change, container=container)
 
     expected = r"the handlers have 'Locked', the model has .*Queued"
     with pytest.raises(Violation, match=expected) as told:

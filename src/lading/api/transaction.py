@@ -11,8 +11,9 @@ the docstrings of `core`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from lading.api.collection_builder import keep, keep_one
 from lading.api.events import audit

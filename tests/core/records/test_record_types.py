@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import pytest
 
 from lading.core.containers.container import Container
@@ -29,8 +28,10 @@ def test_indexes_name_columns(kind: RecordType) -> None:
 
 
 @pytest.mark.parametrize(("kind", "value"), [(CONTAINERS, Container), (REQUESTS, ContainerRequest)])
-def test_every_attribute_of_a_rule_is_a_column(kind: RecordType, value: type) -> None:
-    attributes = {one.name for one in dataclasses.fields(value)}
+def test_every_attribute_of_a_rule_is_a_column(
+    kind: RecordType, value: type[msgspec.Struct]
+) -> None:
+    attributes = set(value.__struct_fields__)
     assert attributes <= {one.name for one in kind.columns}
 
 

@@ -346,9 +346,9 @@ async def _nearest(tx: Transaction, services: Services, container_uuid: str) -> 
 
 def _recipe(made_of: Recipe) -> Record:
     return {
-        one.name: getattr(made_of, one.name)
-        for one in dataclasses.fields(made_of)
-        if one.name not in HIDDEN and one.name in CONTAINERS.by_name
+        name: getattr(made_of, name)
+        for name in made_of.__struct_fields__
+        if name not in HIDDEN and name in CONTAINERS.by_name
     }
 
 

@@ -17,15 +17,14 @@ states.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from lading.core.alteration import filled
+import msgspec
+from msgspec import field
+
 from lading.core.errors import Failure
 from lading.core.json_values import EMPTY_OBJECT_DIGEST, JsonObject
 
@@ -93,8 +92,7 @@ within ranges.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(msgspec.Struct, frozen=True, kw_only=True):
     """A container record: the attributes of docs/spec/containers, section Container
     attributes, and the hidden columns.
 
@@ -148,19 +146,20 @@ class Container:
         """The container in a row; unknown columns are ignored, null or missing ones take their
         default.
         """
-        return filled(cls, record, state=State(record.get("state") or INITIAL))
+        given = {name: record[name] for name in FIELDS if record.get(name) is not None}
+        given["state"] = State(record.get("state") or INITIAL)
+        return cls(**given)
 
     def to_record(self) -> JsonObject:
         """Every attribute, hidden ones too, ready to be stored."""
-        return dict(zip(FIELDS, _READ(self), strict=True))
+        return msgspec.structs.asdict(self)
 
     def shown(self) -> JsonObject:
         """Every attribute that clients may see."""
         return {name: getattr(self, name) for name in FIELDS if name not in HIDDEN}
 
 
-FIELDS: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(Container))
-_READ = attrgetter(*FIELDS)
+FIELDS: tuple[str, ...] = Container.__struct_fields__
 
 
 def failure_of(container: Container) -> Failure | None:

@@ -21,7 +21,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from lading.core.alteration import altered
+import msgspec
+from msgspec import structs
+
 from lading.core.containers import gateway_addresses, mounts
 from lading.core.containers.container import FINAL, HELD, LIVE, TRANSITIONS, Container, State
 from lading.core.containers.effects import (
@@ -66,8 +68,7 @@ class NewTokens:
     supervisor_uuid: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A container after an event.
 
     `changed` holds exactly the attributes that differ, as values to store; `expected` what must
@@ -254,7 +255,7 @@ def _change(container: Container, values: Mapping[str, Json], *effects: Containe
     changed = {
         name: value for name, value in values.items() if not same(value, getattr(container, name))
     }
-    after = altered(container, **changed)
+    after = structs.replace(container, **changed)
     extra: list[ContainerEffect] = []
     if "priority" in changed:
         extra.append(ReprioritiseChildren(container.uuid))

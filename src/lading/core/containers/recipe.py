@@ -17,15 +17,14 @@ compared like any two.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import structs
 
-from lading.core.alteration import altered
 from lading.core.containers import constraints, mounts, ranges
 from lading.core.containers.container import Container, State
 from lading.core.containers.git_trees import Found
@@ -63,8 +62,7 @@ MAX_KEYS = 500
 """How many keys one recipe is looked for under."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a new container is given.
 
     `limits` are the ranges that the request gave for sizes; `alternatives` the further mounts that
@@ -81,22 +79,26 @@ class Recipe:
     output_glob: list[str]
     runtime_constraints: JsonObject
     scheduling_parameters: JsonObject
-    secret_mounts: JsonObject = field(default_factory=dict, repr=False)
+    secret_mounts: JsonObject = msgspec.field(default_factory=dict)
     secret_mounts_md5: str = EMPTY_OBJECT_DIGEST
-    output_storage_classes: list[str] = field(default_factory=list)
+    output_storage_classes: list[str] = msgspec.field(default_factory=list)
     runtime_user_uuid: str | None = None
-    runtime_auth_scopes: list[str] = field(default_factory=lambda: ["all"])
-    runtime_token: str | None = field(default=None, repr=False)
+    runtime_auth_scopes: list[str] = msgspec.field(default_factory=lambda: ["all"])
+    runtime_token: str | None = None
     service: bool = False
-    published_ports: JsonObject = field(default_factory=dict)
-    limits: JsonObject = field(default_factory=dict)
-    alternatives: Mapping[str, tuple[JsonObject, ...]] = field(default_factory=dict)
+    published_ports: JsonObject = msgspec.field(default_factory=dict)
+    limits: JsonObject = msgspec.field(default_factory=dict)
+    alternatives: Mapping[str, tuple[JsonObject, ...]] = msgspec.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Every attribute but the secrets."""
+        shown = (name for name in self.__struct_fields__ if name not in _SECRET)
+        return f"Recipe({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
 
+_SECRET = ("secret_mounts", "runtime_token")
 _OPEN = ("limits", "alternatives")
-GIVEN: tuple[str, ...] = tuple(
-    one.name for one in dataclasses.fields(Recipe) if one.name not in _OPEN
-)
+GIVEN: tuple[str, ...] = tuple(name for name in Recipe.__struct_fields__ if name not in _OPEN)
 """The attributes that recipe and container share."""
 
 
@@ -152,7 +154,7 @@ def resolve(request: ContainerRequest, facts: Facts, *, policy: Policy) -> Recip
 def of_container(container: Container) -> Recipe:
     """The recipe that a container was made of (its secrets are wiped once it has ended)."""
     made_of = Recipe(**{name: getattr(container, name) for name in GIVEN})
-    return dataclasses.replace(made_of, limits=container.constraint_ranges)
+    return structs.replace(made_of, limits=container.constraint_ranges)
 
 
 def compared(recipe: Recipe) -> JsonObject:
@@ -219,7 +221,7 @@ def toward(recipe: Recipe, container: Container) -> Recipe:
         if any(same(container.mounts.get(target), one) for one in several)
     }
     mounted = ordered_object({**recipe.mounts, **chosen}) if chosen else recipe.mounts
-    return altered(recipe, runtime_constraints=ordered_object(sizes), mounts=mounted)
+    return structs.replace(recipe, runtime_constraints=ordered_object(sizes), mounts=mounted)
 
 
 def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> Container:
@@ -227,7 +229,7 @@ def new_container(recipe: Recipe, *, uuid: str, now: str, priority: int = 0) -> 
     room = ranges.growth(recipe.limits)
     if room:
         sizes = ranges.least(recipe.runtime_constraints, room)
-        recipe = dataclasses.replace(recipe, runtime_constraints=sizes)
+        recipe = structs.replace(recipe, runtime_constraints=sizes)
     values = compared(recipe)
     return Container(
         uuid=uuid,
@@ -245,7 +247,7 @@ def resized(container: Container, sizes: JsonObject, room: JsonObject) -> JsonOb
     """What is to be stored of a container that is given other sizes, or other ranges to be given
     more in.
     """
-    after = dataclasses.replace(container, runtime_constraints=sizes)
+    after = structs.replace(container, runtime_constraints=sizes)
     return {
         "runtime_constraints": sizes,
         "constraint_ranges": room,
@@ -304,7 +306,7 @@ def _variants(recipe: Recipe) -> Iterator[Recipe]:
     for mounted in itertools.product(*(recipe.alternatives[target] for target in targets)):
         chosen = {**recipe.mounts, **dict(zip(targets, mounted, strict=True))}
         for sizes in open_sizes:
-            yield altered(recipe, mounts=chosen, runtime_constraints=sizes)
+            yield structs.replace(recipe, mounts=chosen, runtime_constraints=sizes)
 
 
 def _broad(values: JsonObject) -> str:

@@ -26,15 +26,15 @@ from TRANSITIONS. See docs/spec/containers, section Request states.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
-from lading.core.alteration import altered, filled
+import msgspec
+from msgspec import field, structs
+
 from lading.core.containers import container as containers
 from lading.core.containers import mounts
 from lading.core.containers.effects import Adopt, Confirm, Reprioritise, RequestEffect, Resolve
@@ -132,8 +132,7 @@ _DESCRIPTIVE = frozenset(name for name, states in PHASES.items() if State.FINAL 
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerRequest:
+class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A container request record: the attributes of docs/spec/containers, section Request
     attributes.
 
@@ -190,12 +189,15 @@ class ContainerRequest:
 
         A null priority stays null.
         """
-        given = {"priority": record["priority"]} if "priority" in record else {}
-        return filled(cls, record, state=State(record.get("state") or State.UNCOMMITTED), **given)
+        given = {name: record[name] for name in FIELDS if record.get(name) is not None}
+        if "priority" in record:
+            given["priority"] = record["priority"]
+        given["state"] = State(record.get("state") or State.UNCOMMITTED)
+        return cls(**given)
 
     def to_record(self) -> JsonObject:
         """Every attribute, hidden ones too, ready to be stored."""
-        return dict(zip(FIELDS, _READ(self), strict=True))
+        return msgspec.structs.asdict(self)
 
     @property
     def is_wanted(self) -> bool:
@@ -207,8 +209,7 @@ class ContainerRequest:
         return self.is_wanted and (self.expires_at is None or self.expires_at > now)
 
 
-FIELDS: tuple[str, ...] = tuple(one.name for one in dataclasses.fields(ContainerRequest))
-_READ = attrgetter(*FIELDS)
+FIELDS: tuple[str, ...] = ContainerRequest.__struct_fields__
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,8 +223,7 @@ class Parent:
     priority: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A request after an event.
 
     `changed` holds exactly the attributes that differ (all of them on create), as values to store;
@@ -421,8 +421,8 @@ def then(first: Change, second: Change) -> Change:
 
 def with_values(change: Change, values: Mapping[str, Json]) -> Change:
     """The same change with further attributes that the server sets, such as `log_uuid`."""
-    after = altered(change.request, **values)
-    return altered(change, request=after, changed={**change.changed, **values})
+    after = structs.replace(change.request, **values)
+    return structs.replace(change, request=after, changed={**change.changed, **values})
 
 
 def is_abandoned(container_state: containers.State, requests: Iterable[ContainerRequest]) -> bool:
@@ -523,7 +523,7 @@ def _checked_change(
     request: ContainerRequest, values: JsonObject, *, adopted: Json, policy: Policy, new: bool
 ) -> Change:
     """Apply checked values, check the whole, and say whether a container is to be found."""
-    after = altered(request, **values)
+    after = structs.replace(request, **values)
     committing = after.state is State.COMMITTED and (new or request.state is State.UNCOMMITTED)
     functional = not _DESCRIPTIVE.issuperset(values)
     fully = new or (after.state is State.COMMITTED and functional)
@@ -547,7 +547,7 @@ def _checked_change(
     if not new:
         return _change(request, values, *wanted)
     if scheduling is not after.scheduling_parameters:
-        after = altered(after, scheduling_parameters=scheduling)
+        after = structs.replace(after, scheduling_parameters=scheduling)
     return Change(request=after, changed=after.to_record(), expected={}, effects=wanted)
 
 
@@ -557,7 +557,7 @@ def _change(
     changed = {
         name: value for name, value in values.items() if not same(value, getattr(request, name))
     }
-    after = altered(request, **changed)
+    after = structs.replace(request, **changed)
     concerned = (request.container_uuid, after.container_uuid)
     uuids = (
         tuple(dict.fromkeys(uuid for uuid in concerned if uuid)) if _MOVES & changed.keys() else ()

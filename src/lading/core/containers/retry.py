@@ -13,9 +13,10 @@ See docs/spec/containers, section Retry.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+
+from msgspec import structs
 
 from lading.core.containers import constraints, recipe
 from lading.core.containers import request as requests_
@@ -76,7 +77,7 @@ def plan(
     scheduling = constraints.merge_scheduling([one.scheduling_parameters for one in again])
     if failure is Failure.PREEMPTED and any(_lost_enough(one, alike, policy) for one in again):
         scheduling = {**scheduling, "preemptible": False}
-    made_of = dataclasses.replace(recipe.of_container(before), scheduling_parameters=scheduling)
+    made_of = structs.replace(recipe.of_container(before), scheduling_parameters=scheduling)
     fresh = recipe.new_container(made_of, uuid=uuid, now=now)
     return Retry(fresh, tuple(_repointed(one, ended, uuid) for one in again))
 
