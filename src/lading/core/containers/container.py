@@ -146,7 +146,7 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         """The container in a row; unknown columns are ignored, null or missing ones take their
         default.
         """
-        given = {name: record[name] for name in FIELDS if record.get(name) is not None}
+        given = {name: value for name in FIELDS if (value := record.get(name)) is not None}
         given["state"] = State(record.get("state") or INITIAL)
         return cls(**given)
 

@@ -189,7 +189,7 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
         A null priority stays null.
         """
-        given = {name: record[name] for name in FIELDS if record.get(name) is not None}
+        given = {name: value for name in FIELDS if (value := record.get(name)) is not None}
         if "priority" in record:
             given["priority"] = record["priority"]
         given["state"] = State(record.get("state") or State.UNCOMMITTED)
