@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 from typing import Final
 
 from lading.core.data import filetree
 from lading.core.data.filetree import Tree
+from lading.core.lru import LruMap
 
 _SMALL: Final = 1 << 16
 _KEPT: Final = 32 << 20
@@ -25,8 +25,7 @@ class Trees:
     def __init__(self, *, limit: int = _KEPT) -> None:
         self._limit = limit
         self._lock = threading.Lock()
-        self._trees: OrderedDict[tuple[int, bytes], Tree] = OrderedDict()
-        self._size = 0
+        self._trees = LruMap[tuple[int, bytes], Tree](limit)
 
     def read(self, text: str) -> Tree:
         """The tree of a manifest. Raises Malformed."""
@@ -35,9 +34,8 @@ class Trees:
         key = _key(text)
         with self._lock:
             found = self._trees.get(key)
-            if found is not None:
-                self._trees.move_to_end(key)
-                return found
+        if found is not None:
+            return found
         tree = filetree.from_manifest(text)
         self._keep(key, tree)
         return tree
@@ -48,12 +46,9 @@ class Trees:
             self._keep(_key(text), tree)
 
     def _keep(self, key: tuple[int, bytes], tree: Tree) -> None:
-        with self._lock:
-            if self._trees.pop(key, None) is None:
-                self._size += key[0]
-            self._trees[key] = tree
-            while self._size > self._limit and self._trees:
-                self._size -= self._trees.popitem(last=False)[0][0]
+        if key[0] <= self._limit:
+            with self._lock:
+                self._trees.put(key, tree, key[0])
 
 
 def _key(text: str) -> tuple[int, bytes]:

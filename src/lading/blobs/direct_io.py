@@ -12,11 +12,12 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
+
+from lading.core.lru import LruMap
 
 LARGE: Final = 4 << 20
 """Least size of a block for direct I/O."""
@@ -29,15 +30,12 @@ class ReadBefore:
     """The large blocks that were requested last."""
 
     def __init__(self) -> None:
-        self._hashes: OrderedDict[str, None] = OrderedDict()
+        self._hashes = LruMap[str, None](_REMEMBERED)
 
     def add(self, hash: str) -> bool:
         """Note a request for a block; return whether the block was requested recently."""
         was_there = hash in self._hashes
-        self._hashes[hash] = None
-        self._hashes.move_to_end(hash)
-        if len(self._hashes) > _REMEMBERED:
-            self._hashes.popitem(last=False)
+        self._hashes.put(hash, None)
         return was_there
 
 

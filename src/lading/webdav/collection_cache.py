@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +22,7 @@ from lading.core import ids
 from lading.core.data import filetree
 from lading.core.data.filetree import Node, Tree
 from lading.core.errors import NotFound, Unauthenticated
+from lading.core.lru import LruMap
 from lading.core.timestamps import parse_time
 
 RETRY: Final = RetryPolicy(attempts=4, cap=1.0, give_up_after=20.0)
@@ -63,8 +63,7 @@ class Library:
         self.transport = transport
         self._anonymous = anonymous
         self._clock = clock
-        self._kept: OrderedDict[tuple[bytes, str], _Kept] = OrderedDict()
-        self._size = 0
+        self._kept = LruMap[tuple[bytes, str], _Kept](_KEPT_TEXT)
 
     def token(self, token: str) -> str:
         """The given token or the anonymous one. Raises Unauthenticated without either."""
@@ -122,15 +121,10 @@ class Library:
         kept = self._kept.get(key)
         if kept is None or kept.until <= self._clock():
             return None
-        self._kept.move_to_end(key)
         return kept.tree
 
     def _keep(self, key: tuple[bytes, str], tree: Tree, size: int) -> None:
-        old = self._kept.pop(key, None)
-        self._size += size - (old.size if old else 0)
-        self._kept[key] = _Kept(tree, size, self._clock() + _LIFE)
-        while self._size > _KEPT_TEXT and len(self._kept) > 1:
-            self._size -= self._kept.popitem(last=False)[1].size
+        self._kept.put(key, _Kept(tree, size, self._clock() + _LIFE), size)
 
 
 async def _parse(text: str) -> Tree:
